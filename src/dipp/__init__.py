@@ -1,0 +1,3 @@
+"""dipp: joint compression and privatisation of images, with a per-pixel differential-privacy certificate."""
+
+__version__ = "0.1.0"

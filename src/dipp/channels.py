@@ -1,0 +1,436 @@
+"""Channels: how a step's noise is drawn, scored and priced.
+
+A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone, each
+coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
+u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism IS the quantised law: whatever the
+rounding, the certificate holds, because it rests only on how far an integer score can move (`selection`).
+
+What a channel costs is its slope L = sup|φ'|, the nats that a unit of shift can move the score. For ±1 noise L = 1 is the
+least possible; Gaussian noise has L = ∞ and so no certificate.
+
+**Integer scores.** With α and S folded in, one unit is 2^−S bits; `Arithmetic` fixes, per step and from public numbers
+only, A(x) = trunc(α·L·√ΔSNR·x/ln 2·2^S) for the private pixel, c = round(…x̂0…) for the public prediction, and the
+integer shift m = A(x) − c. Every score below is 1-Lipschitz in m, exactly:
+
+    sign       ±m
+    Laplace    |z| − |z − m|
+    potential  Φ(z) − Φ(z − m) with an integer Φ whose neighbouring values differ by at most one
+
+so that a pixel moves the score of any candidate by at most (its touched coordinates)·(A(1) − A(−1)) units.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from dipp import randomness, selection
+from dipp.errors import DippError, NoCertificateError
+from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+
+Floats = NDArray[np.float64]
+
+MIN_LEVEL = 128
+"""S is the smallest with A(1) at least this, so that truncation costs less than 1/128 of the budget."""
+MAX_LEVEL = 1 << 13
+"""A(1) stays below this, so that shifts and short sums of them fit into 16-bit lanes."""
+
+
+class Channel(ABC):
+    """A unit-variance noise law with its score."""
+
+    name: ClassVar[str]
+    group_size: ClassVar[int] = 1
+    """Coordinates that share one 16-bit draw."""
+
+    @property
+    @abstractmethod
+    def slope(self) -> float:
+        """L: nats by which a unit of shift of one touched coordinate can move the score."""
+
+    @property
+    def certified(self) -> bool:
+        """Whether the score is bounded, so that a selection by it has an ε."""
+        return math.isfinite(self.slope)
+
+    @abstractmethod
+    def sample(self, draws: NDArray[np.uint16]) -> Floats:
+        """Noise values of unit variance from draws (per coordinate; for the sign channel: bits 0 or 1)."""
+
+    @abstractmethod
+    def kl(self, shift: Floats) -> Floats:
+        """KL divergence in bits of the shifted law from the unshifted one, per touched coordinate, in closed form."""
+
+    @abstractmethod
+    def quantised_kl(self, shift: Floats) -> Floats:
+        """The same for the quantised law that is really selected from: q(z) ∝ p(z)·exp(u(z; μ)) on the draws."""
+
+    @abstractmethod
+    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+        """The integer law that the scoring backends evaluate at one step."""
+
+
+class LocationChannel(Channel):
+    """Noise given by its quantile function and its potential φ; one 16-bit draw a coordinate."""
+
+    @abstractmethod
+    def quantile(self, probability: Floats) -> Floats:
+        """Quantile function of the unit-variance law."""
+
+    @abstractmethod
+    def potential(self, z: Floats) -> Floats:
+        """φ(z) in nats with φ(0) = 0."""
+
+    def sample(self, draws: NDArray[np.uint16]) -> Floats:
+        """The quantile at the middle of the draw's cell."""
+        table: Floats = self._cells()[draws]
+        return table
+
+    def quantised_kl(self, shift: Floats) -> Floats:
+        """KL in bits of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them."""
+        return np.vectorize(self._quantised_kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+
+    def _quantised_kl_of_one(self, shift: float) -> float:
+        z = self._cells()
+        score = self.potential(z) - self.potential(z - shift)
+        log_q = score - special.logsumexp(score)
+        return float(np.sum(np.exp(log_q) * (log_q + 16 * math.log(2))) / math.log(2))
+
+    @functools.cache  # noqa: B019 - channels are frozen and few
+    def _cells(self) -> Floats:
+        return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
+
+    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+        """The tabulated potential, in the step's units."""
+        return PotentialLaw.tabulate(self._cells(), self.potential, arithmetic.units_per_nat, self._unit_slope, arithmetic.limit)
+
+    @property
+    def _unit_slope(self) -> float:
+        """Nats of score per unit of shift that one integer unit of m stands for."""
+        return self.slope
+
+
+@dataclass(frozen=True)
+class Laplace(LocationChannel):
+    """The paper's channel: density ∝ exp(−√2·|z|), L = √2."""
+
+    name = "laplace"
+
+    @property
+    def slope(self) -> float:
+        """√2."""
+        return math.sqrt(2)
+
+    def quantile(self, probability: Floats) -> Floats:
+        """−sign(p − ½)·ln(1 − |2p − 1|)/√2."""
+        centred = 2 * probability - 1
+        return -np.sign(centred) * np.log1p(-np.abs(centred)) / math.sqrt(2)
+
+    def potential(self, z: Floats) -> Floats:
+        """√2·|z|."""
+        return math.sqrt(2) * np.abs(z)
+
+    def kl(self, shift: Floats) -> Floats:
+        """(δ − 1 + e^−δ)/ln 2 with δ = √2·|μ| (the paper's appendix C)."""
+        delta = math.sqrt(2) * np.abs(shift)
+        return (delta + np.expm1(-delta)) / math.log(2)
+
+    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+        """|z| − |z − m| with integer exponential magnitudes."""
+        return LaplaceLaw.at(arithmetic.alpha, arithmetic.fraction_bits, arithmetic.limit)
+
+
+@dataclass(frozen=True)
+class Gaussian(LocationChannel):
+    """Plain DiffC's channel: unbounded score, L = ∞, no certificate."""
+
+    name = "gaussian"
+
+    @property
+    def slope(self) -> float:
+        """∞: no bound on the score."""
+        return math.inf
+
+    @property
+    def _unit_slope(self) -> float:
+        return 1.0
+
+    def quantile(self, probability: Floats) -> Floats:
+        """Φ^−1."""
+        return np.asarray(special.ndtri(probability), np.float64)
+
+    def potential(self, z: Floats) -> Floats:
+        """z²/2."""
+        return z * z / 2
+
+    def kl(self, shift: Floats) -> Floats:
+        """μ²/2 nats."""
+        return np.square(shift) / (2 * math.log(2))
+
+
+@dataclass(frozen=True)
+class Logistic(LocationChannel):
+    """Logistic noise of unit variance: scale s = √3/π, L = 1/s = 1.814."""
+
+    name = "logistic"
+
+    @property
+    def slope(self) -> float:
+        """π/√3."""
+        return math.pi / math.sqrt(3)
+
+    def quantile(self, probability: Floats) -> Floats:
+        """s·logit(p)."""
+        return np.asarray(special.logit(probability), np.float64) / self.slope
+
+    def potential(self, z: Floats) -> Floats:
+        """2·ln cosh(z/2s)."""
+        half = np.abs(z) * self.slope / 2
+        return 2 * (half + np.log1p(np.exp(-2 * half)) - math.log(2))
+
+    def kl(self, shift: Floats) -> Floats:
+        """δ·coth(δ/2) − 2 nats with δ = μ/s."""
+        half = np.abs(np.asarray(shift, np.float64)) * self.slope / 2
+        small = half < 1e-3
+        safe = np.where(small, 1.0, half)
+        return 2 * np.where(small, half**2 / 3, safe / np.tanh(safe) - 1) / math.log(2)
+
+
+@dataclass(frozen=True)
+class Huber(LocationChannel):
+    """Density ∝ exp(−ρ_k(z/τ)): Gaussian up to k, exponential beyond, scaled to unit variance; L = k/τ."""
+
+    k: float = 1.0
+    name = "huber"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.k) and self.k > 0):
+            raise DippError(f"k: a finite number above 0 is needed, got {self.k}")
+
+    @property
+    def _masses(self) -> tuple[float, float]:
+        """∫ exp(−ρ_k) over the centre, and over both tails."""
+        centre = math.sqrt(2 * math.pi) * math.erf(self.k / math.sqrt(2))
+        return centre, 2 * math.exp(-(self.k**2) / 2) / self.k
+
+    @property
+    def _tau(self) -> float:
+        """1/standard deviation of the unscaled law."""
+        k, (centre, tails) = self.k, self._masses
+        edge = math.exp(-k * k / 2)
+        second = centre - 2 * k * edge + 2 * edge * (k + 2 / k + 2 / k**3)
+        return math.sqrt((centre + tails) / second)
+
+    @property
+    def slope(self) -> float:
+        """k/τ."""
+        return self.k / self._tau
+
+    def quantile(self, probability: Floats) -> Floats:
+        """Normal quantile inside, exponential outside."""
+        centre, tails = self._masses
+        total = centre + tails
+        side = np.sign(probability - 0.5)
+        upper = np.minimum(probability, 1 - probability) * total
+        outside = self.k - np.log(np.maximum(upper, 1e-300) / (tails / 2)) / self.k
+        inside = -special.ndtri(np.clip((upper - tails / 2) / math.sqrt(2 * math.pi) + special.ndtr(-self.k), 1e-300, 0.5))
+        return np.asarray(side * np.where(upper < tails / 2, outside, inside) * self._tau, np.float64)
+
+    def potential(self, z: Floats) -> Floats:
+        """ρ_k(z/τ)."""
+        return np.asarray(special.huber(self.k, z / self._tau), np.float64)
+
+    def kl(self, shift: Floats) -> Floats:
+        """E[ρ(Z)] is known in closed form; E[ρ(Z + μ)] too, by the three pieces of ρ against the three of the law."""
+        return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+
+    def _kl_of_one(self, shift: float) -> float:
+        return (self._mean_potential(abs(shift) / self._tau) - self._mean_potential(0.0)) / math.log(2)
+
+    def _mean_potential(self, d: float) -> float:
+        """E ρ_k(T + d) for T of density exp(−ρ_k)/mass, d ≥ 0: Σ over intervals on which both pieces are fixed."""
+        k = self.k
+        centre, tails = self._masses
+        points = sorted({-math.inf, -k, k, -k - d, k - d, math.inf})
+        total = 0.0
+        for low, high in zip(points, points[1:], strict=False):
+            middle = min(max((low + high) / 2 if math.isfinite(low + high) else (high - 1 if math.isinf(low) else low + 1), -1e9), 1e9)
+            at = middle + d
+            # ρ(t + d) = a + b·t + c·t² on this interval.
+            if abs(at) <= k:
+                a, b, c = d * d / 2, d, 0.5
+            else:
+                sign = math.copysign(1.0, at)
+                a, b, c = sign * k * d - k * k / 2, sign * k, 0.0
+            total += _moments(low, high, middle, k, a, b, c)
+        return total / (centre + tails)
+
+
+def _moments(low: float, high: float, middle: float, k: float, a: float, b: float, c: float) -> float:
+    """∫ (a + b·t + c·t²)·exp(−ρ_k(t)) dt over an interval inside one piece of ρ_k."""
+    if abs(middle) <= k:
+        mass = math.sqrt(math.pi / 2) * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
+        edge_low, edge_high = math.exp(-low * low / 2), math.exp(-high * high / 2)
+        return a * mass + b * (edge_low - edge_high) + c * (mass + low * edge_low - high * edge_high)
+    if middle < 0:
+        low, high, b = -high, -low, -b
+
+    def antiderivative(t: float) -> float:
+        if math.isinf(t):
+            return 0.0
+        polynomial = a + b * t + c * t * t + (b + 2 * c * t) / k + 2 * c / k**2
+        return -math.exp(k * k / 2 - k * t) * polynomial / k
+
+    return antiderivative(high) - antiderivative(low)
+
+
+@dataclass(frozen=True)
+class Sign(Channel):
+    """z = ±√period on the coordinates that a step touches, 0 elsewhere: one bit a coordinate, L = √period.
+
+    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step, so that period = C is the
+    one-of-C channel and larger periods touch the share q = 1/period of the coordinates. period = 1 is plain ±1 noise on
+    all channels of every pixel. The candidate is selected by the score Σ ±θ_i, θ = √period·μ, which tilts the bits:
+    E z = √period·tanh θ, close to the wanted μ·period on the touched coordinates while θ is small.
+    """
+
+    period: int = 3
+    name = "sign"
+    group_size = 16
+
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise DippError(f"period: a whole number of steps ≥ 1 is needed, got {self.period}")
+
+    @property
+    def slope(self) -> float:
+        """√period, on a touched coordinate."""
+        return math.sqrt(self.period)
+
+    def sample(self, draws: NDArray[np.uint16]) -> Floats:
+        """+√period for bit 1, −√period for bit 0."""
+        return (2.0 * draws - 1.0) * self.slope
+
+    def kl(self, shift: Floats) -> Floats:
+        """(θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
+        theta = np.abs(np.asarray(shift, np.float64)) * self.slope
+        return (theta * np.tanh(theta) - (theta + np.log1p(np.exp(-2 * theta)) - math.log(2))) / math.log(2)
+
+    def quantised_kl(self, shift: Floats) -> Floats:
+        """The divergence of two coins; nothing is quantised here, so it is an independent check of `kl`."""
+        theta = np.asarray(shift, np.float64) * self.slope
+        up = special.expit(2 * theta)
+        return np.asarray(1 - (special.entr(up) + special.entr(1 - up)) / math.log(2), np.float64)
+
+    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+        """±m."""
+        return SignLaw(limit=arithmetic.limit)
+
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> NDArray[np.int64]:
+        """Which coordinates (pixel·channels + channel, ascending) the step touches: public, fixed before any image is read.
+
+        A public shuffle ranks the pixels and each pixel shuffles its channels; slot (rank + position·⌊period/C⌋) mod
+        period of the cycle belongs to the channel at that position. Distinct positions fall on distinct slots, so no
+        pixel is touched twice in a step, and the shares of the steps differ by at most a pixel and position.
+        """
+        if self.period == 1:
+            return np.arange(pixels * channels, dtype=np.int64)
+        if self.period < channels:
+            raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {self.period}")
+        cycle, slot = divmod(step, self.period)
+        rank = np.empty(pixels, np.int64)
+        rank[randomness.permutation(randomness.stream(seed, image, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
+        keys = randomness.uniforms(randomness.stream(seed, image, cycle, "mask/channels"), pixels * channels)
+        position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
+        slots = (rank[:, None] + position * (self.period // channels)) % self.period
+        return np.flatnonzero((slots == slot).reshape(-1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The public integer arithmetic of one step of a channel: scale S, levels A(x), shifts m, sensitivity."""
+
+    channel: Channel
+    snr_gain: float
+    """ΔSNR of the step: the shift is (x0 − x̂0)·√ΔSNR for data in [−1, 1]."""
+    alpha: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.snr_gain) and self.snr_gain > 0):
+            raise DippError(f"snr_gain: a finite number above 0 is needed, got {self.snr_gain}")
+        if self.alpha <= 0:
+            raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
+        if self.level_of_one >= MAX_LEVEL:
+            raise DippError(f"snr_gain: {self.snr_gain} is too large for one step; split it into smaller ones")
+
+    @property
+    def _real_level(self) -> float:
+        slope = self.channel.slope if self.channel.certified else 1.0
+        return float(self.alpha) * slope * math.sqrt(self.snr_gain) / math.log(2)
+
+    @functools.cached_property
+    def fraction_bits(self) -> int:
+        """S: the smallest with A(1) ≥ 128, and at most what the tables of the law and of the selection hold."""
+        wanted = math.ceil(math.log2(MIN_LEVEL / self._real_level))
+        largest = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(self.alpha)))
+        return min(max(wanted, 0), largest)
+
+    @property
+    def units_per_nat(self) -> float:
+        """Integer units in one nat of the (α-fold) score."""
+        return float(self.alpha) * 2.0**self.fraction_bits / math.log(2)
+
+    @property
+    def unit(self) -> float:
+        """Units of integer shift per unit of x."""
+        return self._real_level * 2.0**self.fraction_bits
+
+    @property
+    def level_of_one(self) -> int:
+        """A(1) = −A(−1), truncated, so that the integer sensitivity never exceeds the real one."""
+        return math.trunc(self.unit)
+
+    @property
+    def limit(self) -> int:
+        """No integer shift is larger in size: |A(x)| and |c| are at most A(1)."""
+        return 2 * self.level_of_one
+
+    @property
+    def sensitivity(self) -> int:
+        """Units by which one coordinate can move any candidate's score: A(1) − A(−1)."""
+        return 2 * self.level_of_one
+
+    def epsilon(self, touched: int = 1) -> float:
+        """Pure ε of one selection in which `touched` coordinates belong to the protected unit (α is inside)."""
+        if not self.channel.certified:
+            raise NoCertificateError(f"{self.channel.name}: the score is unbounded, so there is no ε; use another channel")
+        return selection.epsilon(touched * self.sensitivity, self.fraction_bits)
+
+    def levels(self, x: Floats) -> NDArray[np.int32]:
+        """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""
+        x = np.asarray(x, np.float64)
+        if not (np.abs(x) <= 1).all():
+            raise DippError("x: values in [-1, 1] are needed; clamp them, and replace NaN, before encoding")
+        return np.trunc(self.unit * x).astype(np.int32)
+
+    def centres(self, x_hat: Floats) -> NDArray[np.int32]:
+        """c = round(unit·x̂0), clamped to ±A(1), from the public transcript."""
+        c = np.rint(self.unit * np.asarray(x_hat, np.float64))
+        return np.clip(c, -self.level_of_one, self.level_of_one).astype(np.int32)
+
+    def shifts(self, x: Floats, x_hat: Floats) -> NDArray[np.int32]:
+        """m = A(x) − c: the one place where the private values enter."""
+        return self.levels(x) - self.centres(x_hat)
+
+    @functools.cached_property
+    def law(self) -> IntegerLaw:
+        """The integer law that scores the candidates of this step."""
+        return self.channel.law(self)

@@ -1,0 +1,172 @@
+"""Integer laws: how a 16-bit draw (or a bit of it) and an integer shift m become an integer score.
+
+These are the definitions that every scoring backend must reproduce bit for bit. Each score is 1-Lipschitz in m (but the
+Gaussian's, which has no certificate); the proof stands beside each.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32s = NDArray[np.int32]
+Draws = NDArray[np.uint16]
+
+KNOTS = 4096
+LOG2_POLYNOMIAL = (1.47270969, 0.417699707, 1.27376185)
+"""−log2(1 − x) ≈ x·(c1 + x·(c2 + x·c3)) on [0, ½] within 9e-4 bits, and exactly 1 at ½ (up to rounding)."""
+
+
+@dataclass(frozen=True)
+class IntegerLaw(ABC):
+    """The score of one coordinate as a function of its draw and its shift."""
+
+    limit: int
+    """Largest |m| that occurs."""
+
+    @property
+    def bound(self) -> int:
+        """Largest |score| of a coordinate. For a 1-Lipschitz score that is 0 at m = 0: the limit."""
+        return self.limit
+
+    @property
+    def group_size(self) -> int:
+        """Coordinates served by one 16-bit draw."""
+        return 1
+
+    @abstractmethod
+    def score(self, draws: Draws, shifts: Int32s) -> Int32s:
+        """Scores of single coordinates, elementwise. `draws` are 16-bit draws, or bits where the group has 16."""
+
+
+@dataclass(frozen=True)
+class SignLaw(IntegerLaw):
+    """+m for bit 1, −m for bit 0: 1-Lipschitz in m at sight."""
+
+    @property
+    def group_size(self) -> int:
+        """Sixteen coordinates share a draw, a bit each."""
+        return 16
+
+    def score(self, draws: Draws, shifts: Int32s) -> Int32s:
+        """±m."""
+        return np.where(draws.astype(bool), shifts, -shifts).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class LaplaceLaw(IntegerLaw):
+    """|z| − |z − m| with z an integer Laplace variable: 1-Lipschitz in m by the triangle inequality, for any z.
+
+    The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the draw. The
+    magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, by 16-bit integer
+    arithmetic: y is doubled until its top bit is set (each doubling is one bit), the rest is a cubic in 1 − y/2^16. It is kept
+    `extra_bits` finer than a unit until the end. Beyond `limit` the exact value of z does not matter to any score, so
+    sums saturate at 2^16 − 1 and `octaves` doublings are enough.
+    """
+
+    unit: int
+    """Units of score in one bit of magnitude, times 2^extra_bits."""
+    extra_bits: int
+
+    @classmethod
+    def at(cls, alpha: Fraction, fraction_bits: int, limit: int) -> LaplaceLaw:
+        """The law of a step: one bit of magnitude is α·2^S units."""
+        units = max(1, round(alpha * (1 << fraction_bits)))
+        spare = max(0, 15 - (units - 1).bit_length())
+        extra = min(spare, 16 - (limit + 1).bit_length())
+        return cls(limit=limit, unit=units << extra, extra_bits=extra)
+
+    @property
+    def octaves(self) -> int:
+        """Doublings after which the magnitude is beyond the limit anyway."""
+        return min(15, -(-((self.limit + 1) << self.extra_bits) // self.unit))
+
+    @property
+    def coefficients(self) -> tuple[int, int, int]:
+        """The cubic's coefficients times `unit`, each below 2^16."""
+        c1, c2, c3 = (round(c * self.unit) for c in LOG2_POLYNOMIAL)
+        return c1, c2, c3
+
+    @functools.cached_property
+    def values(self) -> Int32s:
+        """z of each of the 2^16 draws; sizes beyond the limit are not exact (they do not matter)."""
+        draws = np.arange(1 << 16, dtype=np.uint32)
+        positive = draws >= 1 << 15
+        t = np.where(positive, draws, ~draws) & 0x7FFF
+        y = 0xFFFF - 2 * t
+        whole = np.zeros_like(y)
+        for _ in range(self.octaves):
+            small = y < 1 << 15
+            whole = np.minimum(whole + np.where(small, self.unit, 0), 0xFFFF)
+            y = np.where(small, 2 * y, y)
+        g = 0xFFFF - y
+        c1, c2, c3 = self.coefficients
+        inner = np.minimum(((g * c3) >> 16) + c2, 0xFFFF)
+        outer = np.minimum(((g * inner) >> 16) + c1, 0xFFFF)
+        magnitude = np.minimum(whole + ((g * outer) >> 16), 0xFFFF) >> self.extra_bits
+        z = magnitude.astype(np.int32)
+        return np.where(positive, z, -z)
+
+    def score(self, draws: Draws, shifts: Int32s) -> Int32s:
+        """|z| − |z − m|."""
+        z = self.values[draws]
+        return np.abs(z) - np.abs(z - shifts)
+
+
+@dataclass(frozen=True, eq=False)
+class PotentialLaw(IntegerLaw):
+    """Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
+
+    Neighbouring knots of a certified channel differ by at most 2^knot_bits (checked when tabulated), so Φ moves by at most
+    one between neighbours: inside a cell by ⌊d·r/2^h⌋ with d ≤ 2^h, across a knot continuously. Hence |Φ(z − m) − Φ(z − m')|
+    ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
+    """
+
+    values: Int32s
+    """z of each of the 2^16 draws."""
+    knots: Int32s
+    knot_bits: int
+
+    @classmethod
+    def tabulate(
+        cls,
+        cells: NDArray[np.float64],
+        potential: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        units_per_nat: float,
+        unit_slope: float,
+        limit: int,
+    ) -> PotentialLaw:
+        """Integer table of units_per_nat·φ, with z counted in units of 1/(units_per_nat·unit_slope)."""
+        z_scale = units_per_nat * unit_slope
+        values = np.rint(z_scale * cells).astype(np.int32)
+        reach = int(np.abs(values).max()) + limit + 1
+        knot_bits = max(0, math.ceil(math.log2(reach / KNOTS)))
+        places = np.arange((reach >> knot_bits) + 2, dtype=np.float64) * 2.0**knot_bits
+        knots = np.floor(units_per_nat * potential(places / z_scale) + 1e-9).astype(np.int32)
+        return cls(limit=limit, values=values, knots=knots, knot_bits=knot_bits)
+
+    @property
+    def bound(self) -> int:
+        """The steepest cell's rise over the largest shift, in whole units."""
+        steepest = int(np.abs(np.diff(self.knots.astype(np.int64))).max())
+        return max(self.limit, -(-(steepest * self.limit) // (1 << self.knot_bits)))
+
+    def phi(self, z: Int32s) -> Int32s:
+        """Φ(z)."""
+        size = np.abs(z)
+        cell = size >> self.knot_bits
+        low, high = self.knots[cell], self.knots[cell + 1]
+        within = (size & ((1 << self.knot_bits) - 1)).astype(np.int64)
+        return (low + (((high - low) * within) >> self.knot_bits)).astype(np.int32)
+
+    def score(self, draws: Draws, shifts: Int32s) -> Int32s:
+        """Φ(z) − Φ(z − m)."""
+        z = self.values[draws]
+        return self.phi(z) - self.phi(z - shifts)

@@ -1,0 +1,75 @@
+"""Scoring: candidates generated, scored and binned without being materialised, on the device at hand.
+
+Three backends return identical integers: `reference` (NumPy, the definition), `cpu` (numba) and `cuda` (Triton, and CUDA C++
+where that is faster). `select` is the one way to an index: a backend scores and sums, `selection` draws, the backend
+locates.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import selection
+from dipp.errors import DippError
+from dipp.laws import IntegerLaw
+from dipp.randomness import Draws
+from dipp.scoring.task import ScoringTask, stream_rows
+
+__all__ = ["Backend", "ScoringTask", "backend", "select", "stream_rows"]
+
+
+class Backend(Protocol):
+    """What a device must offer. Scores stay where they are made; only sums and indices come to the host."""
+
+    name: str
+    scores_per_batch: int
+    """Scores kept at a time: chunks are taken in batches of about this many candidates."""
+
+    def scores(self, task: ScoringTask) -> Any:
+        """Chunks × n integer scores, in the backend's own memory."""
+
+    def bin_sums(self, scores: Any, fraction_bits: int) -> selection.Sums:
+        """Chunks × (R + 1) exact sums of weights (`selection.bin_sums`), on the host."""
+
+    def locate(
+        self, scores: Any, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
+    ) -> NDArray[np.int64]:
+        """The indices at the drawn places (`selection.locate`), on the host."""
+
+    def winners(
+        self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
+    ) -> Draws:
+        """What the candidate indices[i] of chunk i drew, for all its coordinates, regenerated in parallel."""
+
+
+def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
+    """One index a chunk, with the exact law of `selection`."""
+    batch = max(1, on.scores_per_batch // task.candidates)
+    found = []
+    for first in range(0, task.chunks, batch):
+        scores = on.scores(task.part(first, min(first + batch, task.chunks)))
+        bins, offsets = selection.draw_bins(on.bin_sums(scores, task.fraction_bits))
+        found.append(on.locate(scores, task.fraction_bits, bins, offsets))
+    return np.concatenate(found)
+
+
+@functools.cache
+def backend(device: str = "cpu") -> Backend:
+    """The backend of a device: "cpu", "cuda", or "reference"."""
+    if device == "cpu":
+        from dipp.scoring.cpu import CpuBackend
+
+        return CpuBackend()
+    if device == "cuda":
+        from dipp.scoring.gpu import GpuBackend
+
+        return GpuBackend()
+    if device == "reference":
+        from dipp.scoring.reference import ReferenceBackend
+
+        return ReferenceBackend()
+    raise DippError(f"device: cpu, cuda or reference is needed, got {device}")

@@ -1,0 +1,64 @@
+"""The reference backend: NumPy, plain, the definition of what the others compute."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import randomness, selection
+from dipp.laws import IntegerLaw
+from dipp.scoring.task import ScoringTask
+
+SLICE = 1 << 15
+"""Candidates scored at a time, so that memory stays O(n) whatever the dimension."""
+
+
+def coordinate_draws(
+    law: IntegerLaw, stream: NDArray[np.uint32], coordinate: NDArray[np.integer], candidate: NDArray[np.integer]
+) -> randomness.Draws:
+    """What coordinate i of a candidate draws: a 16-bit draw, or its bit of one."""
+    source = randomness.Stream(int(stream[0]), int(stream[1]), int(stream[2]))
+    coordinate = np.asarray(coordinate)
+    drawn = randomness.draws(source, int(stream[3]), coordinate // law.group_size, candidate)
+    if law.group_size == 1:
+        return drawn
+    return (drawn >> (coordinate % law.group_size).astype(np.uint16)) & np.uint16(1)
+
+
+class ReferenceBackend:
+    """Scores, bin sums and located indices by NumPy alone."""
+
+    name = "reference"
+    scores_per_batch = 1 << 20
+
+    def scores(self, task: ScoringTask) -> selection.Scores:
+        """Chunks × n integer scores."""
+        out = np.zeros((task.chunks, task.candidates), np.int32)
+        for row in range(task.chunks):
+            shifts = task.shifts[task.offsets[row] : task.offsets[row + 1]]
+            for first in range(0, task.candidates, SLICE):
+                candidate = np.arange(first, min(first + SLICE, task.candidates))
+                for i, shift in enumerate(shifts):
+                    drawn = coordinate_draws(task.law, task.streams[row], np.asarray(i), candidate)
+                    out[row, candidate] += task.law.score(drawn, shift)
+        return out if task.order is None else out + task.order
+
+    def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
+        """See `selection.bin_sums`."""
+        return selection.bin_sums(scores, fraction_bits)
+
+    def locate(
+        self, scores: selection.Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
+    ) -> NDArray[np.int64]:
+        """See `selection.locate`."""
+        return selection.locate(scores, fraction_bits, bins, offsets)
+
+    def winners(
+        self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
+    ) -> randomness.Draws:
+        """What the chosen candidate of each chunk drew, coordinate after coordinate."""
+        rows = [
+            coordinate_draws(law, stream, np.arange(high - low), np.asarray(index))
+            for stream, low, high, index in zip(streams, offsets[:-1], offsets[1:], indices, strict=True)
+        ]
+        return np.concatenate(rows)

@@ -1,0 +1,78 @@
+"""What is scored: many chunks, of one image or of many, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+from dipp.laws import IntegerLaw
+from dipp.randomness import Stream
+from dipp.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringTask:
+    """Ragged chunks that share one step's law, scale and number of candidates.
+
+    Chunk i has the coordinates shifts[offsets[i]:offsets[i + 1]] and the candidates of streams[i] = (key0, key1, nonce, chunk).
+    The shifts are private; everything else is public. Σ over the chunk of |score| plus the order stays below 2^30 (checked
+    here), so that int32 sums are exact in any order.
+    """
+
+    law: IntegerLaw
+    fraction_bits: int
+    candidates: int
+    streams: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    shifts: NDArray[np.int32]
+    order: NDArray[np.int32] | None = None
+    """Public integers −α·log2 T_k·2^S added to the scores of candidate k (Poisson order), or None (flat)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.candidates <= MAX_CANDIDATES:
+            raise DippError(f"candidates: n from 1 to {MAX_CANDIDATES} is needed, got {self.candidates}")
+        if not 0 <= self.fraction_bits <= MAX_FRACTION_BITS:
+            raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {self.fraction_bits}")
+        if self.streams.shape != (self.chunks, 4) or self.streams.dtype != np.uint32:
+            raise DippError(f"streams: {self.chunks} rows of four uint32 are needed, got {self.streams.shape} {self.streams.dtype}")
+        sizes = np.diff(self.offsets)
+        if self.chunks < 1 or self.offsets[0] != 0 or (sizes < 1).any():
+            raise DippError("offsets: chunks of at least one coordinate each are needed, starting at 0")
+        if self.shifts.shape != (self.offsets[-1],) or self.shifts.dtype != np.int32:
+            raise DippError(f"shifts: {self.offsets[-1]} int32 are needed, got {self.shifts.shape} {self.shifts.dtype}")
+        if np.abs(self.shifts.astype(np.int64)).max() > self.law.limit:
+            raise DippError(f"shifts: sizes up to the law's limit {self.law.limit} are needed")
+        largest = int(sizes.max()) * self.law.bound
+        if self.order is not None:
+            if self.order.shape != (self.candidates,) or self.order.dtype != np.int32:
+                raise DippError(f"order: {self.candidates} int32 are needed, got {self.order.shape} {self.order.dtype}")
+            largest += int(np.abs(self.order.astype(np.int64)).max())
+        if largest >= MAX_ABS_SCORE:
+            raise DippError(f"offsets: a chunk of {sizes.max()} coordinates can overflow the scores; use more chunks")
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return len(self.offsets) - 1
+
+    def part(self, first: int, last: int) -> ScoringTask:
+        """Chunks first … last − 1 as a task of their own."""
+        low, high = self.offsets[first], self.offsets[last]
+        return ScoringTask(
+            self.law,
+            self.fraction_bits,
+            self.candidates,
+            self.streams[first:last],
+            self.offsets[first : last + 1] - low,
+            self.shifts[low:high],
+            self.order,
+        )
+
+
+def stream_rows(streams: Sequence[Stream], chunks: Sequence[int]) -> NDArray[np.uint32]:
+    """Rows (key0, key1, nonce, chunk) for `ScoringTask.streams`."""
+    return np.array([(*s, c) for s, c in zip(streams, chunks, strict=True)], np.uint32).reshape(-1, 4)
