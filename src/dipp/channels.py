@@ -1,27 +1,18 @@
 """Channels: how a step's noise is drawn, scored and priced.
 
-A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone, each
-coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
-u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism IS the quantised law: whatever the
-rounding, the certificate holds, because it rests only on how far an integer score can move (`selection`).
+A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone,
+each coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
+u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism IS the quantised law: whatever
+the rounding, the certificate holds, because it rests only on how far an integer score can move (`arithmetic`).
 
-What a channel costs is its slope L = sup|φ'|, the nats that a unit of shift can move the score. For ±1 noise L = 1 is the
-least possible; Gaussian noise has L = ∞ and so no certificate.
-
-**Integer scores.** With α and S folded in, one unit is 2^−S bits; `Arithmetic` fixes, per step and from public numbers
-only, A(x) = trunc(α·L·√ΔSNR·x/ln 2·2^S) for the private pixel, c = round(…x̂0…) for the public prediction, and the
-integer shift m = A(x) − c. Every score below is 1-Lipschitz in m, exactly:
-
-    sign       ±m
-    Laplace    |z| − |z − m|
-    potential  Φ(z) − Φ(z − m) with an integer Φ whose neighbouring values differ by at most one
-
-so that a pixel moves the score of any candidate by at most (its touched coordinates)·(A(1) − A(−1)) units.
+What a channel costs is its slope L = sup|φ'|, the nats that a unit of shift can move the score. For ±1 noise L = 1 is
+the least possible; Gaussian noise has L = ∞ and so no certificate.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -32,16 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dipp import randomness, selection
-from dipp.errors import DippError, NoCertificateError
+from dipp import randomness
+from dipp.errors import DippError
 from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 
 Floats = NDArray[np.float64]
-
-MIN_LEVEL = 128
-"""S is the smallest with A(1) at least this, so that truncation costs less than 1/128 of the budget."""
-MAX_LEVEL = 1 << 13
-"""A(1) stays below this, so that shifts and short sums of them fit into 16-bit lanes."""
 
 
 class Channel(ABC):
@@ -55,6 +41,11 @@ class Channel(ABC):
     @abstractmethod
     def slope(self) -> float:
         """L: nats by which a unit of shift of one touched coordinate can move the score."""
+
+    @property
+    def unit_slope(self) -> float:
+        """Nats of score per unit of shift that one integer unit of m stands for."""
+        return self.slope
 
     @property
     def certified(self) -> bool:
@@ -74,8 +65,8 @@ class Channel(ABC):
         """The same for the quantised law that is really selected from: q(z) ∝ p(z)·exp(u(z; μ)) on the draws."""
 
     @abstractmethod
-    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
-        """The integer law that the scoring backends evaluate at one step."""
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
+        """The integer law of a step that counts scores in 2^−S bits, α folded in, with shifts within the limit."""
 
 
 class LocationChannel(Channel):
@@ -108,14 +99,10 @@ class LocationChannel(Channel):
     def _cells(self) -> Floats:
         return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
 
-    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
         """The tabulated potential, in the step's units."""
-        return PotentialLaw.tabulate(self._cells(), self.potential, arithmetic.units_per_nat, self._unit_slope, arithmetic.limit)
-
-    @property
-    def _unit_slope(self) -> float:
-        """Nats of score per unit of shift that one integer unit of m stands for."""
-        return self.slope
+        units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
+        return PotentialLaw.tabulate(self._cells(), self.potential, units_per_nat, self.unit_slope, limit)
 
 
 @dataclass(frozen=True)
@@ -143,9 +130,9 @@ class Laplace(LocationChannel):
         delta = math.sqrt(2) * np.abs(shift)
         return (delta + np.expm1(-delta)) / math.log(2)
 
-    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
         """|z| − |z − m| with integer exponential magnitudes."""
-        return LaplaceLaw.at(arithmetic.alpha, arithmetic.fraction_bits, arithmetic.limit)
+        return LaplaceLaw.at(alpha, fraction_bits, limit)
 
 
 @dataclass(frozen=True)
@@ -160,7 +147,8 @@ class Gaussian(LocationChannel):
         return math.inf
 
     @property
-    def _unit_slope(self) -> float:
+    def unit_slope(self) -> float:
+        """1: there is no bound to scale by."""
         return 1.0
 
     def quantile(self, probability: Floats) -> Floats:
@@ -241,7 +229,9 @@ class Huber(LocationChannel):
         side = np.sign(probability - 0.5)
         upper = np.minimum(probability, 1 - probability) * total
         outside = self.k - np.log(np.maximum(upper, 1e-300) / (tails / 2)) / self.k
-        inside = -special.ndtri(np.clip((upper - tails / 2) / math.sqrt(2 * math.pi) + special.ndtr(-self.k), 1e-300, 0.5))
+        inside = -special.ndtri(
+            np.clip((upper - tails / 2) / math.sqrt(2 * math.pi) + special.ndtr(-self.k), 1e-300, 0.5)
+        )
         return np.asarray(side * np.where(upper < tails / 2, outside, inside) * self._tau, np.float64)
 
     def potential(self, z: Floats) -> Floats:
@@ -261,8 +251,13 @@ class Huber(LocationChannel):
         centre, tails = self._masses
         points = sorted({-math.inf, -k, k, -k - d, k - d, math.inf})
         total = 0.0
-        for low, high in zip(points, points[1:], strict=False):
-            middle = min(max((low + high) / 2 if math.isfinite(low + high) else (high - 1 if math.isinf(low) else low + 1), -1e9), 1e9)
+        for low, high in itertools.pairwise(points):
+            middle = min(
+                max(
+                    (low + high) / 2 if math.isfinite(low + high) else (high - 1 if math.isinf(low) else low + 1), -1e9
+                ),
+                1e9,
+            )
             at = middle + d
             # ρ(t + d) = a + b·t + c·t² on this interval.
             if abs(at) <= k:
@@ -296,8 +291,9 @@ def _moments(low: float, high: float, middle: float, k: float, a: float, b: floa
 class Sign(Channel):
     """z = ±√period on the coordinates that a step touches, 0 elsewhere: one bit a coordinate, L = √period.
 
-    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step, so that period = C is the
-    one-of-C channel and larger periods touch the share q = 1/period of the coordinates. period = 1 is plain ±1 noise on
+    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step, so that period = C
+    is the one-of-C channel and larger periods touch the share q = 1/period of the coordinates. period = 1 is plain ±1
+    noise on
     all channels of every pixel. The candidate is selected by the score Σ ±θ_i, θ = √period·μ, which tilts the bits:
     E z = √period·tanh θ, close to the wanted μ·period on the touched coordinates while θ is small.
     """
@@ -317,7 +313,7 @@ class Sign(Channel):
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
         """+√period for bit 1, −√period for bit 0."""
-        return (2.0 * draws - 1.0) * self.slope
+        return (2.0 * draws.astype(np.float64) - 1.0) * self.slope
 
     def kl(self, shift: Floats) -> Floats:
         """(θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
@@ -330,12 +326,12 @@ class Sign(Channel):
         up = special.expit(2 * theta)
         return np.asarray(1 - (special.entr(up) + special.entr(1 - up)) / math.log(2), np.float64)
 
-    def law(self, arithmetic: Arithmetic) -> IntegerLaw:
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:  # noqa: ARG002
         """±m."""
-        return SignLaw(limit=arithmetic.limit)
+        return SignLaw(limit=limit)
 
     def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> NDArray[np.int64]:
-        """Which coordinates (pixel·channels + channel, ascending) the step touches: public, fixed before any image is read.
+        """Coordinates (pixel·channels + channel, ascending) that the step touches: public, known before an image is.
 
         A public shuffle ranks the pixels and each pixel shuffles its channels; slot (rank + position·⌊period/C⌋) mod
         period of the cycle belongs to the channel at that position. Distinct positions fall on distinct slots, so no
@@ -352,85 +348,3 @@ class Sign(Channel):
         position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
         slots = (rank[:, None] + position * (self.period // channels)) % self.period
         return np.flatnonzero((slots == slot).reshape(-1)).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """The public integer arithmetic of one step of a channel: scale S, levels A(x), shifts m, sensitivity."""
-
-    channel: Channel
-    snr_gain: float
-    """ΔSNR of the step: the shift is (x0 − x̂0)·√ΔSNR for data in [−1, 1]."""
-    alpha: Fraction = Fraction(1)
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.snr_gain) and self.snr_gain > 0):
-            raise DippError(f"snr_gain: a finite number above 0 is needed, got {self.snr_gain}")
-        if self.alpha <= 0:
-            raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
-        if self.level_of_one >= MAX_LEVEL:
-            raise DippError(f"snr_gain: {self.snr_gain} is too large for one step; split it into smaller ones")
-
-    @property
-    def _real_level(self) -> float:
-        slope = self.channel.slope if self.channel.certified else 1.0
-        return float(self.alpha) * slope * math.sqrt(self.snr_gain) / math.log(2)
-
-    @functools.cached_property
-    def fraction_bits(self) -> int:
-        """S: the smallest with A(1) ≥ 128, and at most what the tables of the law and of the selection hold."""
-        wanted = math.ceil(math.log2(MIN_LEVEL / self._real_level))
-        largest = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(self.alpha)))
-        return min(max(wanted, 0), largest)
-
-    @property
-    def units_per_nat(self) -> float:
-        """Integer units in one nat of the (α-fold) score."""
-        return float(self.alpha) * 2.0**self.fraction_bits / math.log(2)
-
-    @property
-    def unit(self) -> float:
-        """Units of integer shift per unit of x."""
-        return self._real_level * 2.0**self.fraction_bits
-
-    @property
-    def level_of_one(self) -> int:
-        """A(1) = −A(−1), truncated, so that the integer sensitivity never exceeds the real one."""
-        return math.trunc(self.unit)
-
-    @property
-    def limit(self) -> int:
-        """No integer shift is larger in size: |A(x)| and |c| are at most A(1)."""
-        return 2 * self.level_of_one
-
-    @property
-    def sensitivity(self) -> int:
-        """Units by which one coordinate can move any candidate's score: A(1) − A(−1)."""
-        return 2 * self.level_of_one
-
-    def epsilon(self, touched: int = 1) -> float:
-        """Pure ε of one selection in which `touched` coordinates belong to the protected unit (α is inside)."""
-        if not self.channel.certified:
-            raise NoCertificateError(f"{self.channel.name}: the score is unbounded, so there is no ε; use another channel")
-        return selection.epsilon(touched * self.sensitivity, self.fraction_bits)
-
-    def levels(self, x: Floats) -> NDArray[np.int32]:
-        """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""
-        x = np.asarray(x, np.float64)
-        if not (np.abs(x) <= 1).all():
-            raise DippError("x: values in [-1, 1] are needed; clamp them, and replace NaN, before encoding")
-        return np.trunc(self.unit * x).astype(np.int32)
-
-    def centres(self, x_hat: Floats) -> NDArray[np.int32]:
-        """c = round(unit·x̂0), clamped to ±A(1), from the public transcript."""
-        c = np.rint(self.unit * np.asarray(x_hat, np.float64))
-        return np.clip(c, -self.level_of_one, self.level_of_one).astype(np.int32)
-
-    def shifts(self, x: Floats, x_hat: Floats) -> NDArray[np.int32]:
-        """m = A(x) − c: the one place where the private values enter."""
-        return self.levels(x) - self.centres(x_hat)
-
-    @functools.cached_property
-    def law(self) -> IntegerLaw:
-        """The integer law that scores the candidates of this step."""
-        return self.channel.law(self)

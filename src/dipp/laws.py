@@ -64,11 +64,11 @@ class SignLaw(IntegerLaw):
 class LaplaceLaw(IntegerLaw):
     """|z| − |z − m| with z an integer Laplace variable: 1-Lipschitz in m by the triangle inequality, for any z.
 
-    The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the draw. The
-    magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, by 16-bit integer
-    arithmetic: y is doubled until its top bit is set (each doubling is one bit), the rest is a cubic in 1 − y/2^16. It is kept
-    `extra_bits` finer than a unit until the end. Beyond `limit` the exact value of z does not matter to any score, so
-    sums saturate at 2^16 − 1 and `octaves` doublings are enough.
+    The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the
+    draw. The magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, by
+    16-bit integer arithmetic: y is doubled until its top bit is set (each doubling is one bit), the rest is a cubic
+    in 1 − y/2^16. It is kept `extra_bits` finer than a unit until the end. Beyond `limit` the exact value of z does
+    not matter to any score, so sums saturate at 2^16 − 1 and `octaves` doublings are enough.
     """
 
     unit: int
@@ -112,21 +112,23 @@ class LaplaceLaw(IntegerLaw):
         outer = np.minimum(((g * inner) >> 16) + c1, 0xFFFF)
         magnitude = np.minimum(whole + ((g * outer) >> 16), 0xFFFF) >> self.extra_bits
         z = magnitude.astype(np.int32)
-        return np.where(positive, z, -z)
+        signed: Int32s = np.where(positive, z, -z)
+        return signed
 
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
         """|z| − |z − m|."""
         z = self.values[draws]
-        return np.abs(z) - np.abs(z - shifts)
+        score: Int32s = np.abs(z) - np.abs(z - shifts)
+        return score
 
 
 @dataclass(frozen=True, eq=False)
 class PotentialLaw(IntegerLaw):
     """Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
 
-    Neighbouring knots of a certified channel differ by at most 2^knot_bits (checked when tabulated), so Φ moves by at most
-    one between neighbours: inside a cell by ⌊d·r/2^h⌋ with d ≤ 2^h, across a knot continuously. Hence |Φ(z − m) − Φ(z − m')|
-    ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
+    Neighbouring knots of a certified channel differ by at most 2^knot_bits (checked when tabulated), so Φ moves by at
+    most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with d ≤ 2^h, across a knot continuously. Hence |Φ(z − m)
+    − Φ(z − m')| ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
     """
 
     values: Int32s
@@ -164,7 +166,8 @@ class PotentialLaw(IntegerLaw):
         cell = size >> self.knot_bits
         low, high = self.knots[cell], self.knots[cell + 1]
         within = (size & ((1 << self.knot_bits) - 1)).astype(np.int64)
-        return (low + (((high - low) * within) >> self.knot_bits)).astype(np.int32)
+        phi: Int32s = (low + (((high - low) * within) >> self.knot_bits)).astype(np.int32)
+        return phi
 
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
         """Φ(z) − Φ(z − m)."""

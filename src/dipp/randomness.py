@@ -1,6 +1,7 @@
 """Randomness: the common one that sender and receiver share, and the private one that nobody else may know.
 
-Common randomness is Philox 4x32-10 [Salmon et al., 2011], a keyed counter-based generator: any draw of any candidate can
+Common randomness is Philox 4x32-10 [Salmon et al., 2011], a keyed counter-based generator: any draw of any candidate
+can
 be regenerated alone. It is public; privacy never rests on it. Its layout is part of the file format:
 
     stream   = SHA-256("dipp/1/" + purpose + 0x00 + seed[16] + u64le(image) + u32le(step))
@@ -46,7 +47,7 @@ def private_bytes(count: int) -> bytes:
 def private_uniforms(count: int) -> NDArray[np.float64]:
     """`count` private reals, uniform on the midpoints of 2^52 cells of (0, 1). For codes whose ε is not certified."""
     words = np.frombuffer(private_bytes(8 * count), np.uint64)
-    return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
+    return _midpoints(words >> np.uint64(12), 52)
 
 
 def fresh_seed() -> bytes:
@@ -88,19 +89,35 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words])
 
 def draws(source: Stream, chunk: int, group: NDArray[np.integer], candidate: NDArray[np.integer]) -> Draws:
     """The 16-bit draws at (group, candidate), broadcast against each other: random access to the common randomness."""
-    group, candidate = np.broadcast_arrays(np.asarray(group, np.uint32), np.asarray(candidate, np.uint32))
     word = np.uint32
-    counter = (group, candidate // word(DRAWS_PER_BLOCK), np.asarray(chunk, word), np.asarray(source.nonce, word))
+    groups, candidates = np.broadcast_arrays(np.asarray(group, word), np.asarray(candidate, word))
+    counter = (groups, candidates // word(DRAWS_PER_BLOCK), np.asarray(chunk, word), np.asarray(source.nonce, word))
     words = np.stack(philox(counter, (np.asarray(source.key0, word), np.asarray(source.key1, word))))
-    half = candidate % word(DRAWS_PER_BLOCK)
+    half = candidates % word(DRAWS_PER_BLOCK)
     chosen = np.take_along_axis(words, (half // word(2))[None].astype(np.intp), axis=0)[0]
-    return (chosen >> (word(16) * (half % word(2)))).astype(np.uint16)
+    drawn: Draws = (chosen >> (word(16) * (half % word(2)))).astype(np.uint16)
+    return drawn
 
 
 def uniforms(source: Stream, count: int) -> NDArray[np.float64]:
     """`count` public uniforms in (0, 1) with 32 bits each: 4·i … 4·i + 3 are the words of block i."""
-    words = _words(source, count)
-    return (words + 0.5) * 2.0**-32
+    return _midpoints(_words(source, count), 32)
+
+
+def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArray[np.float64]:
+    """Random access: for each index a row of `dims` public uniforms with 52 bits each, two from a block."""
+    index = np.asarray(index, np.uint64)[:, None]
+    half = np.uint64(32)
+    counter = (
+        np.arange(-(-dims // 2), dtype=np.uint32)[None],
+        (index & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        (index >> half).astype(np.uint32),
+        np.asarray(source.nonce, np.uint32),
+    )
+    words = philox(counter, (np.asarray(source.key0, np.uint32), np.asarray(source.key1, np.uint32)))
+    w0, w1, w2, w3 = (w.astype(np.uint64) for w in words)
+    pairs = np.stack([(w0 << half) | w1, (w2 << half) | w3], axis=-1).reshape(len(index), -1)[:, :dims]
+    return _midpoints(pairs >> np.uint64(12), 52)
 
 
 def permutation(source: Stream, count: int) -> NDArray[np.int64]:
@@ -109,8 +126,13 @@ def permutation(source: Stream, count: int) -> NDArray[np.int64]:
     return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable").astype(np.int64)
 
 
+def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:
+    return (cells.astype(np.float64) + 0.5) * 2.0**-bits
+
+
 def _words(source: Stream, count: int) -> Words:
-    word = np.uint32
-    counter = (np.arange(-(-count // 4), dtype=word), word(0), word(0), word(source.nonce))
-    key = (np.asarray(source.key0, word), np.asarray(source.key1, word))
-    return np.stack(philox(tuple(np.asarray(c) for c in counter), key), axis=1).reshape(-1)[:count]  # type: ignore[arg-type]
+    """Words 4·i … 4·i + 3 are block i of the stream."""
+    fixed = (np.asarray(word, np.uint32) for word in (0, 0, source.nonce))
+    counter = (np.arange(-(-count // 4), dtype=np.uint32), *fixed)
+    words = philox(counter, (np.asarray(source.key0, np.uint32), np.asarray(source.key1, np.uint32)))  # type: ignore[arg-type]
+    return np.stack(words, axis=1).reshape(-1)[:count]

@@ -12,10 +12,11 @@ and then the index inside it.
 **Proof sketch of privacy.** Let the input move so that no score moves by more than s units: |u_k − u'_k| ≤ s for all k.
 Put ũ_k = max(u_k, u_max − R·2^S). Since u_max moves by at most s, so does every ũ_k: the clip is free. Without the
 rounding of F, P[k] = 2^(ũ_k/2^S) / Σ_i 2^(ũ_i/2^S) (the common factor u_max cancels); numerator and denominator each
-change by a factor of at most 2^(s/2^S), so ln P[k]/P'[k] ≤ 2s·ln 2/2^S. Rounding moves a weight by at most 1/2, and no
-rounded weight is below 2^39·2^(2^−15) > 2^39·(1 + 2^−16), so each moves by a relative 2^−40/(1 + 2^−16) at most; that enters once in
-the numerator and once in the denominator of P and of P': together η < 2^−38. So one selection is (2s·ln 2/2^S + η)-DP;
-and as ln P/P' at any two indices differs by no more than that, it has bounded range of the same size. All this holds
+change by a factor of at most 2^(s/2^S), so ln P[k]/P'[k] ≤ 2s·ln 2/2^S. Rounding moves a weight by at most 1/2, and
+no rounded weight is below 2^39·2^(2^−15) > 2^39·(1 + 2^−16), so each moves by a relative 2^−40/(1 + 2^−16) at most;
+that enters once in the numerator and once in the denominator of P and of P': together η < 2^−38. So one selection is
+(2s·ln 2/2^S + η)-DP; and as ln P/P' at any two indices differs by no more than that, it has bounded range of the same
+size. All this holds
 for every fixed common randomness, any number n of candidates and any law of theirs.
 """
 
@@ -48,7 +49,7 @@ Sums = NDArray[np.int64]
 
 
 def epsilon(sensitivity: int, fraction_bits: int) -> float:
-    """Pure ε of one selection whose scores move by at most `sensitivity` units of 2^−S bits: 2s·ln 2/2^S + η, rounded up."""
+    """Pure ε of a selection whose scores move by at most s units of 2^−S bits: 2s·ln 2/2^S + η, rounded up."""
     if sensitivity < 0:
         raise DippError(f"sensitivity: a count of units ≥ 0 is needed, got {sensitivity}")
     exact = 2 * sensitivity * math.log(2) * 2.0**-fraction_bits + ETA
@@ -59,9 +60,9 @@ def epsilon(sensitivity: int, fraction_bits: int) -> float:
 def fraction_weights(fraction_bits: int) -> Sums:
     """F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1, by integer arithmetic only.
 
-    2^(−1/2^S) is taken by S integer square roots at 192 bits and raised to the powers by multiplication; the error of the
-    chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible: 2^(40 − f/2^S) is
-    irrational for 0 < f < 2^S).
+    2^(−1/2^S) is taken by S integer square roots at 192 bits and raised to the powers by multiplication; the error of
+    the chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible: 2^(40 −
+    f/2^S) is irrational for 0 < f < 2^S).
     """
     if not 0 <= fraction_bits <= MAX_FRACTION_BITS:
         raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {fraction_bits}")
@@ -100,7 +101,8 @@ def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets:
     whole, fraction = exponents(scores, fraction_bits)
     inside = whole == bins[:, None]
     running = np.cumsum(np.where(inside, fraction_weights(fraction_bits)[fraction], 0), axis=1)
-    return np.argmax(running > offsets[:, None], axis=1).astype(np.int64)
+    found: NDArray[np.int64] = np.argmax(running > offsets[:, None], axis=1).astype(np.int64)
+    return found
 
 
 def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:

@@ -1,8 +1,8 @@
 """Scoring: candidates generated, scored and binned without being materialised, on the device at hand.
 
-Three backends return identical integers: `reference` (NumPy, the definition), `cpu` (numba) and `cuda` (Triton, and CUDA C++
-where that is faster). `select` is the one way to an index: a backend scores and sums, `selection` draws, the backend
-locates.
+Three backends return identical integers: `reference` (NumPy, the definition), `cpu` (numba) and `cuda` (Triton, and
+CUDA C++ where that is faster). `select` is the one way to an index: a backend scores and sums, `selection` draws, the
+backend locates.
 """
 
 from __future__ import annotations

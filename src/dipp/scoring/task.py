@@ -18,9 +18,9 @@ from dipp.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
 class ScoringTask:
     """Ragged chunks that share one step's law, scale and number of candidates.
 
-    Chunk i has the coordinates shifts[offsets[i]:offsets[i + 1]] and the candidates of streams[i] = (key0, key1, nonce, chunk).
-    The shifts are private; everything else is public. Σ over the chunk of |score| plus the order stays below 2^30 (checked
-    here), so that int32 sums are exact in any order.
+    Chunk i has the coordinates shifts[offsets[i]:offsets[i + 1]] and the candidates of streams[i] = (key0, key1,
+    nonce, chunk). The shifts are private; everything else is public. Σ over the chunk of |score| plus the order stays
+    below 2^30 (checked here), so that int32 sums are exact in any order.
     """
 
     law: IntegerLaw
@@ -38,7 +38,9 @@ class ScoringTask:
         if not 0 <= self.fraction_bits <= MAX_FRACTION_BITS:
             raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {self.fraction_bits}")
         if self.streams.shape != (self.chunks, 4) or self.streams.dtype != np.uint32:
-            raise DippError(f"streams: {self.chunks} rows of four uint32 are needed, got {self.streams.shape} {self.streams.dtype}")
+            raise DippError(
+                f"streams: {self.chunks} rows of four uint32 are needed, got {self.streams.shape} {self.streams.dtype}"
+            )
         sizes = np.diff(self.offsets)
         if self.chunks < 1 or self.offsets[0] != 0 or (sizes < 1).any():
             raise DippError("offsets: chunks of at least one coordinate each are needed, starting at 0")

@@ -1,0 +1,131 @@
+"""The CPU backend: numba kernels around NumPy arrays."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.randomness import DRAWS_PER_BLOCK, Draws
+from dipp.scoring.cpu_kernels import GROUP, fill, laplace_scores, potential_scores, round_keys, sign_scores
+from dipp.scoring.task import ScoringTask
+from dipp.selection import BINS, RANGE_BITS, Scores, Sums, fraction_weights
+
+SLICE = 4096
+"""Candidates summed into bins by one task."""
+SERIAL_WORK = 1 << 21
+"""Below so many candidate·coordinates one thread is faster than waking the others."""
+
+
+@numba.njit(parallel=True, cache=True)
+def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int) -> Sums:
+    """Exact sums a slice of candidates, added up afterwards: integers, so the order does not matter."""
+    rows, n = scores.shape
+    slices = -(-n // SLICE)
+    partial = np.zeros((rows * slices, BINS), np.int64)
+    last = np.int64(RANGE_BITS) << fraction_bits
+    for task in numba.prange(rows * slices):
+        row, first = task // slices, (task % slices) * SLICE
+        for k in range(first, min(first + SLICE, n)):
+            e = min(np.int64(best[row]) - np.int64(scores[row, k]), last)
+            partial[task, e >> fraction_bits] += weights[e & ((1 << fraction_bits) - 1)]
+    sums: Sums = partial.reshape(rows, slices, BINS).sum(axis=1)
+    return sums
+
+
+@numba.njit(parallel=True, cache=True)
+def _locate(
+    scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums
+) -> NDArray[np.int64]:
+    rows, n = scores.shape
+    found = np.full(rows, -1, np.int64)
+    last = np.int64(RANGE_BITS) << fraction_bits
+    for row in numba.prange(rows):
+        running = np.int64(0)
+        for k in range(n):
+            e = min(np.int64(best[row]) - np.int64(scores[row, k]), last)
+            if e >> fraction_bits == bins[row]:
+                running += weights[e & ((1 << fraction_bits) - 1)]
+                if running > offsets[row]:
+                    found[row] = k
+                    break
+    return found
+
+
+@numba.njit(parallel=True, cache=True)
+def _winners(
+    streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64], group_size: int, out: Draws
+) -> None:
+    for row in numba.prange(len(indices)):
+        keys, words = round_keys(streams[row]), np.empty((4, 1), np.uint32)
+        block, word, half = indices[row] // 8, indices[row] % 8 // 2, indices[row] % 2
+        for i in range(offsets[row + 1] - offsets[row]):
+            if i % group_size == 0:
+                fill(words, keys, i // group_size, block, streams[row, 3], streams[row, 2])
+            draw = np.uint16(words[word, 0] >> (16 * half))
+            out[offsets[row] + i] = draw if group_size == 1 else (draw >> (i % group_size)) & 1
+
+
+def _use_threads(work: int) -> None:
+    """All threads for large work, one for small: numba then runs the parallel loop in place."""
+    numba.set_num_threads(1 if work < SERIAL_WORK else numba.config.NUMBA_NUM_THREADS)
+
+
+class CpuBackend:
+    """Scores in NumPy arrays, made and read by numba."""
+
+    name = "cpu"
+    scores_per_batch = 1 << 23
+
+    def scores(self, task: ScoringTask) -> Scores:
+        """Chunks × n integer scores."""
+        out = np.empty((task.chunks, task.candidates), np.int32)
+        _use_threads(len(task.shifts) * task.candidates)
+        match task.law:
+            case SignLaw():
+                sizes = np.diff(task.offsets)
+                groups = -(-sizes // GROUP)
+                first = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
+                places = np.arange(len(task.shifts)) - np.repeat(task.offsets[:-1] - GROUP * first[:-1], sizes)
+                m = np.zeros(GROUP * first[-1], np.int16)
+                m[places] = task.shifts
+                totals = np.add.reduceat(task.shifts, task.offsets[:-1]).astype(np.int32)
+                flush = 0x7FFF // (GROUP * max(1, task.law.limit))
+                sign_scores(task.streams, first, m.reshape(-1, GROUP), totals, flush, out)
+            case LaplaceLaw(unit=unit, extra_bits=extra) as law:
+                c1, c2, c3 = law.coefficients
+                numbers = np.array([unit, c1, c2, extra, law.octaves, c3], np.uint16)
+                flush = 0xFFFF // max(1, law.limit)
+                laplace_scores(task.streams, task.offsets, task.shifts, numbers, flush, out)
+            case PotentialLaw(values=values, knots=knots, knot_bits=bits):
+                potential_scores(task.streams, task.offsets, task.shifts, values, knots, bits, out)
+            case other:
+                raise DippError(f"law: the CPU backend has no kernel for {type(other).__name__}")
+        if task.order is not None:
+            out += task.order
+        return out
+
+    def bin_sums(self, scores: Scores, fraction_bits: int) -> Sums:
+        """See `selection.bin_sums`."""
+        _use_threads(scores.size)
+        sums: Sums = _bin_sums(scores, scores.max(axis=1), fraction_weights(fraction_bits), fraction_bits)
+        return sums
+
+    def locate(self, scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums) -> NDArray[np.int64]:
+        """See `selection.locate`."""
+        _use_threads(scores.size)
+        found: NDArray[np.int64] = _locate(
+            scores, scores.max(axis=1), fraction_weights(fraction_bits), fraction_bits, bins, offsets
+        )
+        return found
+
+    def winners(
+        self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
+    ) -> Draws:
+        """What the chosen candidate of each chunk drew, coordinate after coordinate."""
+        out = np.empty(offsets[-1], np.uint16)
+        _use_threads(DRAWS_PER_BLOCK * len(out))
+        _winners(streams, offsets, indices, law.group_size, out)
+        return out

@@ -1,0 +1,276 @@
+"""The CPU score kernels: numba, parallel over tiles of candidates, with inner loops that LLVM turns into SIMD.
+
+A tile is up to 2048 candidates. For each group of coordinates a tile draws up to 256 Philox blocks, one a lane, and
+views their words as 2048 sixteen-bit draws; scores accumulate in 16-bit lanes and are flushed into 32-bit ones before
+they can overflow. The draws of word j of block b belong to the candidates 8·b + 2·j and 8·b + 2·j + 1, so lanes are
+put into candidate order only once, when a tile is written out. Candidates are never materialised: memory is the n
+scores.
+
+The intrinsics say in LLVM's words what Python cannot: multiplication, addition and shifts that stay in 16-bit lanes.
+Written with NumPy scalars they are widened to 64 bits and lose most of the SIMD width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import binding as llvm
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from dipp.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws
+from dipp.selection import Scores
+
+MAX_BLOCKS = 256
+"""Blocks in a tile: enough to drown the cost of a call, few enough for the first-level cache."""
+GROUP = 16
+
+M0, M1 = np.uint64(PHILOX_MULTIPLIERS[0]), np.uint64(PHILOX_MULTIPLIERS[1])
+W0, W1 = np.uint64(PHILOX_WEYL[0]), np.uint64(PHILOX_WEYL[1])
+LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+ROUNDS = PHILOX_ROUNDS
+u16, i16 = np.uint16, np.int16
+
+_WORD = ir.IntType(16)
+
+
+def _prefer_wide_vectors() -> None:
+    """Let LLVM use 512-bit registers where there are any; by default it prefers 256, and the generator loses a third.
+
+    numba takes its target from its configuration when it compiles for the first time; a choice of the user's stands.
+    """
+    features = llvm.get_host_cpu_features()
+    if numba.config.CPU_NAME is None and numba.config.CPU_FEATURES is None and features.get("avx512bw"):
+        features["prefer-256-bit"] = False
+        numba.config.CPU_NAME, numba.config.CPU_FEATURES = llvm.get_host_cpu_name(), features.flatten()
+
+
+_prefer_wide_vectors()
+
+
+@intrinsic
+def _high16(_context: Any, _a: Any, _b: Any) -> Any:
+    """(a·b) >> 16 of unsigned 16-bit lanes."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        wide = ir.IntType(32)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 16)), _WORD)
+
+    return types.uint16(types.uint16, types.uint16), generate
+
+
+@intrinsic
+def _saturating_add16(_context: Any, _a: Any, _b: Any) -> Any:
+    """min(a + b, 2^16 − 1) of unsigned 16-bit lanes."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        signature = ir.FunctionType(_WORD, [_WORD, _WORD])
+        return builder.call(builder.module.declare_intrinsic("llvm.uadd.sat", [_WORD], signature), args)
+
+    return types.uint16(types.uint16, types.uint16), generate
+
+
+@intrinsic
+def _shift_right16(_context: Any, _a: Any, _b: Any) -> Any:
+    """a >> b of unsigned 16-bit lanes, b < 16."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.lshr(args[0], args[1])
+
+    return types.uint16(types.uint16, types.uint16), generate
+
+
+@numba.njit(cache=True)
+def round_keys(stream: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """The pair of keys of each Philox round."""
+    keys = np.empty(2 * ROUNDS, np.uint64)
+    k0, k1 = np.uint64(stream[0]), np.uint64(stream[1])
+    for r in range(ROUNDS):
+        keys[2 * r], keys[2 * r + 1] = k0, k1
+        k0, k1 = (k0 + W0) & LOW, (k1 + W1) & LOW
+    return keys
+
+
+@numba.njit(cache=True)
+def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block: int, chunk: int, nonce: int) -> None:
+    """Consecutive Philox blocks of a group, a lane each: words[j, b] is word j of block b."""
+    for b in range(words.shape[1]):
+        c0, c1, c2, c3 = np.uint64(group), np.uint64(block + b), np.uint64(chunk), np.uint64(nonce)
+        for r in range(ROUNDS):
+            p0, p1 = (c0 & LOW) * M0, (c2 & LOW) * M1
+            c0, c1 = (p1 >> HALF) ^ c1 ^ keys[2 * r], p1 & LOW
+            c2, c3 = (p0 >> HALF) ^ c3 ^ keys[2 * r + 1], p0 & LOW
+        words[0, b], words[1, b], words[2, b], words[3, b] = c0, c1, c2, c3
+
+
+@numba.njit(cache=True)
+def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> None:
+    """lanes += Σ over the sixteen bits of m where the bit is set. Unrolled by hand, or LLVM leaves the lanes scalar."""
+    m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
+    m8, m9, m10, m11, m12, m13, m14, m15 = m[8], m[9], m[10], m[11], m[12], m[13], m[14], m[15]
+    for t in range(draws.size):
+        d = i16(draws[t])
+        s = lanes[t]
+        s += (-(d & 1)) & m0
+        s += (-((d >> 1) & 1)) & m1
+        s += (-((d >> 2) & 1)) & m2
+        s += (-((d >> 3) & 1)) & m3
+        s += (-((d >> 4) & 1)) & m4
+        s += (-((d >> 5) & 1)) & m5
+        s += (-((d >> 6) & 1)) & m6
+        s += (-((d >> 7) & 1)) & m7
+        s += (-((d >> 8) & 1)) & m8
+        s += (-((d >> 9) & 1)) & m9
+        s += (-((d >> 10) & 1)) & m10
+        s += (-((d >> 11) & 1)) & m11
+        s += (-((d >> 12) & 1)) & m12
+        s += (-((d >> 13) & 1)) & m13
+        s += (-((d >> 14) & 1)) & m14
+        s += (-((d >> 15) & 1)) & m15
+        lanes[t] = i16(s)
+
+
+@numba.njit(cache=True)
+def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> None:
+    """One doubling of `LaplaceLaw`: where the top bit of y is clear, y is doubled and a bit of magnitude is added."""
+    for t in range(y.size):
+        clear = u16(~u16(i16(y[t]) >> 15))
+        whole[t] = _saturating_add16(whole[t], u16(clear & unit))
+        y[t] = u16(y[t] + (clear & y[t]))
+
+
+@numba.njit(cache=True)
+def _add_laplace(
+    draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws, y: Draws, whole: Draws
+) -> None:
+    """lanes += min(max(z·sign(m), 0), |m|), z as in `LaplaceLaw`; flip = 0xFFFF mirrors z for a negative m.
+
+    c3 comes as an array of equal lanes: as a scalar, LLVM widens its multiplication to 32 bits.
+    """
+    unit, c1, c2, extra_bits, octaves = law[0], law[1], law[2], law[3], law[4]
+    for t in range(draws.size):
+        u = u16(draws[t] ^ flip)
+        y[t] = u16(~(u16(u << 1) & u16(i16(u) >> 15)))
+        whole[t] = 0
+    for _ in range(octaves - 1):
+        _normalise(y, whole, unit)
+    for t in range(draws.size):
+        clear = u16(~u16(i16(y[t]) >> 15))
+        g = u16(~u16(y[t] + (clear & y[t])))
+        cubic = _high16(g, _saturating_add16(_high16(g, _saturating_add16(_high16(g, c3[t]), c2)), c1))
+        z = _saturating_add16(_saturating_add16(whole[t], u16(clear & unit)), cubic)
+        lanes[t] = u16(lanes[t] + min(_shift_right16(z, extra_bits), size))
+
+
+@numba.njit(cache=True)
+def _tiling(candidates: int) -> tuple[int, int]:
+    """Blocks in a tile, and tiles."""
+    blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
+    return blocks, -(-candidates // (DRAWS_PER_BLOCK * blocks))
+
+
+@numba.njit(parallel=True, cache=True)
+def sign_scores(
+    streams: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    m: NDArray[np.int16],
+    totals: NDArray[np.int32],
+    flush: int,
+    out: Scores,
+) -> None:
+    """score = 2·Σ_{bit set} m − Σ m; m is padded with zeros to whole groups, `flush` groups fit into 16-bit lanes."""
+    blocks, tiles = _tiling(out.shape[1])
+    width = DRAWS_PER_BLOCK * blocks
+    for task in numba.prange(out.shape[0] * tiles):
+        row, tile = task // tiles, task % tiles
+        keys, words = round_keys(streams[row]), np.empty((4, blocks), np.uint32)
+        draws = words.reshape(4 * blocks).view(np.uint16)
+        lanes, sums = np.zeros(width, np.int16), np.zeros(width, np.int32)
+        for group in range(offsets[row + 1] - offsets[row]):
+            fill(words, keys, group, tile * blocks, streams[row, 3], streams[row, 2])
+            _add_signs(draws, m[offsets[row] + group], lanes)
+            if (group + 1) % flush == 0:
+                sums += lanes
+                lanes[:] = 0
+        sums += lanes
+        _write(out[row], tile, sums, 2, totals[row])
+
+
+@numba.njit(parallel=True, cache=True)
+def laplace_scores(
+    streams: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    shifts: NDArray[np.int32],
+    law: NDArray[np.uint16],
+    flush: int,
+    out: Scores,
+) -> None:
+    """score = 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m|, which is Σ |z| − |z − m|."""
+    blocks, tiles = _tiling(out.shape[1])
+    width = DRAWS_PER_BLOCK * blocks
+    for task in numba.prange(out.shape[0] * tiles):
+        row, tile = task // tiles, task % tiles
+        keys, words = round_keys(streams[row]), np.empty((4, blocks), np.uint32)
+        draws = words.reshape(4 * blocks).view(np.uint16)
+        lanes, sums = np.zeros(width, np.uint16), np.zeros(width, np.int32)
+        y, whole, c3 = np.empty(width, np.uint16), np.empty(width, np.uint16), np.full(width, law[5])
+        total = 0
+        for i in range(offsets[row + 1] - offsets[row]):
+            m = shifts[offsets[row] + i]
+            total += abs(m)
+            fill(words, keys, i, tile * blocks, streams[row, 3], streams[row, 2])
+            _add_laplace(draws, law, c3, u16(0xFFFF if m < 0 else 0), u16(abs(m)), lanes, y, whole)
+            if (i + 1) % flush == 0:
+                sums += lanes
+                lanes[:] = 0
+        sums += lanes
+        _write(out[row], tile, sums, 2, total)
+
+
+@numba.njit(cache=True)
+def _write(row: NDArray[np.int32], tile: int, sums: NDArray[np.int32], scale: int, total: int) -> None:
+    """row[candidate] = scale·sum − total, lanes put into the order of candidates."""
+    blocks = sums.size // DRAWS_PER_BLOCK
+    for j in range(4):
+        for b in range(blocks):
+            for h in range(2):
+                candidate = tile * sums.size + DRAWS_PER_BLOCK * b + 2 * j + h
+                if candidate < row.size:
+                    row[candidate] = scale * sums[(j * blocks + b) * 2 + h] - total
+
+
+@numba.njit(parallel=True, cache=True)
+def potential_scores(
+    streams: NDArray[np.uint32],
+    offsets: NDArray[np.int64],
+    shifts: NDArray[np.int32],
+    values: NDArray[np.int32],
+    knots: NDArray[np.int32],
+    knot_bits: int,
+    out: Scores,
+) -> None:
+    """score = Σ Φ(z) − Φ(z − m), Φ looked up as in `PotentialLaw`."""
+    blocks, tiles = _tiling(out.shape[1])
+    width = DRAWS_PER_BLOCK * blocks
+    mask = (1 << knot_bits) - 1
+    for task in numba.prange(out.shape[0] * tiles):
+        row, tile = task // tiles, task % tiles
+        keys, words = round_keys(streams[row]), np.empty((4, blocks), np.uint32)
+        draws = words.reshape(4 * blocks).view(np.uint16)
+        sums = np.zeros(width, np.int32)
+        for i in range(offsets[row + 1] - offsets[row]):
+            m = np.int64(shifts[offsets[row] + i])
+            fill(words, keys, i, tile * blocks, streams[row, 3], streams[row, 2])
+            for t in range(width):
+                z = np.int64(values[draws[t]])
+                near, far = abs(z), abs(z - m)
+                a, b = near >> knot_bits, far >> knot_bits
+                phi_near = knots[a] + (((knots[a + 1] - knots[a]) * (near & mask)) >> knot_bits)
+                phi_far = knots[b] + (((knots[b + 1] - knots[b]) * (far & mask)) >> knot_bits)
+                sums[t] += phi_near - phi_far
+        _write(out[row], tile, sums, 1, 0)
