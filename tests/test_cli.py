@@ -1,0 +1,68 @@
+"""The command: help at once, one clear line for bad input, a picture that is really drawn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+HEAVY = ("torch", "numba", "diffusers", "scipy", "matplotlib", "triton")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from dipp.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+
+
+@pytest.mark.parametrize("module", ["dipp", "dipp.cli"])
+def test_imports_are_light(module: str) -> None:
+    """Heavy libraries are loaded when first used, so that import and help stay far under a second."""
+    probe = f"import {module}, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    assert loaded.strip() == "[]"
+
+
+def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> None:
+    picture = tmp_path / "laplace.png"
+    done = run("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")
+    assert done.returncode == 0, done.stderr
+    assert "ε = 22.5" in done.stdout
+    assert "bits a number" in done.stdout
+    with Image.open(picture) as image:
+        assert image.size[0] > 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--channel", "gaussian"), "channel"),
+        (("--channel", "cat"), "channel"),
+        (("--x", "2"), "x"),
+        (("--x", "nan"), "x"),
+        (("--alpha", "0.5"), "alpha"),
+        (("--alpha", "two"), "alpha"),
+        (("--candidates", "0"), "candidates"),
+        (("--snr", "-1"), "snr"),
+        (("--samples", "0"), "samples"),
+        (("--code", "exact"), "code"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, str], word: str) -> None:
+    done = run("simulate", "--output", str(tmp_path / "out.png"), "--samples", "1", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"dipp: {word}")
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_folder_is_said(tmp_path: Path) -> None:
+    done = run("simulate", "--output", str(tmp_path / "no" / "out.png"), "--samples", "1")
+    assert done.returncode == 1
+    assert "does not exist" in done.stderr
+
+
+def test_usage_errors_exit_with_2() -> None:
+    assert run("simulate", "--no-such-option").returncode == 2
