@@ -19,7 +19,7 @@ from dipp.laws import IntegerLaw
 from dipp.randomness import Draws
 from dipp.scoring.task import ScoringTask, stream_rows
 
-__all__ = ["Backend", "ScoringTask", "backend", "select", "stream_rows"]
+__all__ = ["Backend", "ScoringTask", "backend", "best", "select", "stream_rows"]
 
 
 class Backend(Protocol):
@@ -40,6 +40,9 @@ class Backend(Protocol):
     ) -> NDArray[np.int64]:
         """The indices at the drawn places (`selection.locate`), on the host."""
 
+    def best(self, scores: Any) -> NDArray[np.int64]:
+        """The index of the largest score of each chunk, on the host."""
+
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> Draws:
@@ -55,6 +58,13 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
         bins, offsets = selection.draw_bins(on.bin_sums(scores, task.fraction_bits))
         found.append(on.locate(scores, task.fraction_bits, bins, offsets))
     return np.concatenate(found)
+
+
+def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
+    """The index of the best score of each chunk: α = ∞, a function of the input. It has no certificate."""
+    batch = max(1, on.scores_per_batch // task.candidates)
+    parts = (task.part(first, min(first + batch, task.chunks)) for first in range(0, task.chunks, batch))
+    return np.concatenate([on.best(on.scores(part)) for part in parts])
 
 
 @functools.cache

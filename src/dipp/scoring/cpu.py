@@ -121,6 +121,10 @@ class CpuBackend:
         )
         return found
 
+    def best(self, scores: Scores) -> NDArray[np.int64]:
+        """The first index of the largest score of each chunk."""
+        return np.argmax(scores, axis=1).astype(np.int64)
+
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> Draws:

@@ -53,6 +53,10 @@ class ReferenceBackend:
         """See `selection.locate`."""
         return selection.locate(scores, fraction_bits, bins, offsets)
 
+    def best(self, scores: selection.Scores) -> NDArray[np.int64]:
+        """The first index of the largest score of each chunk."""
+        return np.argmax(scores, axis=1).astype(np.int64)
+
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> randomness.Draws:

@@ -1,0 +1,190 @@
+"""The coded chain: the one loop that encoder and decoder share.
+
+    x_T common randomness → for each step: x̂0 (public) → an index a chunk → noise z → x_s = μ_p + σ(s, t)·z → …
+
+The two differ only in where the indices come from: `Choose` selects them by the private image, or reads them from a
+file. All else is a function of the plan, the public seed and the indices, so the decoder follows the encoder exactly
+(but for the rounding of the network's floats, which moves pixels slightly and can desynchronise nothing).
+
+A coordinate of an image is pixel·C + channel. The deal of coordinates to chunks and the mask of the sign channel
+depend on seed, step and size, and are shared by all images; the candidates are an image's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import chunking, diffusion, randomness, scoring
+from dipp.arithmetic import Arithmetic
+from dipp.channels import Sign
+from dipp.codes import poisson_order
+from dipp.plan import Plan, Step
+
+if TYPE_CHECKING:
+    import torch
+
+    from dipp.model import Denoiser
+
+Shape = tuple[int, int, int]
+"""Height, width, channels."""
+Indices = NDArray[np.int64]
+Choose = Callable[["StepLayout", NDArray[np.float32]], Indices]
+"""(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepLayout:
+    """What is public about one step of a batch of equal-sized images."""
+
+    number: int
+    step: Step
+    arithmetic: Arithmetic
+    chunks: chunking.Chunks
+    sources: NDArray[np.uint32]
+    """Key and nonce of each image's candidates at this step."""
+
+    @functools.cached_property
+    def streams(self) -> NDArray[np.uint32]:
+        """Rows (key0, key1, nonce, chunk), image after image."""
+        count = self.chunks.count
+        rows = np.repeat(self.sources, count, axis=0)
+        return np.column_stack([rows, np.tile(np.arange(count, dtype=np.uint32), len(self.sources))])
+
+    @functools.cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of all chunks of all images, one after the other."""
+        size = np.tile(np.diff(self.chunks.offsets), len(self.sources))
+        return np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A plan on a denoiser, with a public seed, for images of one size."""
+
+    plan: Plan
+    denoiser: Denoiser
+    seed: bytes
+    shape: Shape
+
+    def layout(self, number: int, images: Sequence[int]) -> StepLayout:
+        """Step `number` of the given images (their numbers in the archive)."""
+        sources = [randomness.stream(self.seed, image, number) for image in images]
+        step = self.plan.steps[number]
+        return StepLayout(number, step, self.plan.arithmetic(step), self._chunks(number), np.array(sources, np.uint32))
+
+    @functools.cached_property
+    def _chunks(self) -> Callable[[int], chunking.Chunks]:
+        return functools.cache(self._deal)
+
+    def _deal(self, number: int) -> chunking.Chunks:
+        height, width, channels = self.shape
+        channel, step = self.plan.mechanism.channel, self.plan.steps[number]
+        touched = None
+        if isinstance(channel, Sign):
+            touched = channel.touched(self.seed, number, height * width, channels)
+        dims = height * width * channels
+        count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
+        # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
+        apart = channels if touched is not None or count >= channels else 1
+        return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
+
+    def start(self, images: Sequence[int]) -> torch.Tensor:
+        """x_T of the images, from the common randomness alone."""
+        import torch
+
+        height, width, channels = self.shape
+        states = [diffusion.start(self.seed, image, (channels, height, width)) for image in images]
+        return torch.from_numpy(np.stack(states)).to(self.denoiser.device)
+
+    def run(
+        self, images: Sequence[int], choose: Choose, steps: int | None = None
+    ) -> tuple[torch.Tensor, list[Indices]]:
+        """Walk the first `steps` steps (all, unless told): the state that both sides reach, and the indices."""
+        x_t, chosen = self.start(images), []
+        for number in range(len(self.plan.steps) if steps is None else steps):
+            layout = self.layout(number, images)
+            x_hat = self.denoiser.x0(x_t, layout.step.start)
+            chosen.append(choose(layout, self._touched_values(layout, x_hat)))
+            noise = self._noise(layout, chosen[-1])
+            transition = self.denoiser.schedule.step(layout.step.start, layout.step.end)
+            x_t = transition.next_state(x_t, x_hat, noise)
+        return x_t, chosen
+
+    def _touched_values(self, layout: StepLayout, x: torch.Tensor) -> NDArray[np.float32]:
+        import torch
+
+        order = torch.from_numpy(layout.chunks.order.copy()).to(x.device)
+        flat = x.permute(0, 2, 3, 1).reshape(len(x), -1)
+        values: NDArray[np.float32] = flat[:, order].cpu().numpy()
+        return values
+
+    def _noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
+        """The unit-variance noise of the chosen candidates, and 0 where the step does not touch."""
+        import torch
+
+        height, width, channels = self.shape
+        law, on = layout.arithmetic.law, scoring.backend(self.denoiser.device.type)
+        drawn = on.winners(law, layout.streams, layout.offsets, indices.reshape(-1))
+        values = layout.arithmetic.channel.sample(drawn).astype(np.float32).reshape(len(indices), -1)
+        noise = np.zeros((len(indices), height * width * channels), np.float32)
+        noise[:, layout.chunks.order] = values
+        tensor = torch.from_numpy(noise).to(self.denoiser.device)
+        return tensor.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+
+
+@dataclass(frozen=True, eq=False)
+class Selector:
+    """The encoder's `Choose`: the one place where the private pixels are read, once a step."""
+
+    plan: Plan
+    seed: bytes
+    pixels: NDArray[np.uint8]
+    """Private: images × coordinates."""
+    device: str
+
+    def __call__(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:
+        """Shifts from the private pixels, scores from the shifts, an index a chunk from the scores."""
+        arithmetic, step = layout.arithmetic, layout.step
+        levels = arithmetic.levels(np.arange(256) / 127.5 - 1)
+        shifts = levels[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat)
+        mechanism, candidates = self.plan.mechanism, 1 << step.index_bits
+        order = None
+        if mechanism.ordered:
+            order = _order(self.seed, candidates, mechanism.alpha or Fraction(1), arithmetic.fraction_bits)
+        task = scoring.ScoringTask(
+            arithmetic.law,
+            arithmetic.fraction_bits,
+            candidates,
+            layout.streams,
+            layout.offsets,
+            np.ascontiguousarray(shifts, np.int32).reshape(-1),
+            order,
+        )
+        on = scoring.backend(self.device)
+        found = scoring.best(task, on) if mechanism.alpha is None else scoring.select(task, on)
+        return found.reshape(len(self.pixels), -1)
+
+
+_order = functools.lru_cache(maxsize=8)(poisson_order)
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """The decoder's `Choose`: the indices of the file, step by step."""
+
+    indices: Indices
+    """Images × chunks of all steps, in order."""
+    counts: tuple[int, ...]
+    """Chunks of each step."""
+
+    def __call__(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:  # noqa: ARG002
+        """The columns of this step."""
+        first = sum(self.counts[: layout.number])
+        return self.indices[:, first : first + self.counts[layout.number]]

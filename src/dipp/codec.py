@@ -1,0 +1,162 @@
+"""The codec: pictures in, a certified archive out, and back.
+
+Everything public is fixed before an image is read: the plan when the codec is made, the seed when `encode` is called.
+The private pixels are clamped by their type (eight bits), and read once a step (`chain.Selector`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import archive, diffusion, randomness
+from dipp.archive import Archive
+from dipp.chain import Chain, Indices, Reader, Selector, Shape
+from dipp.errors import DippError
+from dipp.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from dipp.model import Denoiser
+
+Pixels = NDArray[np.uint8]
+Progress = Callable[[int], None]
+"""Told how many images are done."""
+
+BATCH = {"cpu": 16, "cuda": 512}
+"""Images that are encoded or decoded at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codec:
+    """A denoiser and a plan."""
+
+    denoiser: Denoiser
+    plan: Plan
+
+    def encode(
+        self, images: Iterable[Any], *, seed: bytes | None = None, progress: Progress = lambda _: None
+    ) -> Archive:
+        """Encode PIL images, uint8 arrays (H, W, C) or uint8 tensors (C, H, W): each is released once, at ε more.
+
+        The public seed is drawn before the first image is looked at; a fixed one is for tests.
+        """
+        seed = randomness.fresh_seed() if seed is None else seed
+        rows: list[Indices] = []
+        shapes: list[Shape] = []
+        done = 0
+        for batch in self._batches(as_pixels(image) for image in images):
+            chain = self._chain(seed, batch[0].shape)
+            pixels = np.stack(batch).reshape(len(batch), -1)
+            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type)
+            _, chosen = chain.run(range(done, done + len(batch)), choose)
+            rows.extend(np.concatenate(chosen, axis=1))
+            shapes.extend([chain.shape] * len(batch))
+            done += len(batch)
+            progress(done)
+        return Archive.build(self.plan, self.denoiser.identity, seed, shapes, rows, separate=True)
+
+    def decode(
+        self,
+        source: Archive,
+        *,
+        denoise: bool = True,
+        ancestral: bool = False,
+        steps: int | None = None,
+        progress: Progress = lambda _: None,
+    ) -> list[Pixels]:
+        """Decode all images of an archive: denoised, or with denoise = False the noisy reconstruction.
+
+        `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
+        `steps` decodes only the first so many steps of the plan: a preview.
+        """
+        pictures: list[Pixels] = []
+        for states, t in self.states(source, steps=steps):
+            finished = self._denoised(states, t, ancestral, source, len(pictures)) if denoise else states
+            pictures.extend(to_pixels(finished))
+            progress(len(pictures))
+        return pictures
+
+    def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
+        """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
+        self.denoiser.require_identity(source.header.model)
+        plan = source.header.plan
+        if steps is not None and not 0 <= steps <= len(plan.steps):
+            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps}")
+        end = plan.steps[-1].end if steps is None else (plan.steps[0].start, *(s.end for s in plan.steps))[steps]
+        first = 0
+        for shape, run in groupby(range(len(source)), key=source.shape):
+            chain = Codec(self.denoiser, plan)._chain(source.header.seed, shape)
+            remaining = len(list(run))
+            while remaining:
+                count = min(remaining, BATCH[self.denoiser.device.type])
+                reader = Reader(source.batch(first, first + count), archive.chunk_counts(plan, shape))
+                state, _ = chain.run(range(first, first + count), reader, steps)
+                yield state, end
+                first, remaining = first + count, remaining - count
+
+    def _denoised(self, x_t: torch.Tensor, t: int, ancestral: bool, source: Archive, first: int) -> torch.Tensor:
+        if not ancestral:
+            return diffusion.fast(lambda x, s: self.denoiser.x0(x, s, fast=True), self.denoiser.schedule, x_t, t)
+        import torch
+
+        def noise(s: int) -> torch.Tensor:
+            seeds = (randomness.stream(source.header.seed, first + i, s, "ancestral") for i in range(len(x_t)))
+            drawn = np.stack([diffusion.normals(stream, tuple(x_t.shape[1:])) for stream in seeds])
+            return torch.from_numpy(drawn).to(x_t.device)
+
+        return diffusion.ancestral(
+            lambda x, s: self.denoiser.x0(x, s, fast=True), self.denoiser.schedule, x_t, t, noise
+        )
+
+    def _chain(self, seed: bytes, shape: tuple[int, ...]) -> Chain:
+        height, width, channels = shape
+        return Chain(self.plan, self.denoiser, seed, (height, width, channels))
+
+    def _batches(self, images: Iterable[Pixels]) -> Iterator[list[Pixels]]:
+        """Neighbours of one size, up to a batch."""
+        batch: list[Pixels] = []
+        for image in images:
+            self._check_shape(image.shape)
+            if batch and (image.shape != batch[0].shape or len(batch) == BATCH[self.denoiser.device.type]):
+                yield batch
+                batch = []
+            batch.append(image)
+        if batch:
+            yield batch
+
+    def _check_shape(self, shape: Sequence[int]) -> None:
+        height, width, channels = shape
+        multiple = self.denoiser.multiple
+        if channels != self.denoiser.channels:
+            raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
+        if height % multiple or width % multiple:
+            raise DippError(f"image: sides must be multiples of {multiple} for this model, got {height}×{width}")
+
+
+def as_pixels(image: Any) -> Pixels:
+    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use."""
+    from PIL import Image
+
+    if isinstance(image, Image.Image):
+        return np.asarray(image.convert("RGB"), np.uint8)
+    if hasattr(image, "detach"):
+        image = image.detach().cpu().numpy()
+        image = np.moveaxis(image, 0, -1) if image.ndim == 3 else image
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or not array.size:
+        raise DippError(f"image: uint8 of shape (H, W, C) is needed, got {array.dtype} of shape {array.shape}")
+    return np.ascontiguousarray(array)
+
+
+def to_pixels(x: torch.Tensor) -> Pixels:
+    """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C)."""
+    scaled = ((x.float().clamp(-1, 1) + 1) * 127.5).round()
+    pixels: Pixels = scaled.permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
+    return pixels
