@@ -156,8 +156,9 @@ def commit() -> str:
 
 def processor() -> str:
     """The CPU's name."""
-    names = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in
-    line]
+    names = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     return f"{len(names)} cores of {names[0]}" if names else platform.processor()
 
 

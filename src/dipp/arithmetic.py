@@ -97,8 +97,10 @@ class Arithmetic:
             raise DippError("x: values in [-1, 1] are needed; clamp them, and replace NaN, before encoding")
         return np.trunc(self.unit * x).astype(np.int32)
 
-    def centres(self, x_hat: Floats) -> NDArray[np.int32]:
+    def centres(self, x_hat: NDArray[np.floating]) -> NDArray[np.int32]:
         """c = round(unit·x̂0), clamped to ±A(1), from the public transcript."""
+        if not np.isfinite(x_hat).all():
+            raise DippError("x_hat: finite predictions are needed; the denoiser returned NaN or infinity")
         c = np.rint(self.unit * np.asarray(x_hat, np.float64))
         return np.clip(c, -self.level_of_one, self.level_of_one).astype(np.int32)
 

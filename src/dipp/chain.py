@@ -153,7 +153,8 @@ class Selector:
         """Shifts from the private pixels, scores from the shifts, an index a chunk from the scores."""
         arithmetic, step = layout.arithmetic, layout.step
         levels = arithmetic.levels(np.arange(256) / 127.5 - 1)
-        shifts = levels[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat)
+        private: NDArray[np.int32] = levels[self.pixels[:, layout.chunks.order]]
+        shifts = private - arithmetic.centres(x_hat)
         mechanism, candidates = self.plan.mechanism, 1 << step.index_bits
         order = None
         if mechanism.ordered:

@@ -114,7 +114,9 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
     """
     if sums.ndim != 2 or sums.shape[1] != BINS or (sums < 0).any() or not (sums > 0).any(axis=1).all():
         raise DippError(f"sums: chunks × {BINS} non-negative sums with a positive total are needed")
-    high, low = _running_totals(sums.astype(np.uint64))
+    # Bins beyond the last one in use hold nothing; most of the R + 1 are such.
+    used = int(np.flatnonzero(sums.any(axis=0))[-1]) + 1
+    high, low = _running_totals(sums[:, :used].astype(np.uint64))
     target_high, target_low = _uniform_below(high[:, -1], low[:, -1])
     beyond = (high > target_high[:, None]) | ((high == target_high[:, None]) & (low > target_low[:, None]))
     bins = np.argmax(beyond, axis=1)
@@ -129,7 +131,7 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
 
 def _running_totals(sums: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Running two-limb sums of sums[j] << (R − j) over j; the first bin's shift is the whole limb."""
-    shift = np.arange(RANGE_BITS, -1, -1).astype(np.uint64)
+    shift = (RANGE_BITS - np.arange(sums.shape[1])).astype(np.uint64)
     full = np.uint64(64)
     low = np.where(shift < full, sums << (shift % full), np.uint64(0))
     high = np.where(shift == 0, np.uint64(0), sums >> ((full - shift) % full))

@@ -8,6 +8,7 @@ backend locates.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,20 +52,31 @@ class Backend(Protocol):
 
 def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
     """One index a chunk, with the exact law of `selection`."""
-    batch = max(1, on.scores_per_batch // task.candidates)
-    found = []
-    for first in range(0, task.chunks, batch):
-        scores = on.scores(task.part(first, min(first + batch, task.chunks)))
-        bins, offsets = selection.draw_bins(on.bin_sums(scores, task.fraction_bits))
+    parts, found = list(_parts(task, on)), []
+    scores = on.scores(parts[0])
+    for following in [*parts[1:], None]:
+        sums = on.bin_sums(scores, task.fraction_bits)
+        # The next batch is asked for before the draw, so that a GPU scores it while the host draws.
+        ahead = None if following is None else on.scores(following)
+        bins, offsets = selection.draw_bins(sums)
         found.append(on.locate(scores, task.fraction_bits, bins, offsets))
+        scores = ahead
     return np.concatenate(found)
 
 
 def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
     """The index of the best score of each chunk: α = ∞, a function of the input. It has no certificate."""
+    return np.concatenate([on.best(on.scores(part)) for part in _parts(task, on)])
+
+
+def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
+    """The task in batches of about as many scores as the backend keeps at a time."""
     batch = max(1, on.scores_per_batch // task.candidates)
-    parts = (task.part(first, min(first + batch, task.chunks)) for first in range(0, task.chunks, batch))
-    return np.concatenate([on.best(on.scores(part)) for part in parts])
+    if batch >= task.chunks:
+        yield task
+    else:
+        for first in range(0, task.chunks, batch):
+            yield task.part(first, min(first + batch, task.chunks))
 
 
 @functools.cache

@@ -123,7 +123,8 @@ class CpuBackend:
 
     def best(self, scores: Scores) -> NDArray[np.int64]:
         """The first index of the largest score of each chunk."""
-        return np.argmax(scores, axis=1).astype(np.int64)
+        found: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
+        return found
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]

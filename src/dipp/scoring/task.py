@@ -46,13 +46,13 @@ class ScoringTask:
             raise DippError("offsets: chunks of at least one coordinate each are needed, starting at 0")
         if self.shifts.shape != (self.offsets[-1],) or self.shifts.dtype != np.int32:
             raise DippError(f"shifts: {self.offsets[-1]} int32 are needed, got {self.shifts.shape} {self.shifts.dtype}")
-        if np.abs(self.shifts.astype(np.int64)).max() > self.law.limit:
+        if max(-int(self.shifts.min()), int(self.shifts.max())) > self.law.limit:
             raise DippError(f"shifts: sizes up to the law's limit {self.law.limit} are needed")
         largest = int(sizes.max()) * self.law.bound
         if self.order is not None:
             if self.order.shape != (self.candidates,) or self.order.dtype != np.int32:
                 raise DippError(f"order: {self.candidates} int32 are needed, got {self.order.shape} {self.order.dtype}")
-            largest += int(np.abs(self.order.astype(np.int64)).max())
+            largest += max(-int(self.order.min()), int(self.order.max()))
         if largest >= MAX_ABS_SCORE:
             raise DippError(f"offsets: a chunk of {sizes.max()} coordinates can overflow the scores; use more chunks")
 

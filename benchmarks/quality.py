@@ -1,0 +1,169 @@
+"""Rate and quality of the presets on CIFAR-10, per ε: payload bits, PSNR of the posterior mean, the code's bias.
+
+    python benchmarks/quality.py MODEL IMAGES.npz --device cuda --out benchmarks/results/quality.json
+
+IMAGES.npz holds two uint8 arrays (N, 32, 32, 3): `calibrate`, public images that the costs are measured on, and
+`encode`.
+PSNR is 10·log10(4/MSE) of x̂0 at the final step, the MSE averaged over the images. "exact" samples the channel itself,
+without a code, along the same plan; the bias of a code is the gap to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dipp import randomness
+from dipp.calibration import ErrorTable, measure
+from dipp.chain import Chain, Selector
+from dipp.channels import LocationChannel
+from dipp.codec import Codec
+from dipp.model import Denoiser
+from dipp.plan import PAPER, SHARP, Mechanism, Plan
+from dipp.privacy.budget import Budget
+from dipp.schedule import Planner
+
+EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+SETTINGS: dict[str, list[tuple[Mechanism, int, float]]] = {
+    "paper": [(PAPER, 16, 2.0), (PAPER, 19, 5.0)],
+    "sharp": [(SHARP, 17, 3.0), (SHARP, 18, 6.0), (SHARP, 20, 6.0)],
+}
+"""By preset: mechanism, bits of an index, pad."""
+SHARES = (1.0, 0.5, 0.2)
+"""Final SNRs tried, as shares of the largest within the budget."""
+SEEDS = 2
+
+
+def psnr(x_hat: torch.Tensor, pixels: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """PSNR over all images, and its standard error over images."""
+    clean = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).to(x_hat)
+    each = (x_hat - clean).square().mean(dim=(1, 2, 3)).double().cpu().numpy()
+    error = 10 / math.log(10) * each.std() / each.mean() / math.sqrt(len(each))
+    return 10 * math.log10(4 / each.mean()), float(error)
+
+
+def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any]) -> tuple[float, list[float]]:
+    """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
+    generator = np.random.default_rng(0)
+    chain = Chain(plan, denoiser, bytes(16), pixels.shape[1:])
+    images, x_t, met = range(len(pixels)), chain.start(range(len(pixels))), []
+    clean = (pixels / 127.5 - 1).reshape(len(pixels), -1)
+    for number, step in enumerate(plan.steps):
+        order = chain.layout(number, images).chunks.order
+        x_hat = denoiser.x0(x_t, step.start)
+        flat = x_hat.permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
+        met.append(float(np.square(flat - clean).mean()))
+        channel, shift = plan.mechanism.channel, (clean - flat)[:, order] * math.sqrt(step.snr_gain)
+        uniform = np.clip(generator.random(shift.shape), 1e-12, 1 - 1e-12)
+        if isinstance(channel, LocationChannel):
+            z = shift + channel.quantile(uniform)
+        else:
+            z = channel.slope * np.where(uniform < 1 / (1 + np.exp(-2 * channel.slope * shift)), 1.0, -1.0)
+        noise = np.zeros_like(clean, np.float32)
+        noise[:, order] = z
+        tensor = torch.from_numpy(noise.reshape(pixels.shape)).permute(0, 3, 1, 2).contiguous().to(x_t)
+        x_t = denoiser.schedule.step(step.start, step.end).next_state(x_t, x_hat, tensor)
+    return psnr(denoiser.x0(x_t, plan.steps[-1].end), pixels)[0], met
+
+
+def coded(
+    plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: bytes
+) -> tuple[torch.Tensor, list[float]]:
+    """The final x̂0 of a coded chain, and the mean squared error met at the start of each step and at the end."""
+    chain = Chain(plan, denoiser, seed, pixels.shape[1:])
+    flat = pixels.reshape(len(pixels), -1)
+    selector, met = Selector(plan, seed, flat, denoiser.device.type), []
+
+    def choose(layout: Any, x_hat: Any) -> Any:
+        met.append(float(np.square(x_hat - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
+        return selector(layout, x_hat)
+
+    x_t, _ = chain.run(range(len(pixels)), choose)
+    x_hat = denoiser.x0(x_t, plan.steps[-1].end)
+    clean = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).to(x_hat)
+    met.append(float((x_hat - clean).square().mean()))
+    return x_hat, met
+
+
+def inflated(table: ErrorTable, denoiser: Denoiser, mechanism: Mechanism, pixels: np.ndarray[Any, Any]) -> ErrorTable:
+    """The table with the errors that coded chains of public images meet, measured along the plans of several ε."""
+    points: dict[float, list[float]] = {}
+    for epsilon in EPSILONS:
+        _, bits, pad = SETTINGS[mechanism.name][0]
+        planner = Planner(denoiser.schedule, table, mechanism, index_bits=bits, pad=pad, separate=True)
+        plan = planner.choose(Budget.pure(epsilon)).plan
+        _, met = coded(plan, denoiser, pixels, bytes(16))
+        for t, error in zip([step.end for step in plan.steps], met[1:], strict=True):
+            snr = denoiser.schedule.snr(t)
+            points.setdefault(snr, []).append(error / float(table.mse(snr)))
+    snrs = np.array(sorted(points))
+    factors = np.array([np.mean(points[snr]) for snr in snrs])
+    # Smoothed over neighbours: single plans are noisy.
+    smooth = np.exp(np.convolve(np.pad(np.log(factors), 2, mode="edge"), np.ones(5) / 5, mode="valid"))
+    return table.with_inflation(mechanism.name, snrs, np.maximum(smooth, 1.0))
+
+
+def main() -> None:
+    """Calibrate, then encode at every ε."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("images", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--count", type=int, default=256)
+    parser.add_argument("--calibrate", type=int, default=256)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--table", type=Path)
+    arguments = parser.parse_args()
+    denoiser = Denoiser.load(arguments.model, arguments.device)
+    data = np.load(arguments.images)
+    public, pixels = data["calibrate"][: arguments.calibrate], data["encode"][: arguments.count]
+    if arguments.table and arguments.table.exists():
+        table = ErrorTable.load(arguments.table)
+    else:
+        x = torch.from_numpy(public / 127.5 - 1).permute(0, 3, 1, 2).float().to(denoiser.device)
+        table = measure(denoiser.x0, denoiser.schedule, x, bytes(16), provenance={"data": "CIFAR-10 test 7000-"})
+        for mechanism in (PAPER, SHARP):
+            table = inflated(table, denoiser, mechanism, public)
+        if arguments.table:
+            table.save(arguments.table)
+    rows = []
+    for epsilon in EPSILONS:
+        for preset, settings in SETTINGS.items():
+            for mechanism, bits, pad in settings:
+                planner = Planner(denoiser.schedule, table, mechanism, index_bits=bits, pad=pad, separate=True)
+                points = planner.frontier(Budget.pure(epsilon))
+                if not points:
+                    continue
+                for share in SHARES:
+                    point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
+                    row: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "index_bits": bits, "pad": pad}
+                    row |= {"share": share, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
+                    start = time.perf_counter()
+                    runs, bpps = [], []
+                    for _ in range(SEEDS):
+                        seed = randomness.fresh_seed()
+                        archive = Codec(denoiser, point.plan).encode(pixels, seed=seed)
+                        state = torch.cat([s for s, _ in Codec(denoiser, point.plan).states(archive)])
+                        runs.append(psnr(denoiser.x0(state, point.final_timestep), pixels))
+                        bpps.append(archive.payload_bpp)
+                    assert archive.certificate is not None
+                    assert archive.certificate.epsilon <= epsilon
+                    row |= {"bpp": float(np.mean(bpps)), "psnr": float(np.mean([p for p, _ in runs]))}
+                    row |= {"spread": float(np.ptp([p for p, _ in runs])), "standard_error": runs[0][1]}
+                    row |= {"exact": exact(point.plan, denoiser, pixels)[0], "certificate": archive.certificate.epsilon}
+                    row |= {"seconds": time.perf_counter() - start, "timesteps": [s.end for s in point.plan.steps]}
+                    rows.append(row)
+                    print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+                    device = torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
+                    arguments.out.write_text(json.dumps({"device": device, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Launches of the CUDA C++ kernels (`kernels.cu`), compiled for the device at hand through CuPy."""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import Any
+
+import cupy
+import torch
+
+from dipp.randomness import DRAWS_PER_BLOCK
+
+Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
+"""Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
+
+SIGN_LIMIT = 1 << 11
+"""Shifts of the sign law stay below this in size: 12 bit planes."""
+LAPLACE_LIMIT = 1 << 15
+"""Magnitudes of the Laplace law stay below this: a table of 16-bit integers."""
+THREADS = 256
+ENOUGH = 1 << 10
+"""Thread blocks that fill a device: from there on, each takes its chunk's coordinates in several passes."""
+SIGN_PASSES, LAPLACE_PASSES = 16, 4
+SUMMED = 1 << 14
+"""Candidates that a thread block of the bin sums takes (WARPS · MOST)."""
+
+
+def sign_scores(task: Uploaded, scores: torch.Tensor) -> None:
+    """Scores of the sign law; two threads to a block of eight candidates."""
+    score_with(_kernel("sign_scores"), task, scores, 2 * scores.shape[1] // DRAWS_PER_BLOCK, SIGN_PASSES)
+
+
+def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tensor, entries: int, gaps: bool) -> None:
+    """Scores of the Laplace law; a thread to two blocks. `magnitudes` is padded to whole 16 bytes."""
+    kernel = _kernel("laplace_scores", f"-DGAPS={int(gaps)}")
+    shared = 2 * len(magnitudes)
+    kernel.max_dynamic_shared_size_bytes = shared
+    table = (magnitudes.data_ptr(), cupy.uint32(entries))
+    threads = -(-scores.shape[1] // (2 * DRAWS_PER_BLOCK))
+    score_with(kernel, task, scores, threads, LAPLACE_PASSES, table, shared)
+
+
+def bin_sums(
+    sums: torch.Tensor, scores: torch.Tensor, tops: torch.Tensor, weights: torch.Tensor, fraction_bits: int
+) -> None:
+    """Adds the weights of all candidates to `sums`, chunks × bins."""
+    rows, candidates = scores.shape
+    tiles = -(-candidates // SUMMED)
+    numbers = (candidates, scores.stride(0), tiles, fraction_bits)
+    _run(_kernel("bin_sums"), rows * tiles, THREADS, (sums, scores, tops, weights), numbers)
+
+
+def score_with(
+    kernel: Any,
+    task: Uploaded,
+    scores: torch.Tensor,
+    needed: int,
+    most_passes: int,
+    extra: tuple[Any, ...] = (),
+    shared: int = 0,
+) -> None:
+    """Runs a score kernel that needs that many threads a chunk, in passes where there are threads enough without."""
+    rows, stride = scores.shape
+    threads = min(THREADS, -(-needed // 32) * 32)
+    passes = max(1, min(most_passes, -(-needed // threads), rows * needed // (threads * ENOUGH)))
+    tiles = -(-needed // (threads * passes))
+    numbers = (stride // DRAWS_PER_BLOCK, stride, tiles, passes)
+    _run(kernel, rows * tiles, threads, (*task, scores), numbers, extra, shared)
+
+
+def _run(
+    kernel: Any,
+    grid: int,
+    threads: int,
+    tensors: tuple[torch.Tensor | None, ...],
+    numbers: tuple[int, ...],
+    extra: tuple[Any, ...] = (),
+    shared: int = 0,
+) -> None:
+    pointers = (0 if tensor is None else tensor.data_ptr() for tensor in tensors)
+    words = (cupy.uint32(number) for number in numbers)
+    with cupy.cuda.Stream.from_external(torch.cuda.current_stream()):
+        kernel((grid,), (threads,), (*pointers, *words, *extra), shared_mem=shared)
+
+
+@functools.cache
+def _kernel(name: str, *options: str) -> Any:
+    source = resources.files("dipp.scoring").joinpath("kernels.cu").read_text()
+    return cupy.RawModule(code=source, options=("-std=c++17", *options)).get_function(name)

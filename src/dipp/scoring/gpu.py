@@ -1,0 +1,186 @@
+"""The CUDA backend: scores in a tensor on the device, one launch a stage for all chunks of a batch.
+
+Triton covers every law and every stage. CUDA C++ takes the sign and the Laplace score and the bin sums, several times
+faster, where CuPy is at hand and the device has the 1-bit tensor-core product. Only sums and indices come back to the
+host.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import selection
+from dipp.errors import DippError
+from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.randomness import DRAWS_PER_BLOCK, Draws
+from dipp.scoring.task import ScoringTask
+
+try:
+    import torch
+
+    from dipp.scoring import triton_kernels as kernels
+except ImportError as error:
+    raise DippError("device: cuda needs PyTorch and Triton; install dp-dipp[cuda]") from error
+
+Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
+"""Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
+
+CACHED_LAWS = 64
+"""Laws whose tables stay on the device."""
+SCORE_TILE, TILE, WINNER_TILE = 256, 4096, 256
+"""Candidate blocks, candidates and coordinates that a Triton program takes."""
+
+
+class Tables(NamedTuple):
+    """A law on the device, as `triton_kernels.scores` and `cuda_kernels.laplace_scores` take it."""
+
+    law: Any
+    table: torch.Tensor
+    """Magnitudes up to the limit (Laplace), or z of each draw (potential)."""
+    knots: torch.Tensor
+    """Value (low half) and rise (high half) of Φ at each knot."""
+    size: int
+    """Magnitudes in the table, or the knot bits."""
+    gaps: bool = False
+    """Whether some magnitude below the limit is skipped."""
+
+
+class GpuBackend:
+    """Scores, bin sums and located indices on a CUDA device (or, for tests, by Triton's interpreter on the CPU)."""
+
+    name = "cuda"
+    scores_per_batch = 1 << 25
+
+    def __init__(self, device: str = "cuda") -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise DippError("device: cuda needs a CUDA device, and PyTorch sees none")
+        self.device = torch.device(device)
+        self._tables = functools.lru_cache(CACHED_LAWS)(self._tables_of)
+        self._weights = functools.cache(lambda bits: self._send(selection.fraction_weights(bits)))
+        # Newer devices than those of compute capability 9 have no 1-bit product and emulate it slowly.
+        suited = device == "cuda" and torch.cuda.get_device_capability(self.device)[0] in (8, 9)
+        self.native = suited and importlib.util.find_spec("cupy") is not None
+        """Whether CUDA C++ is used where it is faster."""
+
+    def scores(self, task: ScoringTask) -> torch.Tensor:
+        """Chunks × n integer scores: a view into rows that are padded to whole blocks."""
+        stride = -(-task.candidates // DRAWS_PER_BLOCK) * DRAWS_PER_BLOCK
+        scores = torch.empty((task.chunks, stride), dtype=torch.int32, device=self.device)
+        self._score(task.law, self._upload(task, stride), scores)
+        return scores[:, : task.candidates]
+
+    def _upload(self, task: ScoringTask, stride: int) -> Uploaded:
+        streams, offsets, shifts = (self._send(x) for x in (task.streams.view(np.int32), task.offsets, task.shifts))
+        order = None if task.order is None else self._send(np.pad(task.order, (0, stride - task.candidates)))
+        return streams, offsets, shifts, _bases(task.law, offsets, shifts), order
+
+    def _score(self, law: IntegerLaw, task: Uploaded, scores: torch.Tensor) -> None:
+        tables = self._tables(law)
+        if self.native and isinstance(law, SignLaw) and law.limit < self._cuda.SIGN_LIMIT:
+            self._cuda.sign_scores(task, scores)
+        elif self.native and isinstance(law, LaplaceLaw) and law.limit < self._cuda.LAPLACE_LIMIT:
+            self._cuda.laplace_scores(task, scores, tables.table, tables.size, tables.gaps)
+        else:
+            rows, stride = scores.shape
+            *arrays, order = task
+            kernels.scores[(rows, -(-stride // (DRAWS_PER_BLOCK * SCORE_TILE)))](
+                scores,
+                *arrays,
+                scores if order is None else order,
+                tables.table,
+                tables.knots,
+                tables.size,
+                stride,
+                LAW=tables.law,
+                ORDERED=order is not None,
+                TILE=SCORE_TILE,
+            )
+
+    def bin_sums(self, scores: torch.Tensor, fraction_bits: int) -> selection.Sums:
+        """See `selection.bin_sums`."""
+        rows, candidates = scores.shape
+        sums = torch.zeros((rows, selection.BINS), dtype=torch.int64, device=self.device)
+        tops, weights = scores.amax(1), self._weights(fraction_bits)
+        if self.native:
+            self._cuda.bin_sums(sums, scores, tops, weights, fraction_bits)
+        else:
+            shape = (candidates, scores.stride(0), fraction_bits)
+            kernels.bin_sums[(rows, -(-candidates // TILE))](sums, scores, tops, weights, *shape, TILE=TILE)
+        return self._fetch(sums)
+
+    def locate(
+        self, scores: torch.Tensor, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
+    ) -> NDArray[np.int64]:
+        """See `selection.locate`: the sum of the bin in each tile first, then the place inside the right tile."""
+        rows, candidates = scores.shape
+        count = -(-candidates // TILE)
+        tiles = torch.empty((rows, count), dtype=torch.int64, device=self.device)
+        found = torch.empty(rows, dtype=torch.int64, device=self.device)
+        drawn = (scores.amax(1), self._weights(fraction_bits), self._send(bins))
+        shape = (candidates, scores.stride(0), fraction_bits)
+        kernels.tile_sums[(rows, count)](tiles, scores, *drawn, *shape, TILE=TILE)
+        powers = 1 << (count - 1).bit_length()
+        targets = self._send(offsets)
+        kernels.place[(rows,)](found, tiles, targets, count, scores, *drawn, *shape, COUNT=powers, TILE=TILE)
+        return self._fetch(found)
+
+    def best(self, scores: torch.Tensor) -> NDArray[np.int64]:
+        """The first index of the largest score of each chunk."""
+        return self._fetch(scores.argmax(1))
+
+    def winners(
+        self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
+    ) -> Draws:
+        """What the chosen candidate of each chunk drew, coordinate after coordinate, in one launch."""
+        draws = torch.empty(int(offsets[-1]), dtype=torch.int16, device=self.device)
+        sent = (self._send(x) for x in (streams.view(np.int32), offsets, indices))
+        grid = (len(indices), -(-int(np.diff(offsets).max()) // WINNER_TILE))
+        kernels.winners[grid](draws, *sent, GROUP=law.group_size, TILE=WINNER_TILE)
+        return self._fetch(draws).view(np.uint16)
+
+    @property
+    def _cuda(self) -> Any:
+        from dipp.scoring import cuda_kernels
+
+        return cuda_kernels
+
+    def _send(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
+
+    def _fetch(self, tensor: torch.Tensor) -> NDArray[Any]:
+        return tensor.cpu().numpy()
+
+    def _tables_of(self, law: IntegerLaw) -> Tables:
+        none = torch.empty(0, dtype=torch.int64, device=self.device)
+        if isinstance(law, SignLaw):
+            return Tables(kernels.SIGN, none, none, 0)
+        if isinstance(law, LaplaceLaw):
+            magnitudes = _magnitudes(law)
+            padded = np.pad(magnitudes, (0, -len(magnitudes) % 8))
+            gaps = bool((np.diff(magnitudes) > 1).any())
+            return Tables(kernels.LAPLACE, self._send(padded), none, len(magnitudes), gaps)
+        if isinstance(law, PotentialLaw):
+            short = bool((np.abs(law.values) < 1 << 15).all())
+            values = law.values.astype(np.int16) if short else law.values
+            low, high = law.knots[:-1].astype(np.int64), law.knots[1:].astype(np.int64)
+            knots = (low & 0xFFFFFFFF) | ((high - low) << 32)
+            return Tables(kernels.POTENTIAL, self._send(values), self._send(knots), law.knot_bits)
+        raise DippError(f"law: the CUDA backend has no kernel for {type(law).__name__}")
+
+
+def _bases(law: IntegerLaw, offsets: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
+    """What each chunk's doubled sums start from: −Σ m for the sign score, −Σ |m| for the Laplace score."""
+    running = torch.cumsum(shifts.abs() if isinstance(law, LaplaceLaw) else shifts, 0, dtype=torch.int64)
+    ends = running[offsets[1:] - 1]
+    return torch.diff(-ends, prepend=ends.new_zeros(1)).to(torch.int32)
+
+
+def _magnitudes(law: LaplaceLaw) -> NDArray[Any]:
+    """z of the draws from 2^15 on, where it never falls, clipped to the limit and cut after the first to reach it."""
+    clipped = np.minimum(law.values[1 << 15 :], law.limit).astype(np.int16 if law.limit < 1 << 15 else np.int32)
+    return clipped[: int(np.searchsorted(clipped, law.limit)) + 1]

@@ -1,0 +1,24 @@
+"""What the README shows runs, and gives the figures that it states."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_the_first_code_runs() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+    names: dict[str, Any] = {}
+    exec(block, names)  # noqa: S102 - the README's own example
+    assert len(names["payload"]) == 2
+    assert names["sample"].shape == (64,)
+    (stated,) = re.findall(r"code\.epsilon\s+# ([\d.]+):", README)
+    assert round(names["code"].epsilon, 2) == float(stated)
+
+
+def test_every_module_that_it_names_exists() -> None:
+    for path in re.findall(r"`(dipp/[\w/]+(?:\.py|/))`", README):
+        assert (Path(__file__).parent.parent / "src" / path).exists(), path
