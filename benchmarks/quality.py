@@ -21,23 +21,21 @@ import numpy as np
 import torch
 
 from dipp import randomness
+from dipp.archive import Archive
 from dipp.calibration import ErrorTable, measure
 from dipp.chain import Chain, Selector
 from dipp.channels import LocationChannel
-from dipp.codec import Codec
 from dipp.model import Denoiser
 from dipp.plan import PAPER, SHARP, Mechanism, Plan
 from dipp.privacy.budget import Budget
 from dipp.schedule import Planner
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
-SETTINGS: dict[str, list[tuple[Mechanism, int, float]]] = {
-    "paper": [(PAPER, 16, 2.0), (PAPER, 19, 5.0)],
-    "sharp": [(SHARP, 17, 3.0), (SHARP, 18, 6.0), (SHARP, 20, 6.0)],
+SETTINGS: dict[str, list[tuple[Mechanism, int, float, tuple[float, ...]]]] = {
+    "paper": [(PAPER, 16, 2.0, (1.0, 0.8, 0.4, 0.15)), (PAPER, 19, 5.0, (1.0, 0.4))],
+    "sharp": [(SHARP, 17, 3.0, (1.0, 0.5, 0.2, 0.1)), (SHARP, 20, 6.0, (1.0, 0.3)), (SHARP, 22, 7.0, (1.0, 0.3))],
 }
-"""By preset: mechanism, bits of an index, pad."""
-SHARES = (1.0, 0.5, 0.2)
-"""Final SNRs tried, as shares of the largest within the budget."""
+"""By preset: mechanism, bits of an index, pad, and final SNRs as shares of the largest within the budget."""
 SEEDS = 2
 
 
@@ -75,8 +73,8 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any]) -> tuple
 
 def coded(
     plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: bytes
-) -> tuple[torch.Tensor, list[float]]:
-    """The final x̂0 of a coded chain, and the mean squared error met at the start of each step and at the end."""
+) -> tuple[torch.Tensor, list[float], Archive]:
+    """The final x̂0 of a coded chain, the errors met at the start of each step and at the end, and the archive."""
     chain = Chain(plan, denoiser, seed, pixels.shape[1:])
     flat = pixels.reshape(len(pixels), -1)
     selector, met = Selector(plan, seed, flat, denoiser.device.type), []
@@ -85,21 +83,22 @@ def coded(
         met.append(float(np.square(x_hat - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
         return selector(layout, x_hat)
 
-    x_t, _ = chain.run(range(len(pixels)), choose)
+    x_t, chosen = chain.run(range(len(pixels)), choose)
     x_hat = denoiser.x0(x_t, plan.steps[-1].end)
     clean = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).to(x_hat)
     met.append(float((x_hat - clean).square().mean()))
-    return x_hat, met
+    rows = np.concatenate(chosen, axis=1)
+    return x_hat, met, Archive.build(plan, denoiser.identity, seed, [chain.shape] * len(pixels), rows, separate=True)
 
 
 def inflated(table: ErrorTable, denoiser: Denoiser, mechanism: Mechanism, pixels: np.ndarray[Any, Any]) -> ErrorTable:
     """The table with the errors that coded chains of public images meet, measured along the plans of several ε."""
     points: dict[float, list[float]] = {}
     for epsilon in EPSILONS:
-        _, bits, pad = SETTINGS[mechanism.name][0]
+        _, bits, pad, _ = SETTINGS[mechanism.name][0]
         planner = Planner(denoiser.schedule, table, mechanism, index_bits=bits, pad=pad, separate=True)
         plan = planner.choose(Budget.pure(epsilon)).plan
-        _, met = coded(plan, denoiser, pixels, bytes(16))
+        _, met, _ = coded(plan, denoiser, pixels, bytes(16))
         for t, error in zip([step.end for step in plan.steps], met[1:], strict=True):
             snr = denoiser.schedule.snr(t)
             points.setdefault(snr, []).append(error / float(table.mse(snr)))
@@ -136,12 +135,12 @@ def main() -> None:
     rows = []
     for epsilon in EPSILONS:
         for preset, settings in SETTINGS.items():
-            for mechanism, bits, pad in settings:
+            for mechanism, bits, pad, shares in settings:
                 planner = Planner(denoiser.schedule, table, mechanism, index_bits=bits, pad=pad, separate=True)
                 points = planner.frontier(Budget.pure(epsilon))
                 if not points:
                     continue
-                for share in SHARES:
+                for share in shares:
                     point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
                     row: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "index_bits": bits, "pad": pad}
                     row |= {"share": share, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
@@ -149,9 +148,8 @@ def main() -> None:
                     runs, bpps = [], []
                     for _ in range(SEEDS):
                         seed = randomness.fresh_seed()
-                        archive = Codec(denoiser, point.plan).encode(pixels, seed=seed)
-                        state = torch.cat([s for s, _ in Codec(denoiser, point.plan).states(archive)])
-                        runs.append(psnr(denoiser.x0(state, point.final_timestep), pixels))
+                        x_hat, _, archive = coded(point.plan, denoiser, pixels, seed)
+                        runs.append(psnr(x_hat, pixels))
                         bpps.append(archive.payload_bpp)
                     assert archive.certificate is not None
                     assert archive.certificate.epsilon <= epsilon

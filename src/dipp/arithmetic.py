@@ -46,8 +46,11 @@ class Arithmetic:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.snr_gain) and self.snr_gain > 0):
             raise DippError(f"snr_gain: a finite number above 0 is needed, got {self.snr_gain}")
-        if self.alpha <= 0:
-            raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
+        largest = 1 << selection.MAX_FRACTION_BITS
+        if not Fraction(1, largest) <= self.alpha <= largest:
+            raise DippError(f"alpha: a rational from 2^-15 to 2^15 is needed, got {self.alpha}")
+        if self.level_of_one < 1:
+            raise DippError(f"snr_gain: {self.snr_gain} is too small to move any score; take fewer, larger steps")
         if self.level_of_one >= MAX_LEVEL:
             raise DippError(f"snr_gain: {self.snr_gain} is too large for one step; split it into smaller ones")
 
@@ -58,9 +61,11 @@ class Arithmetic:
     @functools.cached_property
     def fraction_bits(self) -> int:
         """S: the smallest with A(1) ≥ 128, and at most what the tables of the law and of the selection hold."""
-        wanted = math.ceil(math.log2(MIN_LEVEL / self._real_level))
+        wanted = max(0, math.ceil(math.log2(MIN_LEVEL / self._real_level)))
+        while math.trunc(self._real_level * 2.0**wanted) < MIN_LEVEL:
+            wanted += 1
         largest = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(self.alpha)))
-        return min(max(wanted, 0), largest)
+        return min(wanted, largest)
 
     @property
     def unit(self) -> float:

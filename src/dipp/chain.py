@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -145,7 +145,7 @@ class Selector:
 
     plan: Plan
     seed: bytes
-    pixels: NDArray[np.uint8]
+    pixels: NDArray[np.uint8] = field(repr=False)
     """Private: images × coordinates."""
     device: str
 

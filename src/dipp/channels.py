@@ -102,7 +102,9 @@ class LocationChannel(Channel):
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
         """The tabulated potential, in the step's units."""
         units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
-        return PotentialLaw.tabulate(self._cells(), self.potential, units_per_nat, self.unit_slope, limit)
+        return PotentialLaw.tabulate(
+            self._cells(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
+        )
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,7 @@ class Huber(LocationChannel):
         return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
 
     def _kl_of_one(self, shift: float) -> float:
-        return (self._mean_potential(abs(shift) / self._tau) - self._mean_potential(0.0)) / math.log(2)
+        return max(0.0, self._mean_potential(abs(shift) / self._tau) - self._mean_potential(0.0)) / math.log(2)
 
     def _mean_potential(self, d: float) -> float:
         """E ρ_k(T + d) for T of density exp(−ρ_k)/mass, d ≥ 0: Σ over intervals on which both pieces are fixed."""
@@ -318,7 +320,11 @@ class Sign(Channel):
     def kl(self, shift: Floats) -> Floats:
         """(θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
         theta = np.abs(np.asarray(shift, np.float64)) * self.slope
-        return (theta * np.tanh(theta) - (theta + np.log1p(np.exp(-2 * theta)) - math.log(2))) / math.log(2)
+        small = np.minimum(theta, 1.0)
+        log_cosh = np.where(
+            theta < 1, np.log1p(np.sinh(small) ** 2) / 2, theta + np.log1p(np.exp(-2 * theta)) - math.log(2)
+        )
+        return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)
 
     def quantised_kl(self, shift: Floats) -> Floats:
         """The divergence of two coins; nothing is quantised here, so it is an independent check of `kl`."""

@@ -135,7 +135,7 @@ class StepLimitedPPR(_ChannelCode):
 
     alpha: Fraction = Fraction(2)
     kl_bits: float | None = None
-    """Public guess of the divergence in bits, for the zeta code; by default log2 n − 2, as if n had been chosen by it."""
+    """Public guess of the divergence in bits, for the zeta code; by default log2 n − 2, as if n followed from it."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.alpha < math.inf:

@@ -111,7 +111,7 @@ class ZetaCode:
         return firsts[cell] - 1 + (target - starts[cell]) // weights[cell]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list[int], int]:
     """Of each cell the first k, the integers before it and the weight of a k in it; and the total."""
     firsts, starts, weights, first, total = [], [], [], 1, 0

@@ -24,7 +24,7 @@ LOG2_POLYNOMIAL = (1.47270969, 0.417699707, 1.27376185)
 """−log2(1 − x) ≈ x·(c1 + x·(c2 + x·c3)) on [0, ½] within 9e-4 bits, and exactly 1 at ½ (up to rounding)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IntegerLaw(ABC):
     """The score of one coordinate as a function of its draw and its shift."""
 
@@ -78,10 +78,10 @@ class LaplaceLaw(IntegerLaw):
     @classmethod
     def at(cls, alpha: Fraction, fraction_bits: int, limit: int) -> LaplaceLaw:
         """The law of a step: one bit of magnitude is α·2^S units."""
-        units = max(1, round(alpha * (1 << fraction_bits)))
-        spare = max(0, 15 - (units - 1).bit_length())
+        exact = alpha * (1 << fraction_bits)
+        spare = max(0, 15 - (math.ceil(exact) - 1).bit_length())
         extra = min(spare, 16 - (limit + 1).bit_length())
-        return cls(limit=limit, unit=units << extra, extra_bits=extra)
+        return cls(limit=limit, unit=max(1, round(exact * (1 << extra))), extra_bits=extra)
 
     @property
     def octaves(self) -> int:
@@ -144,6 +144,7 @@ class PotentialLaw(IntegerLaw):
         units_per_nat: float,
         unit_slope: float,
         limit: int,
+        certified: bool = True,
     ) -> PotentialLaw:
         """Integer table of units_per_nat·φ, with z counted in units of 1/(units_per_nat·unit_slope)."""
         z_scale = units_per_nat * unit_slope
@@ -152,6 +153,9 @@ class PotentialLaw(IntegerLaw):
         knot_bits = max(0, math.ceil(math.log2(reach / KNOTS)))
         places = np.arange((reach >> knot_bits) + 2, dtype=np.float64) * 2.0**knot_bits
         knots = np.floor(units_per_nat * potential(places / z_scale) + 1e-9).astype(np.int32)
+        if certified:
+            rises = np.minimum(np.diff(knots), 1 << knot_bits)
+            knots = np.concatenate([knots[:1], knots[0] + np.cumsum(rises)]).astype(np.int32)
         return cls(limit=limit, values=values, knots=knots, knot_bits=knot_bits)
 
     @property

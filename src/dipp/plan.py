@@ -6,8 +6,9 @@ candidates. Sender and receiver hold equal plans, and the certificate follows fr
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -28,7 +29,7 @@ class Mechanism:
     fixed-length indices. alpha = None is α = ∞ (the best score wins, no private randomness, no certificate).
     """
 
-    name: str
+    name: str = field(compare=False)
     channel: Channel
     alpha: Fraction | None
     ordered: bool
@@ -55,7 +56,7 @@ class Step:
     snr_gain: float
     """SNR(s) − SNR(t), rounded down to a 32-bit float: this number, and not the model's, scales the private shifts."""
     chunk_size: int
-    """Coordinates a chunk has at most: an image of d touched coordinates has ⌈d/chunk_size⌉ chunks of nearly equal size."""
+    """Coordinates of a chunk, at most: an image of d touched ones has ⌈d/chunk_size⌉ chunks of nearly equal size."""
     index_bits: int
     """log2 n: each chunk selects among 2^index_bits candidates."""
     exponent_units: int = 0
@@ -92,4 +93,8 @@ class Plan:
 
     def arithmetic(self, step: Step) -> Arithmetic:
         """The public integers of a step."""
-        return Arithmetic(self.mechanism.channel, step.snr_gain, self.mechanism.alpha or Fraction(1))
+        return _arithmetic(self.mechanism.channel, step.snr_gain, self.mechanism.alpha or Fraction(1))
+
+
+# Cached, because laws with tables are costly to make and compare by identity.
+_arithmetic = functools.lru_cache(maxsize=256)(Arithmetic)

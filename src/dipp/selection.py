@@ -48,10 +48,16 @@ Scores = NDArray[np.int32]
 Sums = NDArray[np.int64]
 
 
+def _check_scale(fraction_bits: int) -> None:
+    if not 0 <= fraction_bits <= MAX_FRACTION_BITS:
+        raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {fraction_bits}")
+
+
 def epsilon(sensitivity: int, fraction_bits: int) -> float:
     """Pure ε of a selection whose scores move by at most s units of 2^−S bits: 2s·ln 2/2^S + η, rounded up."""
     if sensitivity < 0:
         raise DippError(f"sensitivity: a count of units ≥ 0 is needed, got {sensitivity}")
+    _check_scale(fraction_bits)
     exact = 2 * sensitivity * math.log(2) * 2.0**-fraction_bits + ETA
     return math.nextafter(exact * (1 + 2.0**-50), math.inf)
 
@@ -64,8 +70,7 @@ def fraction_weights(fraction_bits: int) -> Sums:
     the chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible: 2^(40 −
     f/2^S) is irrational for 0 < f < 2^S).
     """
-    if not 0 <= fraction_bits <= MAX_FRACTION_BITS:
-        raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {fraction_bits}")
+    _check_scale(fraction_bits)
     precision = 192
     root = 1 << (precision - 1)
     for _ in range(fraction_bits):
@@ -82,6 +87,7 @@ def fraction_weights(fraction_bits: int) -> Sums:
 
 def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Whole bits j and fraction f of e_k = min(u_max − u_k, R·2^S), along the last axis."""
+    _check_scale(fraction_bits)
     wide = scores.astype(np.int64)
     clipped = np.minimum(wide.max(axis=-1, keepdims=True) - wide, RANGE_BITS << fraction_bits)
     return clipped >> fraction_bits, clipped & ((1 << fraction_bits) - 1)
@@ -102,6 +108,8 @@ def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets:
     inside = whole == bins[:, None]
     running = np.cumsum(np.where(inside, fraction_weights(fraction_bits)[fraction], 0), axis=1)
     found: NDArray[np.int64] = np.argmax(running > offsets[:, None], axis=1).astype(np.int64)
+    if not (running[:, -1] > offsets).all():
+        raise DippError("offsets: below the weights of the chosen bins are needed; the sums are not of these scores")
     return found
 
 
@@ -112,15 +120,16 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
     probability sums[j]·2^(R − j)/T; given that, r minus what lies before is uniform below sums[j]·2^(R − j), and its
     quotient by 2^(R − j) is uniform below sums[j].
     """
-    if sums.ndim != 2 or sums.shape[1] != BINS or (sums < 0).any() or not (sums > 0).any(axis=1).all():
-        raise DippError(f"sums: chunks × {BINS} non-negative sums with a positive total are needed")
-    # Bins beyond the last one in use hold nothing; most of the R + 1 are such.
-    used = int(np.flatnonzero(sums.any(axis=0))[-1]) + 1
-    high, low = _running_totals(sums[:, :used].astype(np.uint64))
+    if sums.dtype != np.int64 or sums.ndim != 2 or sums.shape[1] != BINS or not len(sums) or sums.min() < 0:
+        raise DippError(f"sums: one or more rows of {BINS} non-negative int64 are needed")
+    if not sums.any(axis=1).all():
+        raise DippError("sums: a positive total is needed in every row")
+    high, low = _running_totals(sums)
     target_high, target_low = _uniform_below(high[:, -1], low[:, -1])
-    beyond = (high > target_high[:, None]) | ((high == target_high[:, None]) & (low > target_low[:, None]))
-    bins = np.argmax(beyond, axis=1)
-    rows = np.arange(len(sums))
+    # The first bin whose running total exceeds the target: by the high limb alone, then past its rare ties.
+    rows, bins = np.arange(len(sums)), np.count_nonzero(high < target_high[:, None], axis=1)
+    while (tied := (high[rows, bins] == target_high) & (low[rows, bins] <= target_low)).any():
+        bins += tied
     before_high = np.where(bins > 0, high[rows, bins - 1], np.uint64(0))
     before_low = np.where(bins > 0, low[rows, bins - 1], np.uint64(0))
     rest_low = target_low - before_low
@@ -129,12 +138,14 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
     return bins.astype(np.int64), _shift_right(rest_high, rest_low, shift).astype(np.int64)
 
 
-def _running_totals(sums: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Running two-limb sums of sums[j] << (R − j) over j; the first bin's shift is the whole limb."""
-    shift = (RANGE_BITS - np.arange(sums.shape[1])).astype(np.uint64)
+def _running_totals(sums: Sums) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Running two-limb sums of sums[j]·2^(64 − j) over j, up to the last bin in use (most of the R + 1 are empty)."""
+    used = int(np.flatnonzero(sums.any(axis=0))[-1]) + 1
+    words, whole = sums[:, :used].astype(np.uint64), np.arange(used, dtype=np.uint64)
     full = np.uint64(64)
-    low = np.where(shift < full, sums << (shift % full), np.uint64(0))
-    high = np.where(shift == 0, np.uint64(0), sums >> ((full - shift) % full))
+    low, high = words << ((full - whole) % full), words >> (whole % full)
+    # The shifts by a whole limb, which no machine word has.
+    low[:, :1], high[:, 64:] = 0, 0
     low_total = np.cumsum(low, axis=1, dtype=np.uint64)
     carries = np.cumsum(low_total < low, axis=1, dtype=np.uint64)
     return np.cumsum(high, axis=1, dtype=np.uint64) + carries, low_total

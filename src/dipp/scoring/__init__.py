@@ -39,7 +39,7 @@ class Backend(Protocol):
     def locate(
         self, scores: Any, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """The indices at the drawn places (`selection.locate`), on the host."""
+        """The indices at the drawn places (`selection.locate`), on the host; −1 beyond the weights of the bin."""
 
     def best(self, scores: Any) -> NDArray[np.int64]:
         """The index of the largest score of each chunk, on the host."""
@@ -60,6 +60,10 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
         ahead = None if following is None else on.scores(following)
         bins, offsets = selection.draw_bins(sums)
         found.append(on.locate(scores, task.fraction_bits, bins, offsets))
+        if (found[-1] < 0).any():
+            raise RuntimeError(
+                f"{on.name}: the weights located are not those summed; this is a bug, nothing was released"
+            )
         scores = ahead
     return np.concatenate(found)
 

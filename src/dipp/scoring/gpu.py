@@ -54,7 +54,7 @@ class GpuBackend:
     """Scores, bin sums and located indices on a CUDA device (or, for tests, by Triton's interpreter on the CPU)."""
 
     name = "cuda"
-    scores_per_batch = 1 << 25
+    scores_per_batch = 1 << 26
 
     def __init__(self, device: str = "cuda") -> None:
         if device == "cuda" and not torch.cuda.is_available():
@@ -127,7 +127,7 @@ class GpuBackend:
         powers = 1 << (count - 1).bit_length()
         targets = self._send(offsets)
         kernels.place[(rows,)](found, tiles, targets, count, scores, *drawn, *shape, COUNT=powers, TILE=TILE)
-        return self._fetch(found)
+        return self._fetch(torch.where(tiles.sum(1) > targets, found, -1))
 
     def best(self, scores: torch.Tensor) -> NDArray[np.int64]:
         """The first index of the largest score of each chunk."""

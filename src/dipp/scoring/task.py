@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class ScoringTask:
     candidates: int
     streams: NDArray[np.uint32]
     offsets: NDArray[np.int64]
-    shifts: NDArray[np.int32]
+    shifts: NDArray[np.int32] = field(repr=False)
     order: NDArray[np.int32] | None = None
     """Public integers −α·log2 T_k·2^S added to the scores of candidate k (Poisson order), or None (flat)."""
 
