@@ -168,6 +168,20 @@ def _add_laplace(
 
 
 @numba.njit(cache=True)
+def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws) -> None:
+    """`_add_laplace` in a single pass, where one doubling is enough: in all but large steps."""
+    unit, c1, c2, extra_bits = law[0], law[1], law[2], law[3]
+    for t in range(draws.size):
+        u = u16(draws[t] ^ flip)
+        y = u16(~(u16(u << 1) & u16(i16(u) >> 15)))
+        clear = u16(~u16(i16(y) >> 15))
+        g = u16(~u16(y + (clear & y)))
+        cubic = _high16(g, _saturating_add16(_high16(g, _saturating_add16(_high16(g, c3[t]), c2)), c1))
+        z = _saturating_add16(u16(clear & unit), cubic)
+        lanes[t] = u16(lanes[t] + min(_shift_right16(z, extra_bits), size))
+
+
+@numba.njit(cache=True)
 def _tiling(candidates: int) -> tuple[int, int]:
     """Blocks in a tile, and tiles."""
     blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
@@ -224,7 +238,11 @@ def laplace_scores(
             m = shifts[offsets[row] + i]
             total += abs(m)
             fill(words, keys, i, tile * blocks, streams[row, 3], streams[row, 2])
-            _add_laplace(draws, law, c3, u16(0xFFFF if m < 0 else 0), u16(abs(m)), lanes, y, whole)
+            flip, size = u16(0xFFFF if m < 0 else 0), u16(abs(m))
+            if law[4] == 1:
+                _add_near_laplace(draws, law, c3, flip, size, lanes)
+            else:
+                _add_laplace(draws, law, c3, flip, size, lanes, y, whole)
             if (i + 1) % flush == 0:
                 sums += lanes
                 lanes[:] = 0

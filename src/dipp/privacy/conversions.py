@@ -1,0 +1,138 @@
+"""Conversions between the three ways to state a privacy loss: pure ε, ρ (zCDP) and (ε, δ).
+
+All are per protected unit (a pixel), natural logarithms throughout. Every function rounds in the safe direction: a loss
+up, an allowance down, by more than the floating-point error of its few operations (`UP`).
+
+1. *Bounded range to ρ.* A selection whose log likelihood ratio ln P[k | x]/P[k | x'] spans at most ε over the outcomes
+   k has bounded range ε, and hence ρ = ε²/8 zCDP [Cesar & Rogers, 2021, Lemma 3.2: by Hoeffding's lemma, because a
+   privacy loss confined to an interval of length ε is sub-Gaussian with variance ε²/4]. The selections here have a
+   bounded range equal to their pure ε, rounding η included (`dipp.selection`).
+2. *Composition.* Pure ε's add up, and so do ρ's [Bun & Steinke, 2016, Lemma 1.7], for adaptively chosen mechanisms.
+3. *ρ to (ε, δ).* ρ-zCDP means a Rényi divergence of at most ρα at every order α > 1, and that implies (ε, δ) with
+
+       ε = ρα + ln((α − 1)/α) − (ln δ + ln α)/(α − 1)
+
+   for every α > 1 [Canonne, Kamath & Steinke, 2020, Proposition 12; the same formula in Asoodeh et al., 2020, and Balle
+   et al., 2020]. The best order is searched for; since each order is valid, an imperfect search costs a little ε and
+   never the guarantee.
+4. *Groups.* A change of k pixels costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from dipp.errors import DippError
+
+UP = 1 + 2.0**-40
+"""Relative rounding that covers the floating-point error of every formula here by far."""
+MAX_LOG_EXCESS = 200.0
+SEARCH_STEPS = 160
+"""Golden-section steps over ln(α − 1) in [−200, 200]; 160 leave an interval of 10^−31, below resolution."""
+
+
+def zcdp_of_range(epsilon: float) -> float:
+    """ρ = ε²/8 of a selection with bounded range ε."""
+    _require("epsilon", epsilon, 0.0)
+    return epsilon * epsilon / 8 * UP
+
+
+def total(losses: Iterable[float]) -> float:
+    """Sum of the losses."""
+    return math.fsum(losses) * UP
+
+
+def epsilon_of_zcdp(rho: float, delta: float) -> float:
+    """Smallest ε such that ρ-zCDP implies (ε, δ), by the formula above; at least 0."""
+    _require("rho", rho, 0.0)
+    _require_delta(delta)
+    if not rho:
+        return 0.0
+    bound = _minimum(lambda excess: rho * (1 + excess) + _excess_terms(excess, math.log(delta)))
+    # The terms cancel: an error is relative to the larger ones, not to their sum.
+    return max(0.0, bound + (abs(bound) + rho + 1) * (UP - 1))
+
+
+def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
+    """Largest ρ that implies (ε, δ): the formula solved for ρ at each order, and the best order taken."""
+    _require("epsilon", epsilon, 0.0)
+    _require_delta(delta)
+    largest = -_minimum(lambda excess: (_excess_terms(excess, math.log(delta)) - epsilon) / (1 + excess))
+    # Taken down until the way back agrees, so that rounding cannot make the pair inconsistent.
+    shrink = 2.0**-38
+    while largest > 0 and epsilon_of_zcdp(largest, delta) > epsilon:
+        largest *= 1 - shrink
+        shrink = min(2 * shrink, 0.5)
+    return max(0.0, largest)
+
+
+def delta_of_zcdp(rho: float, epsilon: float) -> float:
+    """Smallest δ such that ρ-zCDP implies (ε, δ): ln δ = (α − 1)(ρα − ε) + (α − 1)·ln(α − 1) − α·ln α; at most 1."""
+    _require("rho", rho, 0.0)
+    _require("epsilon", epsilon, 0.0)
+    if not rho:
+        return 0.0
+
+    def log_delta(excess: float) -> float:
+        return excess * (rho * (1 + excess) - epsilon + _log_ratio(excess)) - math.log1p(excess)
+
+    bound = _minimum(log_delta)
+    return math.exp(min(0.0, bound + (abs(bound) + 1) * (UP - 1)))
+
+
+def group_epsilon(epsilon: float, pixels: int) -> float:
+    """Pure ε of any change of so many pixels: kε."""
+    _require_pixels(pixels)
+    return epsilon * pixels * UP
+
+
+def group_zcdp(rho: float, pixels: int) -> float:
+    """ρ of any change of so many pixels: k²ρ."""
+    _require_pixels(pixels)
+    return rho * pixels * pixels * UP
+
+
+def _log_ratio(excess: float) -> float:
+    """ln((α − 1)/α) for α = 1 + excess, without cancellation at either end."""
+    return -math.log1p(1 / excess)
+
+
+def _excess_terms(excess: float, log_delta: float) -> float:
+    """What the conversion adds to ρα, for α = 1 + excess."""
+    return _log_ratio(excess) - (log_delta + math.log1p(excess)) / excess
+
+
+def _minimum(function: Callable[[float], float]) -> float:
+    """Least value met in a golden-section search over ln(α − 1)."""
+    golden = (math.sqrt(5) - 1) / 2
+    low, high = -MAX_LOG_EXCESS, MAX_LOG_EXCESS
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = function(math.exp(left)), function(math.exp(right))
+    best = min(at_left, at_right)
+    for _ in range(SEARCH_STEPS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = function(math.exp(left))
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = function(math.exp(right))
+        best = min(best, at_left, at_right)
+    return best
+
+
+def _require(name: str, value: float, least: float) -> None:
+    if not (math.isfinite(value) and value >= least):
+        raise DippError(f"{name}: a finite number of at least {least:g} is needed, got {value}")
+
+
+def _require_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
+
+
+def _require_pixels(pixels: int) -> None:
+    if pixels < 1:
+        raise DippError(f"pixels: a whole number of at least 1 is needed, got {pixels}")

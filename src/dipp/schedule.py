@@ -1,0 +1,299 @@
+"""The schedule: which timesteps a privacy budget is best spent on.
+
+**Graph.** The nodes are all timesteps; an edge t → s < t is a coded step. Paths start at T − 1, whose state is common
+randomness. An edge costs real bits and is charged privacy (`dipp.privacy.budget`).
+
+*Bits.* The KL divergence of a step is d·E kl(|error|·√ΔSNR) for its d touched coordinates, with the errors of public
+images (`dipp.calibration`). Chunks are as large as they may be with index_bits − pad bits of it each. So m chunks cost
+m·⌈KL/m + pad⌉ bits with the flat code, or m times what `zeta_bits` expects: by KL alone, tiny steps would look best.
+Steps that lose more than 3 % of the shift's energy to the sign channel's saturation (`ErrorTable.unsaturated_gains`)
+are barred, or the shortest path would choose exactly those.
+
+**Path.** To every final timestep, the path of fewest bits within the budget:
+
+- *Pure ε* is a knapsack: best[s, r] = min over t of best[t, r − w(t, s)] + bits(t, s), with the charge w in units of
+  budget/2048, rounded up. No path of k steps within the share 1 − k/2048 of the budget takes fewer bits.
+- *ρ* is proportional to the gain in SNR, however many the steps (up to truncation, which lowers it): the budget bars
+  final timesteps, and the path is the shortest, exactly. But if chunks keep the coordinates of a pixel apart
+  (`separate`), a step in fewer than C chunks is charged C times as much as one in more: a knapsack again, with both
+  choices for each edge. Its charges are differences of rounded SNRs: rounding does not grow with the number of steps.
+- *(ε, δ)* is kept by whoever keeps either ε or the ρ that converts to it: both are solved, and fewer bits win.
+- A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
+  first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
+
+Whatever the search believes, a path counts only if the integers of its steps are within the budget (`spend`).
+
+**Choice.** The final timestep of the best expected quality; within 0.05 dB of it, fewest bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import arithmetic, entropy
+from dipp.calibration import ErrorTable
+from dipp.channels import Sign
+from dipp.diffusion import NoiseSchedule
+from dipp.errors import DippError, NoCertificateError
+from dipp.plan import MAX_INDEX_BITS, Mechanism, Plan, Step
+from dipp.privacy.budget import SLACK, Budget, losses, spend, touches_one
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+_Search = tuple[Integers, list[int]]
+"""Charges of the edges in units, and the numbers of units to be tried in turn, the largest first."""
+
+RESOLUTION = 2048
+"""Units that a budget is divided into."""
+NEAR_TIE = 0.05
+"""dB of expected PSNR that are given up for fewer bits."""
+MAX_CHUNK = 1 << 18
+"""Coordinates of a chunk, at most: scores stay below 2^30, order included."""
+
+
+def zeta_bits(kl_bits: Floats, pad: Floats) -> Floats:
+    """Expected bits of an index under the truncated zeta code with the paper's exponent, at n = 2^(KL + pad).
+
+    A fit to what `benchmarks/fit_zeta.py` simulates at α = 2, within 0.3 bits for KL up to 16 and pads from 2 to 7.
+    """
+    return np.asarray(kl_bits * (1 - 0.15 * np.exp(-pad / 6)) + 3.8 * (1 - np.exp(-pad / 4.5)), np.float64)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The plan of fewest bits to a final timestep."""
+
+    final_timestep: int
+    plan: Plan
+    bits: float
+    """Expected payload bits of an image."""
+    bpp: float
+    snr: float
+    """SNR at the final timestep."""
+    psnr: float
+    """Expected PSNR of x̂0 there, in dB."""
+
+
+class _Edges(NamedTuple):
+    """Steps [i, j] between nodes i < j, node i being timestep T − 1 − i; [o, i, j] where chunks are concerned.
+
+    Option o = 0 takes as few chunks as the KL divergence needs; o = 1, where there is one, at least C. `gain` is ΔSNR,
+    rounded down to a 32-bit float, `size` the coordinates of a chunk; a barred step takes ∞ bits.
+    """
+
+    gain: Floats
+    loss: Floats
+    kl: Floats
+    size: Integers
+    index_bits: Integers
+    bits: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """Finds plans for a mechanism on a model, for images of one size. All it looks at is public."""
+
+    schedule: NoiseSchedule
+    table: ErrorTable
+    mechanism: Mechanism
+    channels: int = 3
+    pixels: int = 1024
+    """Pixels of an image. The plan serves other sizes at about the same bits per pixel."""
+    index_bits: int = 17
+    """Bits of an index, at most."""
+    pad: float = 3.0
+    """Bits by which an index exceeds the KL divergence of its chunk."""
+    separate: bool = False
+    """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
+    saturation: float = 0.03
+    """Largest share of the shift's energy that a step of the sign channel may lose to saturation."""
+
+    def __post_init__(self) -> None:
+        self.table.require(self.schedule)
+        touches_one(self.mechanism.channel, self.channels)
+        if self.pixels < 1:
+            raise DippError(f"pixels: a whole number of at least 1 is needed, got {self.pixels}")
+        if not 0 <= self.pad < self.index_bits <= MAX_INDEX_BITS:
+            bounds = f"0 ≤ pad < index_bits ≤ {MAX_INDEX_BITS}"
+            raise DippError(f"pad, index_bits: {bounds} is needed, got {self.pad:g} and {self.index_bits}")
+        if not 0 < self.saturation < 1:
+            raise DippError(f"saturation: a share between 0 and 1 is needed, got {self.saturation}")
+
+    def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
+        """Find the plan of the best expected quality within the budget, and within a rate or to a timestep, if given.
+
+        budget = None is for mechanisms that have no certificate; one of the others is then needed.
+        """
+        if (final_timestep is None) == (bpp is None) and (budget is None or bpp is not None):
+            raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
+        points = self.frontier(budget)
+        if budget is not None and not points:
+            least = budget.measure(spend(self._plan([0, 1], [0]), self.channels, self.pixels, separate=self.separate))
+            raise DippError(f"budget: {budget} is too small for any step of this model; the smallest takes {least:.3g}")
+        within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
+        if not within:
+            limit = f"final_timestep: {final_timestep}" if bpp is None else f"bpp: {bpp:g}"
+            raise DippError(f"{limit} is out of reach of {budget or 'any path'}; `dipp schedule` lists what is within")
+        good = max(point.psnr for point in within) - NEAR_TIE
+        return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
+
+    def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
+        """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
+        if budget is not None and not self.mechanism.certified:
+            raise NoCertificateError(f"{self.mechanism.name}: it has no certificate, so no budget can bind it")
+        found: dict[int, tuple[float, Plan]] = {}
+        for bits, plan in itertools.chain(*(self._plans(budget, search) for search in self._searches(budget))):
+            final = plan.steps[-1].end
+            if final not in found or bits < found[final][0]:
+                found[final] = bits, plan
+        snrs = {t: self.schedule.snr(t) for t in sorted(found, reverse=True)}
+        quality = self.table.psnr(np.array([*snrs.values()]), self.mechanism.name).tolist()
+        rows = ((t, *found[t], snr, psnr) for (t, snr), psnr in zip(snrs.items(), quality, strict=True))
+        return tuple(Point(t, plan, bits, bits / self.pixels, snr, psnr) for t, bits, plan, snr, psnr in rows)
+
+    def _plans(self, budget: Budget | None, search: _Search) -> Iterator[tuple[float, Plan]]:
+        """Bits and plan of the best path to each node, for the first of the capacities with which it is within."""
+        (charges, capacities), (relax, trace) = search, _compiled()
+        best = np.full((len(self.schedule), capacities[0] + 1), math.inf)
+        relax(self._edges.bits, charges, best)
+        for final in np.flatnonzero(np.isfinite(best[1:, -1])) + 1:
+            for units in (units for units in capacities if best[final, units] < math.inf):
+                nodes, options = trace(self._edges.bits, charges, best, final, units)
+                plan = self._plan(nodes.tolist(), options.tolist())
+                if budget is None or budget.allows(spend(plan, self.channels, self.pixels, separate=self.separate)):
+                    yield best[final, units].item(), plan
+                    break
+
+    def _plan(self, nodes: list[int], options: list[int]) -> Plan:
+        edges, last, steps = self._edges, len(self.schedule) - 1, []
+        for option, (i, j) in zip(options, itertools.pairwise(nodes), strict=True):
+            size, exponent = edges.size[option, i, j].item(), Fraction(0)
+            if self.mechanism.ordered:
+                kl = edges.kl[i, j].item() / -(-self._touched // size)
+                # The paper's exponent is the same for all α from 3 on, hence for α = ∞.
+                exponent = entropy.paper_exponent(kl, self.mechanism.alpha or Fraction(3))
+            index_bits, units = edges.index_bits[option, i, j].item(), int(exponent * entropy.EXPONENT_UNITS)
+            steps.append(Step(last - i, last - j, edges.gain[i, j].item(), size, index_bits, units))
+        return Plan(self.mechanism, tuple(steps))
+
+    @functools.cached_property
+    def _period(self) -> int:
+        return self.mechanism.channel.period if isinstance(self.mechanism.channel, Sign) else 1
+
+    @functools.cached_property
+    def _touched(self) -> int:
+        """Coordinates that a step touches, at most: with a period P > 1, one of a pixel, and C of every P pixels."""
+        if self._period == 1:
+            return self.pixels * self.channels
+        return min(self.pixels, self.channels * -(-self.pixels // self._period))
+
+    @functools.cached_property
+    def _snrs(self) -> Floats:
+        return np.array([self.schedule.snr(t) for t in range(len(self.schedule) - 1, -1, -1)])
+
+    @functools.cached_property
+    def _edges(self) -> _Edges:
+        snrs, channel, name = self._snrs, self.mechanism.channel, self.mechanism.name
+        forward = np.triu(np.ones((len(snrs), len(snrs)), np.bool_), 1)
+        real = np.where(forward, snrs - snrs[:, None], 1.0)
+        short = real.astype(np.float32)
+        gain = np.where(short > real, np.nextafter(short, np.float32(0)), short).astype(np.float64)
+        level, loss = losses(self.mechanism, gain)
+        allowed = forward & (level >= 1) & (level < arithmetic.MAX_LEVEL)
+        allowed &= gain <= self.table.unsaturated_gains(channel, snrs, self.saturation, name)[:, None]
+        kl = self._touched * self.table.kl_matrix(channel, snrs, gain, name)
+        apart = self.separate and not touches_one(channel, self.channels)
+        chunked = [self._chunked(kl, allowed, least) for least in (1, self.channels)[: 1 + apart]]
+        return _Edges(gain, loss, kl, *map(np.stack, zip(*chunked, strict=True)))
+
+    def _chunked(self, kl: Floats, allowed: NDArray[np.bool_], least: int) -> tuple[Integers, Integers, Floats]:
+        """Size of a chunk, bits of an index and bits of a step, in at least so many chunks."""
+        target = self.index_bits - self.pad
+        # At most index_bits − pad bits a chunk; the clip at one coordinate may leave more, which bars the step.
+        size = np.clip(np.floor(self._touched * target / kl), 1, min(self._touched // least, MAX_CHUNK))
+        count = np.ceil(self._touched / size)
+        share = np.minimum(kl / count, target)
+        index_bits = np.clip(np.ceil(share + self.pad), 1, self.index_bits)
+        bits = zeta_bits(share, index_bits - share) if self.mechanism.ordered else index_bits
+        bits = np.where(allowed & (kl <= count * target * SLACK), count * bits, math.inf)
+        return size.astype(np.int32), index_bits.astype(np.int32), bits
+
+    def _searches(self, budget: Budget | None) -> Iterator[_Search]:
+        shape = self._edges.bits.shape
+        if budget is None:
+            yield np.zeros(shape, np.int32), [0]
+            return
+        # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
+        coordinates = self.channels / self._period
+        shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
+        capacities = [math.floor(RESOLUTION * share) for share in shares]
+        if budget.epsilon is not None:
+            charges = np.ceil(self._edges.loss * (coordinates * SLACK * RESOLUTION / budget.epsilon))
+            yield _units(charges, shape), capacities
+        if not (rho := budget.zcdp_limit):
+            return
+        # 2·α²·L²·ΔSNR for one coordinate in a selection; C times that for C of them apart, C² times together.
+        crowd = 1 if touches_one(self.mechanism.channel, self.channels) else self.channels
+        rate = 2 * float(self.mechanism.alpha or 1) ** 2 * self.mechanism.channel.slope**2 * coordinates * SLACK / rho
+        used = (self._snrs - self._snrs[0]) * rate
+        if shape[0] == 1:
+            yield _units(used * crowd > 1, shape), [0]
+            return
+        rounded = np.ceil(used * RESOLUTION)
+        crowded = np.ceil(self._touched / self._edges.size) < self.channels
+        yield _units((rounded - rounded[:, None]) * np.where(crowded, crowd, 1), shape), capacities
+
+
+def _units(units: NDArray[np.generic], shape: tuple[int, ...]) -> Integers:
+    return np.ascontiguousarray(np.broadcast_to(np.clip(units, 0, 1 << 30), shape), np.int32)
+
+
+def _relax(bits: Floats, charges: Integers, best: Floats) -> None:
+    """Fill best[j, r], ∞ at first: fewest bits of a path from node 0 to j that is charged at most r units."""
+    (options, nodes, _), units = bits.shape, best.shape[1]
+    first = np.full(nodes, units)  # the fewest units with which each node is reached
+    first[0], best[0] = 0, 0
+    for block in range(1, nodes, 16):  # sixteen ends share each start while it is in the cache
+        end = min(block + 16, nodes)
+        for i in range(end - 1):
+            for option in range(options):
+                for j in range(max(block, i + 1), end):
+                    cost, charge = bits[option, i, j], charges[option, i, j]
+                    least = first[i] + charge
+                    if cost < np.inf and least < units:
+                        first[j] = min(first[j], least)
+                        source, row = best[i, first[i] : units - charge], best[j, least:]
+                        for r in range(len(row)):
+                            row[r] = min(row[r], source[r] + cost)
+
+
+def _trace(bits: Floats, charges: Integers, best: Floats, final: int, units: int) -> tuple[Integers, Integers]:
+    """Nodes and options of the path behind best[final, units]."""
+    path, taken = [final], [0]
+    while path[-1]:
+        j = path[-1]
+        for edge in range(bits.shape[0] * j):
+            option, i = edge // j, edge % j
+            left = units - charges[option, i, j]
+            if left >= 0 and best[i, left] + bits[option, i, j] == best[j, units]:
+                path.append(i)
+                taken.append(option)
+                units = left
+                break
+    return np.array(path[::-1], np.int32), np.array(taken[:0:-1], np.int32)
+
+
+@functools.cache
+def _compiled() -> tuple[Callable[..., None], Callable[..., tuple[Integers, Integers]]]:
+    import numba  # here, because it is slow to import
+
+    return numba.njit(cache=True)(_relax), numba.njit(cache=True)(_trace)
