@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def denoiser() -> Denoiser:
 
 def make_plan(mechanism: Mechanism, schedule: NoiseSchedule) -> Plan:
     steps = []
-    for start, end in zip(TIMESTEPS, TIMESTEPS[1:], strict=False):
+    for start, end in itertools.pairwise(TIMESTEPS):
         gain = float(np.nextafter(np.float32(schedule.snr(end) - schedule.snr(start)), np.float32(0)))
         steps.append(Step(start, end, gain, chunk_size=30, index_bits=8, exponent_units=80 if mechanism.ordered else 0))
     return Plan(mechanism, tuple(steps))
@@ -164,8 +165,10 @@ def test_the_seed_is_drawn_before_the_images_are_read(denoiser: Denoiser, monkey
 def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
     plan = make_plan(SHARP, denoiser.schedule)
     coded = archive.Archive.build(plan, "cd" * 32, SEED, [], [])
-    with pytest.raises(DippError, match=f"{'cd' * 32}.*{'ab' * 32}"):
+    with pytest.raises(DippError, match="model") as error:
         Codec(denoiser, plan).decode(coded)
+    assert "cd" * 32 in str(error.value)
+    assert denoiser.identity in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from statistics_helpers import FALSE_ALARM, bounded
 from dipp import randomness, scoring
 from dipp.arithmetic import Arithmetic
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
-from dipp.codes import PFR, FlatCode, StepLimitedPPR, poisson_order
+from dipp.codes import PFR, FlatCode, StepLimitedPPR, poisson_order, seal
 from dipp.errors import DippError, NoCertificateError
 
 SEED = bytes(range(16))
@@ -80,7 +80,7 @@ def test_the_index_has_the_law_of_definition_3() -> None:
     log_ratio = math.sqrt(2) * (np.abs(z) - np.abs(z - x * math.sqrt(0.8))).sum(axis=1)
     arrival = np.cumsum(-np.log(randomness.uniforms(randomness.stream(SEED, purpose="order"), n)))
     weights = np.exp(float(alpha) * log_ratio) / arrival ** float(alpha)
-    order = poisson_order(SEED, n, alpha, code.arithmetic.fraction_bits)
+    order = poisson_order(SEED, n, alpha, code._arithmetic.fraction_bits)
     single = code._task(x, SEED, order)
     task = scoring.ScoringTask(
         single.law,
@@ -159,13 +159,62 @@ def test_samples_of_the_flat_code_follow_the_channel() -> None:
     assert stats.kstest(received, stats.laplace(0.5, 0.5 / math.sqrt(2)).cdf).pvalue > FALSE_ALARM
 
 
+def _decode_body(code: FlatCode | StepLimitedPPR, body: bytes) -> None:
+    """Decode a payload that is wrong under its right seal."""
+    code.decode(seal(body, SEED, code._public), SEED)
+
+
+@pytest.mark.parametrize("kind", [FlatCode, StepLimitedPPR, PFR])
+def test_damaged_payloads_are_refused(kind: type[FlatCode | StepLimitedPPR | PFR]) -> None:
+    """Cut, flipped, or of another seed or code: refused, but for one in 65,536 (2 of 300 at most; alarm < 1e-7)."""
+    x, accepted, tried = np.linspace(-1, 1, 8), 0, 0
+    code, other = kind(Laplace(), 0.05, 8, 1 << 14), kind(Laplace(), 0.06, 8, 1 << 14)
+    for number in range(6):
+        seed = bytes([number] * 16)
+        payload = code.encode(x, seed)
+        wrong = [(code, payload[:cut], seed) for cut in range(len(payload))]
+        wrong += [(code, payload + b"\0", seed), (code, payload, SEED), (other, payload, seed)]
+        bits = range(8 * len(payload))
+        wrong += [(code, (int.from_bytes(payload) ^ (1 << i)).to_bytes(len(payload)), seed) for i in bits]
+        for decoder, damaged, with_seed in wrong:
+            tried += 1
+            try:
+                decoder.decode(damaged, with_seed)
+                accepted += 1
+            except DippError as error:
+                assert str(error).startswith("payload")  # noqa: PT017 - acceptance is counted
+    assert tried > 100
+    assert accepted <= 2
+
+
+def test_pfr_is_not_a_certified_code() -> None:
+    """Nothing that looks like a certificate is in its public face."""
+    assert not issubclass(PFR, StepLimitedPPR)
+    assert not hasattr(PFR(Laplace(), 1.0, 3, 16), "alpha")
+    assert not hasattr(PFR(Laplace(), 1.0, 3, 16), "arithmetic")
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
         (lambda: FlatCode(Laplace(), 1.0, 3, 0), "candidates"),
         (lambda: FlatCode(Laplace(), 1.0, 3, (1 << 22) + 1), "candidates"),
         (lambda: FlatCode(Laplace(), 1.0, 0, 16), "dims"),
-        (lambda: FlatCode(Laplace(), math.nan, 3, 16), "snr"),
+        (lambda: FlatCode(Laplace(), math.nan, 3, 16), "snr:"),
+        (lambda: FlatCode(Laplace(), 1e9, 3, 16), "snr:"),
+        (lambda: FlatCode(Laplace(), 1e-30, 3, 16), "snr:"),
+        (lambda: FlatCode(Laplace(), "1", 3, 16), "snr:"),  # type: ignore[arg-type]
+        (lambda: FlatCode("laplace", 1.0, 3, 16), "channel"),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3.0, 16), "dims"),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 1 << 24, 16), "dims"),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16.0), "candidates"),  # type: ignore[arg-type]
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, 2.5), "alpha"),  # type: ignore[arg-type]
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, kl_bits=math.nan), "kl_bits"),
+        (lambda: PFR(Laplace(), 1.0, 3, 16, kl_bits=-1), "kl_bits"),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3) * 1j, SEED), "x:"),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(["a", "b", "c"], SEED), "x:"),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3), "0" * 16), "seed"),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode("ab", SEED), "payload"),  # type: ignore[arg-type]
         (lambda: FlatCode(Laplace(), -1.0, 3, 16), "snr"),
         (lambda: FlatCode(Sign(period=3), 1.0, 3, 16), "channel"),
         (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, Fraction(1, 2)), "alpha"),
@@ -175,9 +224,11 @@ def test_samples_of_the_flat_code_follow_the_channel() -> None:
         (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.array([0, math.nan, 0]), SEED), "x"),
         (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.array([0, 1.01, 0]), SEED), "x"),
         (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3), b"short"), "seed"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"", SEED), "data"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"\0\0", SEED), "data"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 10).decode(b"\xf0", SEED), "payload"),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"", SEED), "payload"),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"\0\0", SEED), "payload"),
+        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 10), b"\xf0"), "payload: index"),
+        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 16), b"\0\0"), "payload: of the wrong length"),
+        (lambda: _decode_body(StepLimitedPPR(Laplace(), 1.0, 3, 16), b"\xff" * 9), "payload: damaged"),
         (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16).decode(b"\xff" * 9, SEED), "payload"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,8 +103,52 @@ def test_codelength_is_within_the_papers_bound(alpha: float) -> None:
     bound = kl + math.log2(3.56) / min((alpha - 1) / 2, 1)
     assert np.mean(bits) <= bound + math.log2(bound + 1) + 2
     # The payload is those bits in whole bytes.
-    payloads = [len(entropy.encode([(code.model, i)])) for i in indices]
+    payloads = [len(entropy.encode([(code.model, i)])) for i in indices]  # without the seal
     assert all(8 * size <= b + 8 for size, b in zip(payloads, bits, strict=True))
+
+
+def test_a_ratio_may_be_zero() -> None:
+    """U[0, 1/50] against U[0, 1]: often no near point has any density, and the search goes on. False alarms: 1e-7."""
+    narrow = Mechanism(
+        quantile=lambda u: u[:, 0],
+        log_ratio=lambda m, _: np.where(m < 0.02, math.log(50), -np.inf),
+        log_sup_ratio=lambda _: math.log(50),
+        epsilon=0.0,
+        kl_bits=math.log2(50),
+    )
+    received = samples(ExactPPR(narrow), np.array([0.0]), 1200)
+    assert stats.kstest(received, stats.uniform(0, 0.02).cdf).pvalue > FALSE_ALARM
+
+
+def test_a_damaged_payload_is_refused() -> None:
+    """Cut or with another seed: refused, but for one in 65,536 (at most one of 40; false alarms below 1e-6)."""
+    code, accepted = ExactPPR(LAPLACE), 0
+    for number in range(20):
+        payload = code.encode(np.array([0.5]), bytes([number] * 16))
+        for damaged, seed in ((payload[:-1], bytes([number] * 16)), (payload, bytes([number + 1] * 16))):
+            try:
+                code.decode(damaged, seed)
+                accepted += 1
+            except DippError as error:
+                assert str(error).startswith("payload")  # noqa: PT017 - acceptance is counted
+    assert accepted <= 1
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "log_sup", "word"),
+    [
+        (lambda m, _: np.zeros(len(m)), 800.0, "log_sup_ratio"),
+        (lambda m, _: np.zeros(len(m)), 20.0, "log_sup_ratio"),
+        (lambda m, _: np.zeros(len(m)), -1.0, "log_sup_ratio"),
+        (lambda m, _: np.full(len(m), np.nan), 1.0, "log_ratio"),
+        (lambda m, _: np.full(len(m), 2.0), 1.0, "log_ratio"),
+        (lambda m, _: np.full(len(m), -np.inf), 1.0, "log_ratio"),
+    ],
+)
+def test_what_is_not_a_density_ratio_is_refused(log_ratio: Any, log_sup: float, word: str) -> None:
+    mechanism = Mechanism(LAPLACE.quantile, log_ratio, lambda _: log_sup, 1.0, 1.0)
+    with pytest.raises(DippError, match=f"^{word}:"):
+        ExactPPR(mechanism).encode(np.array([0.0]), bytes(16))
 
 
 def test_octave_zeta_is_a_law() -> None:

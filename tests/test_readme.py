@@ -13,10 +13,17 @@ def test_the_first_code_runs() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.S)
     names: dict[str, Any] = {}
     exec(block, names)  # noqa: S102 - the README's own example
-    assert len(names["payload"]) == 2
+    assert len(names["payload"]) == 4
     assert names["sample"].shape == (64,)
     (stated,) = re.findall(r"code\.epsilon\s+# ([\d.]+):", README)
     assert round(names["code"].epsilon, 2) == float(stated)
+
+
+def test_nothing_is_missing() -> None:
+    root = Path(__file__).parent.parent
+    for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (root / link).exists(), link
+    assert not re.search(r"\b[A-Z]{6,}\b", README.replace("README", "")), "a placeholder was left"
 
 
 def test_every_module_that_it_names_exists() -> None:

@@ -14,6 +14,7 @@ from dipp import randomness, scoring, selection
 from dipp.arithmetic import Arithmetic
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
 from dipp.errors import DippError
+from dipp.laws import SignLaw
 
 CHANNELS: list[Channel] = [Laplace(), Gaussian(), Logistic(), Huber(0.5), Sign(period=1), Sign(period=3)]
 
@@ -96,6 +97,20 @@ def test_batches_do_not_change_the_indices(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(set(whole)) > 1
     monkeypatch.setattr(type(cpu), "scores_per_batch", 1)
     np.testing.assert_array_equal(scoring.select(task, cpu), whole)
+
+
+def test_laws_beyond_the_lanes_are_refused() -> None:
+    """Sixteen shifts of 2048 do not fit into 16 bits: no answer is better than a wrapped one."""
+    task = scoring.ScoringTask(
+        SignLaw(limit=2048),
+        8,
+        16,
+        scoring.stream_rows([randomness.stream(bytes(16))], [0]),
+        np.array([0, 1]),
+        np.array([2048], np.int32),
+    )
+    with pytest.raises(DippError, match="law"):
+        scoring.backend("cpu").scores(task)
 
 
 def test_unknown_device() -> None:

@@ -29,7 +29,7 @@ from dipp.laws import IntegerLaw
 Floats = NDArray[np.float64]
 
 MIN_LEVEL = 128
-"""S is the smallest with A(1) at least this, so that truncation costs less than 1/128 of the budget."""
+"""S is the smallest with A(1) at least this, if the tables hold it: truncation then costs under 1/128 of the budget."""
 MAX_LEVEL = 1 << 10
 """A(1) stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
 

@@ -202,8 +202,8 @@ class Huber(LocationChannel):
     name = "huber"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.k) and self.k > 0):
-            raise DippError(f"k: a finite number above 0 is needed, got {self.k}")
+        if not 1e-3 <= self.k <= 30:
+            raise DippError(f"k: a number from 0.001 to 30 is needed, got {self.k}; beyond, use Laplace or Gaussian")
 
     @property
     def _masses(self) -> tuple[float, float]:
@@ -305,7 +305,7 @@ class Sign(Channel):
     group_size = 16
 
     def __post_init__(self) -> None:
-        if self.period < 1:
+        if not isinstance(self.period, int) or self.period < 1:
             raise DippError(f"period: a whole number of steps ≥ 1 is needed, got {self.period}")
 
     @property

@@ -15,11 +15,17 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from dipp import entropy, randomness
+from dipp.codes import seal, unseal
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
 
 MAX_RANK = 1 << 62
+MIN_ALPHA = 1.01
+"""Below it the marks V underflow; ranks would be beyond reach anyway."""
+MAX_LOG_RATIO = 22 * math.log(2)
+"""Largest ln sup r that is searched through: the search takes a multiple of sup r points."""
+MAX_STRETCHES = 64
 NORMAL_MEAN = 1e9
 """Means beyond which a Poisson count is drawn from its normal limit."""
 
@@ -33,7 +39,7 @@ class Mechanism:
     log_ratio: Callable[[Floats, Floats], Floats]
     """(samples, x) → ln r(sample | x)."""
     log_sup_ratio: Callable[[Floats], float]
-    """x → an upper bound of ln r(· | x). It decides only how long the encoder searches, never what it sends."""
+    """x → an upper bound of ln r(· | x): how long the encoder must search. Samples that exceed it are refused."""
     epsilon: float
     """Pure ε of the mechanism itself."""
     kl_bits: float
@@ -66,7 +72,7 @@ class ExactPPR:
        with mean ∫ exp(−(u*/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u*·Γ(1 − 1/α, y), y = (u*/t)^α.
 
     The candidates M_k are random-access in k, so only explored points cost. Ranks beyond 2^62 are left out, which
-    makes this step-limited PPR with n = 2^62: a total variation of about 2^(−62(α − 1)).
+    makes this step-limited PPR with a very large n: a total variation of about 2^(−61(α − 1)).
 
     T need not be shared: for every realisation of (M, T) the index is 2αε-DP, hence also when T is averaged over. The
     ε holds in exact arithmetic; floats are used here, so this code is the reference for correctness, and not
@@ -77,8 +83,8 @@ class ExactPPR:
     alpha: float = 2.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.alpha) and self.alpha > 1):
-            raise DippError(f"alpha: a finite number above 1 is needed for an exact code, got {self.alpha}")
+        if not MIN_ALPHA <= self.alpha < math.inf:
+            raise DippError(f"alpha: a finite number from {MIN_ALPHA} is needed for an exact code, got {self.alpha}")
 
     @property
     def epsilon(self) -> float:
@@ -92,13 +98,18 @@ class ExactPPR:
 
     def encode(self, x: Floats, seed: bytes) -> bytes:
         """Search for K and send it by the zeta code."""
-        return entropy.encode([(self.model, self.index(x, seed))])
+        return seal(entropy.encode([(self.model, self.index(x, seed))]), seed, self._public)
 
     def decode(self, payload: bytes, seed: bytes) -> Floats:
         """The sample M_K."""
-        index = entropy.decode(payload, [self.model])[0]
+        (index,) = entropy.decode(unseal(payload, seed, self._public), [self.model])
         sample: Floats = self._candidates(np.array([index]), seed)[0]
         return sample
+
+    @property
+    def _public(self) -> str:
+        """The code in words, for the seal; the callables cannot be part of it."""
+        return f"ExactPPR/{float(self.alpha).hex()}/{self.mechanism.dims}/{self.model.exponent}"
 
     def index(self, x: Floats, seed: bytes) -> int:
         """K − 1."""
@@ -106,12 +117,19 @@ class ExactPPR:
         log_sup = self.mechanism.log_sup_ratio(x)
         if not (np.isfinite(x).all() and math.isfinite(log_sup)):
             raise DippError("x: finite values with a finite bound on the density ratio are needed")
+        if not -1e-9 <= log_sup <= MAX_LOG_RATIO:
+            raise DippError(f"log_sup_ratio: from 0 to {MAX_LOG_RATIO:.2f} is within reach; use StepLimitedPPR beyond")
         sup, shape = math.exp(log_sup), 1 - 1 / self.alpha
-        near, horizon = np.empty(0), 0.0
-        while not len(near):
-            near, horizon = horizon + _arrivals(4 * sup + 16), horizon + 4 * sup + 16
-        v = -np.log(randomness.private_uniforms(len(near)))
-        costs = self._costs(near * v ** (1 / self.alpha), np.arange(len(near)), x, seed)
+        near, costs, horizon = np.empty(0), np.empty(0), 0.0
+        # The ratio may be 0 at every point of a stretch: then the next stretch is looked at too.
+        while not np.isfinite(costs).any():
+            more = horizon + _arrivals(4 * sup + 16)
+            u = more * (-np.log(randomness.private_uniforms(len(more)))) ** (1 / self.alpha)
+            ranks = len(near) + np.arange(len(more))
+            near, costs = np.append(near, more), np.append(costs, self._costs(u, ranks, x, seed))
+            horizon += 4 * sup + 16
+            if horizon > MAX_STRETCHES * (4 * sup + 16):
+                raise DippError("log_ratio: 0 everywhere that was looked at; is it a density ratio?")
         best = int(np.argmin(costs))
         frontier, rate = float(costs[best]) * sup, float(special.gamma(shape))
         u = _arrivals(frontier * rate) / rate
@@ -131,8 +149,12 @@ class ExactPPR:
         return self.mechanism.quantile(uniforms)
 
     def _costs(self, u: Floats, ranks: NDArray[np.int64], x: Floats, seed: bytes) -> Floats:
-        """U/r, by which the points compete."""
-        return u * np.exp(-self.mechanism.log_ratio(self._candidates(ranks, seed), x))
+        """U/r, by which the points compete; ∞ where r = 0."""
+        log_ratio = np.asarray(self.mechanism.log_ratio(self._candidates(ranks, seed), x), np.float64)
+        if not (log_ratio <= self.mechanism.log_sup_ratio(x) + 1e-9).all():
+            raise DippError("log_ratio: numbers up to log_sup_ratio are needed; one is above it, or NaN")
+        with np.errstate(over="ignore"):
+            return np.asarray(u * np.exp(-log_ratio), np.float64)
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,9 @@ class Stream(NamedTuple):
 
 def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidates") -> Stream:
     """Derive a stream; the derivation (see the module's text) is fixed for the life of the format."""
-    if len(seed) != SEED_BYTES:
-        raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {len(seed)}")
+    if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
+        got = len(seed) if isinstance(seed, bytes) else type(seed).__name__
+        raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {got}")
     if not 0 <= image < 1 << 64:
         raise DippError(f"image: an index from 0 to 2^64 - 1 is needed, got {image}")
     if not 0 <= step < 1 << 32:

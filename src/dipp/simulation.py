@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Simulation:
     """A code, the number that it hides, and how often it is sent."""
 
     code: StepLimitedPPR | FlatCode
-    x: float
+    x: float = field(repr=False)
     samples: int
 
     @classmethod
@@ -39,7 +39,7 @@ class Simulation:
         if channel not in CHANNELS:
             raise DippError(f"channel: one of {', '.join(CHANNELS)} is needed, got {channel}")
         if not abs(x) <= 1:
-            raise DippError(f"x: a number in [-1, 1] is needed, got {x}")
+            raise DippError("x: a number in [-1, 1] is needed")
         if samples < 1:
             raise DippError(f"samples: at least one is needed, got {samples}")
         if code == "flat":
@@ -50,12 +50,12 @@ class Simulation:
             rational = Fraction(alpha)
         except (ValueError, ZeroDivisionError):
             raise DippError(f"alpha: a rational such as 2 or 3/2 is needed, got {alpha}") from None
-        return cls(StepLimitedPPR(CHANNELS[channel], snr, 1, candidates, rational), x, samples)
+        return cls(StepLimitedPPR(CHANNELS[channel], snr, 1, candidates, alpha=rational), x, samples)
 
     def run(self, output: Path) -> str:
         """Encode to bytes, decode from them, draw the histogram; the text tells rate and certificate."""
-        if not output.parent.is_dir():
-            raise DippError(f"output: the folder {output.parent} does not exist; make it first")
+        if not output.parent.is_dir() or output.is_dir():
+            raise DippError(f"output: {output} is a folder, or its folder does not exist; name a file in one that does")
         x = np.array([self.x])
         received, sent = np.empty(self.samples), 0
         for i in range(self.samples):
@@ -102,4 +102,9 @@ class Simulation:
             xlabel="received value", ylabel="density", title=f"ε = {self.code.epsilon:.2f}, n = {self.code.candidates}"
         )
         axes.legend(frameon=False)
-        figure.savefig(output, format="png", dpi=120)
+        partial = output.with_name(f".{output.name}.partial")
+        try:
+            figure.savefig(partial, format="png", dpi=120)
+            partial.replace(output)
+        except OSError as error:
+            raise DippError(f"output: {output} cannot be written ({error.strerror}); name another place") from None

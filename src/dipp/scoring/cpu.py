@@ -1,4 +1,8 @@
-"""The CPU backend: numba kernels around NumPy arrays."""
+"""The CPU backend: numba kernels around NumPy arrays.
+
+numba caches compiled functions by the file that they stand in: after a change in `cpu_kernels` or `selection`, clear
+__pycache__, or the functions here keep what they inlined.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ from dipp.selection import BINS, RANGE_BITS, Scores, Sums, fraction_weights
 
 SLICE = 4096
 """Candidates summed into bins by one task."""
+MAX_LIMIT = 0x7FFF // GROUP
+"""Largest shift of which sixteen add up in a 16-bit lane; `arithmetic.MAX_LEVEL` keeps below it."""
 SERIAL_WORK = 1 << 21
 """Below so many candidate·coordinates one thread is faster than waking the others."""
 
@@ -81,6 +87,8 @@ class CpuBackend:
 
     def scores(self, task: ScoringTask) -> Scores:
         """Chunks × n integer scores."""
+        if task.law.limit > MAX_LIMIT:
+            raise DippError(f"law: shifts up to {MAX_LIMIT} fit into the CPU's lanes, got a limit of {task.law.limit}")
         out = np.empty((task.chunks, task.candidates), np.int32)
         _use_threads(len(task.shifts) * task.candidates)
         match task.law:
