@@ -151,8 +151,12 @@ def test_each_encoding_has_a_fresh_seed_and_fresh_indices(denoiser: Denoiser) ->
 
 def test_the_seed_is_drawn_before_the_images_are_read(denoiser: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    fresh = randomness.fresh_seed
-    monkeypatch.setattr(randomness, "fresh_seed", lambda: order.append("seed") or fresh())
+
+    def seed() -> bytes:
+        order.append("seed")
+        return SEED
+
+    monkeypatch.setattr(randomness, "fresh_seed", seed)
 
     def images() -> Iterator[Any]:
         order.append("image")
@@ -183,7 +187,7 @@ def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
     ],
 )
 def test_what_is_not_an_image_is_refused(image: Any, denoiser: Denoiser) -> None:
-    with pytest.raises(DippError, match="^image"):
+    with pytest.raises(DippError, match=r"^image"):
         Codec(denoiser, make_plan(SHARP, denoiser.schedule)).encode([image])
 
 

@@ -125,8 +125,8 @@ class ExactPPR:
         while not np.isfinite(costs).any():
             more = horizon + _arrivals(4 * sup + 16)
             u = more * (-np.log(randomness.private_uniforms(len(more)))) ** (1 / self.alpha)
-            ranks = len(near) + np.arange(len(more))
-            near, costs = np.append(near, more), np.append(costs, self._costs(u, ranks, x, seed))
+            here = self._costs(u, len(near) + np.arange(len(more)), x, seed)
+            near, costs = np.append(near, more), np.append(costs, here)
             horizon += 4 * sup + 16
             if horizon > MAX_STRETCHES * (4 * sup + 16):
                 raise DippError("log_ratio: 0 everywhere that was looked at; is it a density ratio?")
