@@ -21,7 +21,7 @@ def series(rows: list[dict[str, Any]], **wanted: Any) -> tuple[list[int], list[f
 
 def plot(results: Path, output: Path) -> None:
     """Draw what `scoring.py cpu` and `scoring.py cuda` wrote."""
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     for place, name in enumerate(("cpu", "cuda"), start=1):
         found = json.loads((results / f"scoring-{name}.json").read_text())
         axes = figure.add_subplot(1, 2, place)
@@ -33,23 +33,17 @@ def plot(results: Path, output: Path) -> None:
         axes.set_xticks([32, 96, 256, 1024, 3072], labels=["32", "96", "256", "1024", "3072"])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, ncol=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     figure.savefig(output, dpi=130)
 
 
 def _lines(name: str, rows: list[dict[str, Any]]) -> list[tuple[str, tuple[list[int], list[float]], str]]:
     if name == "cpu":
-        wide = [
-            (c, series(rows, program=c, stage="score", n=CANDIDATES), "o-") for c in ("sign", "laplace", "logistic")
-        ]
-        wide += [
-            (f"{c}, selected", series(rows, program=c, stage="select", n=CANDIDATES), "o:") for c in ("sign", "laplace")
-        ]
-        wide += [("generator, 16 bits", series(rows, program="generator", stage="16 bits", n=CANDIDATES), "--")]
-        plain = [
-            (c, series(rows, program=c, stage="score"), "s-") for c in ("float-thread", "float-numpy", "reference")
-        ]
-        return wide + plain
+        fast, plain = ("sign", "laplace"), ("logistic", "float-thread", "float-numpy", "reference")
+        lines = [(c, series(rows, program=c, stage="score", n=CANDIDATES), "o-") for c in fast]
+        lines += [(f"{c}, selected", series(rows, program=c, stage="select", n=CANDIDATES), "o:") for c in fast]
+        lines += [("generator, 16 bits", series(rows, program="generator", stage="16 bits", n=CANDIDATES), "--")]
+        return lines + [(c, series(rows, program=c, stage="score"), "s-") for c in plain]
     kernel = [{**row, "rate": row["kernel_rate"]} for row in rows]
     whole = [{**row, "rate": row["select_rate"]} for row in rows if "select_rate" in row]
     alone = [{**row, "rate": row["generator_rate"]} for row in rows if "generator_rate" in row]

@@ -23,7 +23,7 @@ def test_nothing_is_missing() -> None:
     root = Path(__file__).parent.parent
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (root / link).exists(), link
-    assert not re.search(r"\b[A-Z]{6,}\b", README.replace("README", "")), "a placeholder was left"
+    assert not re.search(r"TODO|TBD|TABLE", README), "a placeholder was left"
 
 
 def test_every_module_that_it_names_exists() -> None:
