@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 from statistics_helpers import bounded
 
 from dipp import archive, header
-from dipp.archive import Archive, Shape, certificate, chunk_counts
+from dipp.archive import Archive
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
 from dipp.errors import DippError
+from dipp.layout import Shape, certificate, chunk_counts
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 from dipp.selection import ETA
 

@@ -25,10 +25,11 @@ import pytest
 from test_archive import MODEL, SEED, build, nine_steps, sealed, small_plan
 
 from dipp import header
-from dipp.archive import Archive, certificate
+from dipp.archive import Archive
 from dipp.channels import Huber, Laplace, Sign
 from dipp.errors import DippError
 from dipp.header import Header
+from dipp.layout import certificate
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 
 FILES = 100_000

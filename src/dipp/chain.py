@@ -25,6 +25,7 @@ from dipp import chunking, diffusion, randomness, scoring
 from dipp.arithmetic import Arithmetic
 from dipp.channels import Sign
 from dipp.codes import poisson_order
+from dipp.layout import Shape
 from dipp.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
     from dipp.model import Denoiser
 
-Shape = tuple[int, int, int]
-"""Height, width, channels."""
 Indices = NDArray[np.int64]
 Choose = Callable[["StepLayout", NDArray[np.float32]], Indices]
 """(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import archive, diffusion, randomness
+from dipp import diffusion, randomness
 from dipp.archive import Archive
-from dipp.chain import Chain, Indices, Reader, Selector, Shape
+from dipp.chain import Chain, Indices, Reader, Selector
 from dipp.errors import DippError
+from dipp.layout import Shape, chunk_counts
 from dipp.plan import Plan
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Codec:
             remaining = len(list(run))
             while remaining:
                 count = min(remaining, BATCH[self.denoiser.device.type])
-                reader = Reader(source.batch(first, first + count), archive.chunk_counts(plan, shape))
+                reader = Reader(source.batch(first, first + count), chunk_counts(plan, shape))
                 state, _ = chain.run(range(first, first + count), reader, steps)
                 yield state, end
                 first, remaining = first + count, remaining - count
