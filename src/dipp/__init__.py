@@ -1,9 +1,25 @@
 """dipp: joint compression and privatisation of images, with a per-pixel differential-privacy certificate."""
 
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dipp.archive import Archive as Archive
+    from dipp.archive import open as open  # noqa: A004 - users say dipp.open
+    from dipp.codec import Codec as Codec
 
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
+
+_LAZY = {"Archive": "dipp.archive", "open": "dipp.archive", "Codec": "dipp.codec"}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, loaded when first used: `import dipp` stays light."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dipp' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)

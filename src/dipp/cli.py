@@ -53,3 +53,109 @@ def simulate(
 
     simulation = Simulation.prepare(channel, code, x, snr, alpha, candidates, samples)
     typer.echo(simulation.run(output))
+
+
+Model = Annotated[str, typer.Option(help="Folder or hub id of a denoiser in diffusers' format.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Epsilon = Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")]
+Delta = Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")]
+Rho = Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")]
+PresetName = Annotated[str, typer.Option(help="sharp, paper or diffc (which has no certificate).")]
+Bpp = Annotated[float | None, typer.Option(help="Most payload bits per pixel.")]
+FinalTimestep = Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")]
+Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
+
+
+@app.command()
+def encode(
+    images: Annotated[list[Path], typer.Argument(help="Pictures to encode, each released once.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
+    model: Model,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    preset: PresetName = "sharp",
+    bpp: Bpp = None,
+    final_timestep: FinalTimestep = None,
+    calibration: Calibration = None,
+    device: Device = "cpu",
+    seed: Annotated[str | None, typer.Option(help="Public seed, 32 hex digits: for tests only.")] = None,
+) -> None:
+    """Encode pictures into one archive that carries its certificate."""
+    from dipp import commands
+
+    codec = commands.make_codec(
+        model,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        preset=preset,
+        bpp=bpp,
+        final_timestep=final_timestep,
+        calibration=calibration,
+        device=device,
+    )
+    typer.echo(commands.encode(codec, images, output, seed))
+
+
+@app.command()
+def decode(
+    archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A PNG for one picture, or a folder.")],
+    model: Model,
+    noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
+    ancestral: Annotated[
+        bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does.")
+    ] = False,
+    steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
+    device: Device = "cpu",
+) -> None:
+    """Decode an archive to 00000.png, 00001.png and so on."""
+    from dipp import commands
+
+    typer.echo(commands.decode(archive, output, model, noisy=noisy, ancestral=ancestral, steps=steps, device=device))
+
+
+@app.command()
+def info(
+    archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Certificate, rate, schedule and model of an archive; no model is needed."""
+    from dipp import commands
+
+    typer.echo(commands.info(archive, as_json))
+
+
+@app.command()
+def schedule(
+    model: Model,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    preset: PresetName = "sharp",
+    bpp: Bpp = None,
+    final_timestep: FinalTimestep = None,
+    calibration: Calibration = None,
+    plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
+) -> None:
+    """The plan that a budget is spent on, and what others would give."""
+    from dipp import commands
+
+    typer.echo(commands.schedule(model, epsilon, delta, rho, preset, bpp, final_timestep, calibration, plot))
+
+
+@app.command()
+def calibrate(
+    model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser.")],
+    data: Annotated[Path, typer.Argument(help="Folder of PUBLIC pictures of one size.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: calibration.json beside the model.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Pictures used.")] = 256,
+    device: Device = "cpu",
+) -> None:
+    """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
+    from dipp import commands
+
+    typer.echo(commands.calibrate(model, data, output, count, device))

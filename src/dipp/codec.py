@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import diffusion, randomness
+from dipp import diffusion, presets, randomness
 from dipp.archive import Archive
 from dipp.chain import Chain, Indices, Reader, Selector
-from dipp.errors import DippError
+from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
 from dipp.plan import Plan
+from dipp.privacy.budget import Budget, spend
 
 if TYPE_CHECKING:
     import torch
 
+    from dipp.calibration import ErrorTable
     from dipp.model import Denoiser
+    from dipp.schedule import Planner
 
 Pixels = NDArray[np.uint8]
 Progress = Callable[[int], None]
@@ -40,6 +44,45 @@ class Codec:
 
     denoiser: Denoiser
     plan: Plan
+    budget: Budget | None = None
+    """What the plan was made for: images so small that they would exceed it are refused."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str | Path,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        preset: str = "sharp",
+        bpp: float | None = None,
+        final_timestep: int | None = None,
+        device: str = "cpu",
+        calibration: str | Path | None = None,
+    ) -> Codec:
+        """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
+
+        `model` is a folder or hub id in diffusers' format; its public cost table is calibration.json beside the
+        weights, or the file that is named.
+        """
+        from dipp.calibration import FILE_NAME, ErrorTable
+        from dipp.model import Denoiser
+
+        limit = budget(preset, epsilon, delta, rho)
+        table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
+        denoiser = Denoiser.load(model, device)
+        point = planner(denoiser, table, preset).choose(limit, final_timestep=final_timestep, bpp=bpp)
+        return cls(denoiser, point.plan, limit)
+
+    @classmethod
+    def for_archive(cls, source: Archive, model: str | Path, *, device: str = "cpu") -> Codec:
+        """The codec that decodes an archive: the plan comes from the file, the denoiser must be the file's."""
+        from dipp.model import Denoiser
+
+        denoiser = Denoiser.load(model, device)
+        denoiser.require_identity(source.header.model)
+        return cls(denoiser, source.header.plan)
 
     def encode(
         self, images: Iterable[Any], *, seed: bytes | None = None, progress: Progress = lambda _: None
@@ -139,6 +182,44 @@ class Codec:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
         if height % multiple or width % multiple:
             raise DippError(f"image: sides must be multiples of {multiple} for this model, got {height}×{width}")
+        if self.budget and not self.budget.allows(spend(self.plan, channels, height * width, separate=True)):
+            raise DippError(
+                f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
+            )
+
+
+def budget(preset: str, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
+    """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
+    certified = presets.preset(preset).mechanism.certified
+    if (epsilon is None) == (rho is None) and (certified or epsilon is not None):
+        raise DippError("budget: give epsilon, epsilon with delta, or rho")
+    if not certified:
+        if epsilon is not None or rho is not None:
+            raise NoCertificateError(f"preset: {preset} has no certificate, so no budget can bind it; use another")
+        return None
+    if rho is not None:
+        if delta is not None:
+            raise DippError("budget: delta goes with epsilon, not with rho")
+        return Budget.zcdp(rho)
+    assert epsilon is not None  # noqa: S101 - for the type checker
+    return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
+
+
+def planner(denoiser: Denoiser, table: ErrorTable, preset: str) -> Planner:
+    """The planner of a preset for images of the size that the denoiser was trained on; it serves other sizes too."""
+    from dipp.schedule import Planner
+
+    chosen, (height, width) = presets.preset(preset), denoiser.sample_size
+    return Planner(
+        denoiser.schedule,
+        table,
+        chosen.mechanism,
+        channels=denoiser.channels,
+        pixels=height * width,
+        index_bits=chosen.index_bits,
+        pad=chosen.pad,
+        separate=True,
+    )
 
 
 def as_pixels(image: Any) -> Pixels:

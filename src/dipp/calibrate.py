@@ -1,0 +1,85 @@
+"""Calibration of a denoiser on public images: its errors on exact states, and on the states that coded chains reach.
+
+Each selection falls a little short of its target, and the shortfall accumulates: the errors met on a coded chain are
+larger than those on exact states, and a plan made from the latter would give its chunks too few candidates. So public
+images are really coded, along the plans of several ε, and the factor that is met goes into the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.calibration import ErrorTable, measure
+from dipp.chain import Chain, Selector, StepLayout
+from dipp.model import Denoiser
+from dipp.plan import Plan
+from dipp.presets import PRESETS, Preset
+from dipp.privacy.budget import Budget
+from dipp.schedule import Planner
+
+EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+SEED = bytes(16)
+"""Calibration is public and repeatable."""
+NEIGHBOURS = 5
+"""Points that a factor is averaged over: those of single plans are noisy."""
+
+Pixels = NDArray[np.uint8]
+Progress = Callable[[str], None]
+
+
+def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], progress: Progress = print) -> ErrorTable:
+    """The table of a denoiser from public images (N, H, W, C), for all certified presets."""
+    import torch
+
+    x = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).float().to(denoiser.device)
+    progress("exact states")
+    table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=provenance)
+    for preset in PRESETS.values():
+        if preset.mechanism.certified:
+            progress(f"coded chains of preset {preset.name}")
+            table = _inflated(table, denoiser, preset, pixels)
+    return table
+
+
+def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
+    """Mean squared errors of x̂0 that a coded chain meets at the end of each of its steps."""
+    flat, met = pixels.reshape(len(pixels), -1), []
+    select = Selector(plan, SEED, flat, denoiser.device.type)
+
+    def choose(layout: StepLayout, x_hat: NDArray[np.float32]) -> Any:
+        met.append(float(np.square(x_hat - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
+        return select(layout, x_hat)
+
+    height, width, channels = pixels.shape[1:]
+    x_t, _ = Chain(plan, denoiser, SEED, (height, width, channels)).run(range(len(pixels)), choose)
+    last = denoiser.x0(x_t, plan.steps[-1].end).permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
+    return [*met[1:], float(np.square(last - (flat / 127.5 - 1)).mean())]
+
+
+def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
+    planner = Planner(
+        denoiser.schedule,
+        table,
+        preset.mechanism,
+        channels=pixels.shape[3],
+        pixels=pixels.shape[1] * pixels.shape[2],
+        index_bits=preset.index_bits,
+        pad=preset.pad,
+        separate=True,
+    )
+    factors: dict[float, list[float]] = {}
+    for epsilon in EPSILONS:
+        points = planner.frontier(Budget.pure(epsilon))
+        if points:
+            plan = points[-1].plan
+            for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):
+                snr = denoiser.schedule.snr(step.end)
+                factors.setdefault(snr, []).append(error / float(table.mse(snr)))
+    snrs = np.array(sorted(factors))
+    logs = np.log([np.mean(factors[snr]) for snr in snrs])
+    smooth = np.convolve(np.pad(logs, NEIGHBOURS // 2, mode="edge"), np.ones(NEIGHBOURS) / NEIGHBOURS, mode="valid")
+    return table.with_inflation(preset.name, snrs, np.exp(np.maximum(smooth, 0)))

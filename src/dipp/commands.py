@@ -1,0 +1,210 @@
+"""What the commands of the codec do: files in, files out, a few lines of text."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from rich.console import Console
+from rich.progress import Progress
+
+from dipp import archive as archives
+from dipp.archive import Archive
+from dipp.calibration import FILE_NAME, ErrorTable
+from dipp.codec import Codec, Pixels, as_pixels, budget, planner
+from dipp.errors import DippError
+from dipp.schedule import Point
+
+UNIT = "one pixel (all its channels) of the array that was encoded"
+
+
+def make_codec(model: str, **options: Any) -> Codec:
+    """The codec of the command line."""
+    return Codec.from_pretrained(model, **options)
+
+
+def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> str:
+    """Encode files into an archive."""
+    _writable(output)
+    missing = [path for path in images if not path.is_file()]
+    if missing:
+        raise DippError(f"images: {missing[0]} is not a file")
+    public = None
+    if seed is not None:
+        try:
+            public = bytes.fromhex(seed)
+        except ValueError:
+            raise DippError("seed: 32 hex digits are needed") from None
+    with Progress(console=Console(stderr=True), disable=len(images) < 2) as bars:
+        task = bars.add_task("encoding", total=len(images))
+        made = codec.encode(_read(images), seed=public, progress=lambda done: bars.update(task, completed=done))
+    made.save(output)
+    return info(output, as_json=False)
+
+
+def decode(
+    path: Path, output: Path, model: str, *, noisy: bool, ancestral: bool, steps: int | None, device: str
+) -> str:
+    """Decode an archive to PNGs, each written to a temporary name first."""
+    source = archives.open(path)
+    single = output.suffix.lower() == ".png"
+    if single and len(source) != 1:
+        raise DippError(f"output: {len(source)} pictures need a folder, not {output.name}")
+    _writable(output)
+    codec = Codec.for_archive(source, model, device=device)
+    with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
+        task = bars.add_task("decoding", total=len(source))
+        pictures = codec.decode(
+            source,
+            denoise=not noisy,
+            ancestral=ancestral,
+            steps=steps,
+            progress=lambda done: bars.update(task, completed=done),
+        )
+    if not single:
+        output.mkdir(exist_ok=True)
+    for number, picture in enumerate(pictures):
+        place = output if single else output / f"{number:05d}.png"
+        partial = place.with_name(f".{place.name}.partial")
+        Image.fromarray(picture).save(partial, format="PNG")
+        partial.replace(place)
+    return f"{len(pictures)} pictures written to {output}"
+
+
+def info(path: Path, as_json: bool) -> str:
+    """What an archive says of itself; opening it has checked that its certificate follows from its plan."""
+    source = archives.open(path)
+    facts = describe(source)
+    if as_json:
+        return json.dumps(facts)
+    claim = facts["certificate"]
+    if claim is None:
+        promise = "none: this mechanism is not differentially private"
+    else:
+        promise = f"ε = {claim['epsilon']:.6g} pure, ρ = {claim['rho']:.6g} zCDP, per {UNIT}"
+    steps = " → ".join(str(t) for t in (facts["schedule"][0]["start"], *(s["end"] for s in facts["schedule"])))
+    return "\n".join(
+        (
+            f"certificate  {promise}",
+            f"rate         {facts['payload_bpp']:.4f} bits per pixel of payload, {facts['file_bpp']:.4f} of file",
+            f"images       {facts['images']}",
+            f"mechanism    {facts['mechanism']}, channel {facts['channel']}, α = {facts['alpha']}",
+            f"schedule     {steps}",
+            f"model        {facts['model']}",
+        )
+    )
+
+
+def describe(source: Archive) -> dict[str, Any]:
+    """The facts of an archive, as JSON has them."""
+    plan, claim = source.header.plan, source.certificate
+    steps = [
+        {"start": s.start, "end": s.end, "snr_gain": s.snr_gain, "chunk_size": s.chunk_size, "index_bits": s.index_bits}
+        for s in plan.steps
+    ]
+    certificate = None
+    if claim is not None:
+        certificate = {"epsilon": claim.epsilon, "rho": claim.rho, "delta": source.header.delta, "unit": UNIT}
+    return {
+        "certificate": certificate,
+        "payload_bpp": _number(source.payload_bpp),
+        "file_bpp": _number(source.file_bpp),
+        "images": len(source),
+        "mechanism": plan.mechanism.name,
+        "channel": plan.mechanism.channel.name,
+        "alpha": "infinity" if plan.mechanism.alpha is None else str(plan.mechanism.alpha),
+        "schedule": steps,
+        "model": source.header.model,
+        "seed": source.header.seed.hex(),
+    }
+
+
+def schedule(
+    model: str,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    preset: str,
+    bpp: float | None,
+    final_timestep: int | None,
+    calibration: Path | None,
+    plot: Path | None,
+) -> str:
+    """The plan within a budget, and the frontier as a picture."""
+    from dipp.model import Denoiser
+
+    limit = budget(preset, epsilon, delta, rho)
+    table = ErrorTable.load(calibration or Path(model) / FILE_NAME)
+    plans = planner(Denoiser.load(model), table, preset)
+    point = plans.choose(limit, final_timestep=final_timestep, bpp=bpp)
+    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε':>8}  {'chunk':>6}  bits"]
+    for step in point.plan.steps:
+        arithmetic = point.plan.arithmetic(step)
+        cost = f"{arithmetic.epsilon():8.4f}" if arithmetic.channel.certified else "    none"
+        lines.append(
+            f"{step.start:>5} → {step.end:<4}  {step.snr_gain:10.4g}  {cost}  {step.chunk_size:>6}  {step.index_bits}"
+        )
+    lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
+    if plot is not None:
+        _writable(plot)
+        _draw(plans.frontier(limit), point, plot)
+        lines.append(f"frontier: {plot}")
+    return "\n".join(lines)
+
+
+def calibrate(model: str, data: Path, output: Path | None, count: int, device: str) -> str:
+    """Measure a denoiser on public pictures and write the table."""
+    from dipp.calibrate import calibrate as run
+    from dipp.model import Denoiser
+
+    place = output or Path(model) / FILE_NAME
+    _writable(place)
+    if not data.is_dir():
+        raise DippError(f"data: {data} is not a folder of pictures")
+    files = sorted(path for path in data.rglob("*") if path.is_file())[:count]
+    pictures = list(_read(files))
+    if not pictures or len({picture.shape for picture in pictures}) != 1:
+        raise DippError("data: one or more pictures, all of one size, are needed")
+    console = Console(stderr=True)
+    facts = {"data": data.name, "command": f"dipp calibrate --count {count}"}
+    run(Denoiser.load(model, device), np.stack(pictures), facts, console.print).save(place)
+    return f"calibrated on {len(pictures)} pictures: {place}"
+
+
+def _read(paths: Iterable[Path]) -> Iterator[Pixels]:
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                yield as_pixels(image)
+        except (UnidentifiedImageError, Image.DecompressionBombError, OSError):
+            raise DippError(f"images: {path.name} is not a picture that can be read") from None
+
+
+def _writable(path: Path) -> None:
+    """Refuse at the start what could not be written at the end."""
+    parent = path.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise DippError(f"output: the folder {parent} does not exist or cannot be written to")
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _draw(points: tuple[Point, ...], chosen: Point, output: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([p.bpp for p in points], [p.psnr for p in points], color="#08519c", label="fewest bits to each final SNR")
+    axes.plot([chosen.bpp], [chosen.psnr], "o", color="#d94801", label="chosen")
+    axes.set(xscale="log", xlabel="expected payload bits per pixel", ylabel="expected PSNR of the posterior mean, dB")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(output, format="png", dpi=120)

@@ -1,0 +1,186 @@
+"""The codec's commands, on a tiny model that the tests make: files in, files out, one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import DDPMScheduler, UNet2DModel
+from PIL import Image
+
+import dipp
+from dipp import calibrate, commands
+from dipp.cli import main
+from dipp.plan import PAPER, SHARP
+from dipp.presets import PRESETS, Preset
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """One thread and few candidates: the commands are tested here, and not the kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "sharp", Preset(SHARP, 10, 3.0))
+        patch.setitem(PRESETS, "paper", Preset(PAPER, 10, 2.0))
+        patch.setattr(calibrate, "EPSILONS", (8.0,))
+        yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    generator = np.random.default_rng(0)
+    for number in range(6):
+        smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
+        Image.fromarray(smooth).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """A tiny denoiser, calibrated by the command."""
+    folder = tmp_path_factory.mktemp("model")
+    make: Any = UNet2DModel
+    torch.manual_seed(0)
+    network = make(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        down_block_types=("DownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "UpBlock2D"),
+        layers_per_block=1,
+        norm_num_groups=4,
+    )
+    network.save_pretrained(folder / "unet", safe_serialization=True)
+    scheduler: Any = DDPMScheduler
+    scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
+    index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
+    (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
+    said = commands.calibrate(str(folder), pictures, None, 6, "cpu")
+    assert "6 pictures" in said
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dipp", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "budget", [("--epsilon", 8), ("--epsilon", 8, "--delta", 1e-6), ("--rho", 2), ("--epsilon", 8, "--preset", "paper")]
+)
+def test_encode_info_decode(
+    budget: tuple[object, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """From pictures to an archive within its budget, and back to as many pictures."""
+    made = tmp_path / "made.dipp"
+    code, out, err = run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, *budget)
+    assert code == 0, err
+    assert "certificate" in out
+    code, out, _ = run("info", made, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["images"] == 2
+    assert facts["file_bpp"] == pytest.approx(8 * made.stat().st_size / (2 * 64))
+    if "--rho" in budget:
+        assert facts["certificate"]["rho"] <= 2
+    elif "--delta" not in budget:
+        assert facts["certificate"]["epsilon"] <= 8
+    code, out, err = run("decode", made, "-o", tmp_path / "out", "--model", model)
+    assert code == 0, err
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["00000.png", "00001.png"]
+    with Image.open(tmp_path / "out" / "00001.png") as image:
+        assert image.size == (8, 8)
+
+
+def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_path: Path) -> None:
+    codec = dipp.Codec.from_pretrained(model, epsilon=8)
+    with Image.open(pictures / "3.png") as image:
+        made = codec.encode([image])
+    made.save(tmp_path / "one.dipp")
+    opened = dipp.open(tmp_path / "one.dipp")
+    assert opened.certificate is not None
+    assert opened.certificate.epsilon <= 8
+    assert codec.decode(opened)[0].shape == codec.decode(opened, denoise=False)[0].shape == (8, 8, 3)
+
+
+def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made = tmp_path / "seed.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--seed", "ab" * 16)
+    _, out, _ = run("info", made, "--json")
+    assert json.loads(out)["seed"] == "ab" * 16
+
+
+def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made = tmp_path / "diffc.dipp"
+    arguments = ("encode", pictures / "0.png", "-o", made, "--model", model, "--preset", "diffc")
+    code, out, err = run(*arguments, "--bpp", 20)
+    assert code == 0, err
+    assert "not differentially private" in out
+    assert "ε" not in out
+    code, _, err = run(*arguments, "--epsilon", 8)
+    assert code == 1
+    assert "no certificate" in err
+
+
+def test_schedule_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:
+    code, out, err = run("schedule", "--model", model, "--epsilon", 8, "--plot", tmp_path / "f.png")
+    assert code == 0, err
+    assert "bits per pixel" in out
+    with Image.open(tmp_path / "f.png") as image:
+        assert image.size[0] > 500
+
+
+def encoding(
+    *more: str, image: str = "{pictures}/0.png", to: str = "{out}/a.dipp", model: str = "{model}"
+) -> tuple[str, ...]:
+    return ("encode", image, "-o", to, "--model", model, *more)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (encoding(), "budget"),
+        (encoding("--epsilon", "-1"), "epsilon"),
+        (encoding("--epsilon", "1e-9"), "budget"),
+        (encoding("--epsilon", "4", "--rho", "1"), "budget"),
+        (encoding("--epsilon", "4", "--preset", "x"), "preset"),
+        (encoding("--epsilon", "4", "--seed", "x"), "seed"),
+        (encoding("--epsilon", "4", image="{pictures}/none.png"), "images"),
+        (encoding("--epsilon", "4", image="{model}/model_index.json"), "images"),
+        (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
+        (encoding("--epsilon", "4", model="{out}"), "calibration.json"),
+        (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
+        (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
+        (("info", "{pictures}/0.png"), ""),
+    ],
+)
+def test_bad_input(
+    arguments: tuple[str, ...], word: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """One line that names what is wrong, exit code 1, and nothing half-written."""
+    places = {"model": model, "pictures": pictures, "out": tmp_path}
+    code, _, err = run(*(argument.format(**places) for argument in arguments))
+    assert code == 1
+    last = err.strip().splitlines()[-1]
+    assert last.startswith(f"dipp: {word}")
+    assert not list(tmp_path.iterdir())
