@@ -22,7 +22,8 @@ import torch
 
 from dipp import randomness
 from dipp.archive import Archive
-from dipp.calibration import ErrorTable, measure
+from dipp.calibrate import calibrate
+from dipp.calibration import ErrorTable
 from dipp.chain import Chain, Selector
 from dipp.channels import LocationChannel
 from dipp.model import Denoiser
@@ -71,42 +72,15 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any]) -> tuple
     return psnr(denoiser.x0(x_t, plan.steps[-1].end), pixels)[0], met
 
 
-def coded(
-    plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: bytes
-) -> tuple[torch.Tensor, list[float], Archive]:
-    """The final x̂0 of a coded chain, the errors met at the start of each step and at the end, and the archive."""
+def coded(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: bytes) -> tuple[torch.Tensor, Archive]:
+    """The final x̂0 of a coded chain, and the archive."""
     chain = Chain(plan, denoiser, seed, pixels.shape[1:])
-    flat = pixels.reshape(len(pixels), -1)
-    selector, met = Selector(plan, seed, flat, denoiser.device.type), []
-
-    def choose(layout: Any, x_hat: Any) -> Any:
-        met.append(float(np.square(x_hat - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
-        return selector(layout, x_hat)
-
-    x_t, chosen = chain.run(range(len(pixels)), choose)
-    x_hat = denoiser.x0(x_t, plan.steps[-1].end)
-    clean = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).to(x_hat)
-    met.append(float((x_hat - clean).square().mean()))
+    x_t, chosen = chain.run(
+        range(len(pixels)), Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
+    )
     rows = np.concatenate(chosen, axis=1)
-    return x_hat, met, Archive.build(plan, denoiser.identity, seed, [chain.shape] * len(pixels), rows, separate=True)
-
-
-def inflated(table: ErrorTable, denoiser: Denoiser, mechanism: Mechanism, pixels: np.ndarray[Any, Any]) -> ErrorTable:
-    """The table with the errors that coded chains of public images meet, measured along the plans of several ε."""
-    points: dict[float, list[float]] = {}
-    for epsilon in EPSILONS:
-        _, bits, pad, _ = SETTINGS[mechanism.name][0]
-        planner = Planner(denoiser.schedule, table, mechanism, index_bits=bits, pad=pad, separate=True)
-        plan = planner.choose(Budget.pure(epsilon)).plan
-        _, met, _ = coded(plan, denoiser, pixels, bytes(16))
-        for t, error in zip([step.end for step in plan.steps], met[1:], strict=True):
-            snr = denoiser.schedule.snr(t)
-            points.setdefault(snr, []).append(error / float(table.mse(snr)))
-    snrs = np.array(sorted(points))
-    factors = np.array([np.mean(points[snr]) for snr in snrs])
-    # Smoothed over neighbours: single plans are noisy.
-    smooth = np.exp(np.convolve(np.pad(np.log(factors), 2, mode="edge"), np.ones(5) / 5, mode="valid"))
-    return table.with_inflation(mechanism.name, snrs, np.maximum(smooth, 1.0))
+    made = Archive.build(plan, denoiser.identity, seed, [chain.shape] * len(pixels), rows, separate=True)
+    return denoiser.x0(x_t, plan.steps[-1].end), made
 
 
 def main() -> None:
@@ -126,10 +100,7 @@ def main() -> None:
     if arguments.table and arguments.table.exists():
         table = ErrorTable.load(arguments.table)
     else:
-        x = torch.from_numpy(public / 127.5 - 1).permute(0, 3, 1, 2).float().to(denoiser.device)
-        table = measure(denoiser.x0, denoiser.schedule, x, bytes(16), provenance={"data": "CIFAR-10 test 7000-"})
-        for mechanism in (PAPER, SHARP):
-            table = inflated(table, denoiser, mechanism, public)
+        table = calibrate(denoiser, public, {"data": "CIFAR-10 test images 7000 and on"})
         if arguments.table:
             table.save(arguments.table)
     rows = []
@@ -148,7 +119,7 @@ def main() -> None:
                     runs, bpps = [], []
                     for _ in range(SEEDS):
                         seed = randomness.fresh_seed()
-                        x_hat, _, archive = coded(point.plan, denoiser, pixels, seed)
+                        x_hat, archive = coded(point.plan, denoiser, pixels, seed)
                         runs.append(psnr(x_hat, pixels))
                         bpps.append(archive.payload_bpp)
                     assert archive.certificate is not None

@@ -12,7 +12,6 @@ the least possible; Gaussian noise has L = ∞ and so no certificate.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from scipy import special
 
 from dipp import randomness
 from dipp.errors import DippError
+from dipp.huber import masses, mean_potential
 from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 
 Floats = NDArray[np.float64]
@@ -206,15 +206,9 @@ class Huber(LocationChannel):
             raise DippError(f"k: a number from 0.001 to 30 is needed, got {self.k}; beyond, use Laplace or Gaussian")
 
     @property
-    def _masses(self) -> tuple[float, float]:
-        """∫ exp(−ρ_k) over the centre, and over both tails."""
-        centre = math.sqrt(2 * math.pi) * math.erf(self.k / math.sqrt(2))
-        return centre, 2 * math.exp(-(self.k**2) / 2) / self.k
-
-    @property
     def _tau(self) -> float:
         """1/standard deviation of the unscaled law."""
-        k, (centre, tails) = self.k, self._masses
+        k, (centre, tails) = self.k, masses(self.k)
         edge = math.exp(-k * k / 2)
         second = centre - 2 * k * edge + 2 * edge * (k + 2 / k + 2 / k**3)
         return math.sqrt((centre + tails) / second)
@@ -226,7 +220,7 @@ class Huber(LocationChannel):
 
     def quantile(self, probability: Floats) -> Floats:
         """Normal quantile inside, exponential outside."""
-        centre, tails = self._masses
+        centre, tails = masses(self.k)
         total = centre + tails
         side = np.sign(probability - 0.5)
         upper = np.minimum(probability, 1 - probability) * total
@@ -245,48 +239,7 @@ class Huber(LocationChannel):
         return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
 
     def _kl_of_one(self, shift: float) -> float:
-        return max(0.0, self._mean_potential(abs(shift) / self._tau) - self._mean_potential(0.0)) / math.log(2)
-
-    def _mean_potential(self, d: float) -> float:
-        """E ρ_k(T + d) for T of density exp(−ρ_k)/mass, d ≥ 0: Σ over intervals on which both pieces are fixed."""
-        k = self.k
-        centre, tails = self._masses
-        points = sorted({-math.inf, -k, k, -k - d, k - d, math.inf})
-        total = 0.0
-        for low, high in itertools.pairwise(points):
-            middle = min(
-                max(
-                    (low + high) / 2 if math.isfinite(low + high) else (high - 1 if math.isinf(low) else low + 1), -1e9
-                ),
-                1e9,
-            )
-            at = middle + d
-            # ρ(t + d) = a + b·t + c·t² on this interval.
-            if abs(at) <= k:
-                a, b, c = d * d / 2, d, 0.5
-            else:
-                sign = math.copysign(1.0, at)
-                a, b, c = sign * k * d - k * k / 2, sign * k, 0.0
-            total += _moments(low, high, middle, k, a, b, c)
-        return total / (centre + tails)
-
-
-def _moments(low: float, high: float, middle: float, k: float, a: float, b: float, c: float) -> float:
-    """∫ (a + b·t + c·t²)·exp(−ρ_k(t)) dt over an interval inside one piece of ρ_k."""
-    if abs(middle) <= k:
-        mass = math.sqrt(math.pi / 2) * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
-        edge_low, edge_high = math.exp(-low * low / 2), math.exp(-high * high / 2)
-        return a * mass + b * (edge_low - edge_high) + c * (mass + low * edge_low - high * edge_high)
-    if middle < 0:
-        low, high, b = -high, -low, -b
-
-    def antiderivative(t: float) -> float:
-        if math.isinf(t):
-            return 0.0
-        polynomial = a + b * t + c * t * t + (b + 2 * c * t) / k + 2 * c / k**2
-        return -math.exp(k * k / 2 - k * t) * polynomial / k
-
-    return antiderivative(high) - antiderivative(low)
+        return max(0.0, mean_potential(self.k, abs(shift) / self._tau) - mean_potential(self.k, 0.0)) / math.log(2)
 
 
 @dataclass(frozen=True)
