@@ -26,17 +26,15 @@ from dipp.calibrate import calibrate
 from dipp.calibration import ErrorTable
 from dipp.chain import Chain, Selector
 from dipp.channels import LocationChannel
+from dipp.codec import planner
 from dipp.model import Denoiser
-from dipp.plan import PAPER, SHARP, Mechanism, Plan
+from dipp.plan import Plan
+from dipp.presets import preset
 from dipp.privacy.budget import Budget
-from dipp.schedule import Planner
 
-EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
-SETTINGS: dict[str, list[tuple[Mechanism, int, float, tuple[float, ...]]]] = {
-    "paper": [(PAPER, 16, 2.0, (1.0, 0.8, 0.4, 0.15)), (PAPER, 19, 5.0, (1.0, 0.4))],
-    "sharp": [(SHARP, 17, 3.0, (1.0, 0.5, 0.2, 0.1)), (SHARP, 20, 6.0, (1.0, 0.3)), (SHARP, 22, 7.0, (1.0, 0.3))],
-}
-"""By preset: mechanism, bits of an index, pad, and final SNRs as shares of the largest within the budget."""
+EPSILONS = (4.0, 16.0, 64.0)
+SHARES = {"paper": (1.0, 0.8, 0.4, 0.15), "sharp": (1.0, 0.3, 0.1)}
+"""By preset: final SNRs as shares of the largest within the budget."""
 SEEDS = 2
 
 
@@ -105,33 +103,31 @@ def main() -> None:
             table.save(arguments.table)
     rows = []
     for epsilon in EPSILONS:
-        for preset, settings in SETTINGS.items():
-            for mechanism, bits, pad, shares in settings:
-                planner = Planner(denoiser.schedule, table, mechanism, index_bits=bits, pad=pad, separate=True)
-                points = planner.frontier(Budget.pure(epsilon))
-                if not points:
-                    continue
-                for share in shares:
-                    point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
-                    row: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "index_bits": bits, "pad": pad}
-                    row |= {"share": share, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
-                    start = time.perf_counter()
-                    runs, bpps = [], []
-                    for _ in range(SEEDS):
-                        seed = randomness.fresh_seed()
-                        x_hat, archive = coded(point.plan, denoiser, pixels, seed)
-                        runs.append(psnr(x_hat, pixels))
-                        bpps.append(archive.payload_bpp)
-                    assert archive.certificate is not None
-                    assert archive.certificate.epsilon <= epsilon
-                    row |= {"bpp": float(np.mean(bpps)), "psnr": float(np.mean([p for p, _ in runs]))}
-                    row |= {"spread": float(np.ptp([p for p, _ in runs])), "standard_error": runs[0][1]}
-                    row |= {"exact": exact(point.plan, denoiser, pixels)[0], "certificate": archive.certificate.epsilon}
-                    row |= {"seconds": time.perf_counter() - start, "timesteps": [s.end for s in point.plan.steps]}
-                    rows.append(row)
-                    print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
-                    device = torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
-                    arguments.out.write_text(json.dumps({"device": device, "rows": rows}, indent=1))
+        for name, shares in SHARES.items():
+            chosen = preset(name)
+            points = planner(denoiser, table, name).frontier(Budget.pure(epsilon))
+            for share in shares:
+                point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
+                row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
+                row |= {"index_bits": chosen.index_bits, "pad": chosen.pad}
+                row |= {"share": share, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
+                start = time.perf_counter()
+                runs, bpps = [], []
+                for _ in range(SEEDS):
+                    seed = randomness.fresh_seed()
+                    x_hat, archive = coded(point.plan, denoiser, pixels, seed)
+                    runs.append(psnr(x_hat, pixels))
+                    bpps.append(archive.payload_bpp)
+                assert archive.certificate is not None
+                assert archive.certificate.epsilon <= epsilon
+                row |= {"bpp": float(np.mean(bpps)), "psnr": float(np.mean([p for p, _ in runs]))}
+                row |= {"spread": float(np.ptp([p for p, _ in runs])), "standard_error": runs[0][1]}
+                row |= {"exact": exact(point.plan, denoiser, pixels)[0], "certificate": archive.certificate.epsilon}
+                row |= {"seconds": time.perf_counter() - start, "timesteps": [s.end for s in point.plan.steps]}
+                rows.append(row)
+                print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+                device = torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
+                arguments.out.write_text(json.dumps({"device": device, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

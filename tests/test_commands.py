@@ -103,7 +103,10 @@ def test_encode_info_decode(
     assert facts["file_bpp"] == pytest.approx(8 * made.stat().st_size / (2 * 64))
     if "--rho" in budget:
         assert facts["certificate"]["rho"] <= 2
-    elif "--delta" not in budget:
+    elif "--delta" in budget:
+        assert facts["certificate"]["delta"] == 1e-6
+        assert facts["certificate"]["epsilon_at_delta"] <= 8
+    else:
         assert facts["certificate"]["epsilon"] <= 8
     code, out, err = run("decode", made, "-o", tmp_path / "out", "--model", model)
     assert code == 0, err

@@ -104,7 +104,8 @@ class Codec:
             shapes.extend([chain.shape] * len(batch))
             done += len(batch)
             progress(done)
-        return Archive.build(self.plan, self.denoiser.identity, seed, shapes, rows, separate=True)
+        delta = self.budget.delta if self.budget else None
+        return Archive.build(self.plan, self.denoiser.identity, seed, shapes, rows, separate=True, delta=delta)
 
     def decode(
         self,

@@ -19,6 +19,7 @@ from dipp.archive import Archive
 from dipp.calibration import FILE_NAME, ErrorTable
 from dipp.codec import Codec, Pixels, as_pixels, budget, planner
 from dipp.errors import DippError
+from dipp.privacy.budget import Spend
 from dipp.schedule import Point
 
 UNIT = "one pixel (all its channels) of the array that was encoded"
@@ -88,6 +89,8 @@ def info(path: Path, as_json: bool) -> str:
         promise = "none: this mechanism is not differentially private"
     else:
         promise = f"ε = {claim['epsilon']:.6g} pure, ρ = {claim['rho']:.6g} zCDP, per {UNIT}"
+        if claim["delta"] is not None:
+            promise = f"ε = {claim['epsilon_at_delta']:.6g} at δ = {claim['delta']:g}; {promise}"
     steps = " → ".join(str(t) for t in (facts["schedule"][0]["start"], *(s["end"] for s in facts["schedule"])))
     return "\n".join(
         (
@@ -108,9 +111,11 @@ def describe(source: Archive) -> dict[str, Any]:
         {"start": s.start, "end": s.end, "snr_gain": s.snr_gain, "chunk_size": s.chunk_size, "index_bits": s.index_bits}
         for s in plan.steps
     ]
-    certificate = None
+    certificate, delta = None, source.header.delta
     if claim is not None:
-        certificate = {"epsilon": claim.epsilon, "rho": claim.rho, "delta": source.header.delta, "unit": UNIT}
+        certificate = {"epsilon": claim.epsilon, "rho": claim.rho, "delta": delta, "unit": UNIT}
+        if delta is not None:
+            certificate["epsilon_at_delta"] = Spend(claim.epsilon, claim.rho).approximate(delta)
     return {
         "certificate": certificate,
         "payload_bpp": _number(source.payload_bpp),
