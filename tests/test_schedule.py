@@ -1,4 +1,4 @@
-"""The schedule: exact paths against brute force, budgets that are never exceeded, and the yardstick's numbers."""
+"""The schedule: exact paths against brute force, budgets never exceeded, and the numbers of a reference run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PLAIN = Mechanism("plain", Sign(1), Fraction(1), ordered=False)
 HUBER = Mechanism("huber", Huber(1.0), Fraction(1), ordered=False)
 MECHANISMS = [PAPER, SHARP, MASKED, PLAIN, HUBER]
 
-YARDSTICK = {
+REFERENCE_MSE = {
     4e-5: 0.3,
     0.00086: 0.275,
     0.0040: 0.213,
@@ -49,15 +49,15 @@ YARDSTICK = {
     39.0: 0.0035,
     1e4: 6e-5,
 }
-"""Mean squared error per sub-pixel by SNR: of the denoiser in the yardstick, and two guesses at the ends."""
+"""Mean squared error per sub-pixel by SNR: of the denoiser of a reference run, and two guesses at the ends."""
 
 
 def error_table(model: NoiseSchedule, squares: Floats | None = None) -> ErrorTable:
-    """Errors with exponential sizes and the yardstick's mean squares."""
+    """Errors with exponential sizes and the mean squares of a reference run."""
     timesteps = grid(model)
     snrs = np.array([model.snr(t) for t in timesteps])
     if squares is None:
-        squares = np.exp(np.interp(np.log(snrs), np.log([*YARDSTICK]), np.log([*YARDSTICK.values()])))
+        squares = np.exp(np.interp(np.log(snrs), np.log([*REFERENCE_MSE]), np.log([*REFERENCE_MSE.values()])))
     sizes = -np.log1p(-(np.arange(SLICES) + 0.5) / SLICES)
     sizes /= math.sqrt(float(np.square(sizes).mean()))
     return ErrorTable(np.array(timesteps), snrs, np.minimum(np.sqrt(squares)[:, None] * sizes, 2.0))
@@ -300,7 +300,7 @@ def test_rho_is_a_multiple_of_the_final_snr(separate: bool, mechanism: Mechanism
 
 
 @pytest.mark.parametrize(("epsilon", "steps", "bpp"), [(1, 2, 0.0166), (4, 2, 0.105), (16, 4, 0.310), (64, 9, 0.573)])
-def test_the_sign_channel_of_the_yardstick(epsilon: float, steps: int, bpp: float) -> None:
+def test_the_sign_channel_of_a_reference_run(epsilon: float, steps: int, bpp: float) -> None:
     """Number of steps and rate at these budgets, measured with other tables and another choice of final SNR."""
     point = chosen(SHARP, Budget.pure(float(epsilon)))
     assert abs(len(point.plan.steps) - steps) <= 1 + steps // 8
@@ -311,7 +311,7 @@ def test_the_sign_channel_of_the_yardstick(epsilon: float, steps: int, bpp: floa
     ("epsilon", "share", "steps", "kl_bpp"),
     [(4, 0.8, 2, 0.0124), (16, 0.8, 2, 0.136), (16, 0.4, 3, 0.056), (64, 0.4, 4, 0.342), (64, 0.15, 9, 0.154)],
 )
-def test_the_paper_of_the_yardstick(epsilon: float, share: float, steps: int, kl_bpp: float) -> None:
+def test_the_paper_of_a_reference_run(epsilon: float, share: float, steps: int, kl_bpp: float) -> None:
     target = MODEL.nearest(share * (epsilon / 33.94) ** 2)
     point = planner(PAPER, pad=2).choose(Budget.pure(float(epsilon)), final_timestep=target)
     assert abs(len(point.plan.steps) - steps) <= 1
