@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statistics_helpers import FALSE_ALARM, bounded
 
-from dipp import randomness, scoring
+from dipp import entropy, randomness, scoring
 from dipp.arithmetic import Arithmetic
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
 from dipp.codes import PFR, FlatCode, StepLimitedPPR, poisson_order, seal
@@ -185,6 +185,18 @@ def test_damaged_payloads_are_refused(kind: type[FlatCode | StepLimitedPPR | PFR
                 assert str(error).startswith("payload")  # noqa: PT017 - acceptance is counted
     assert tried > 100
     assert accepted <= 2
+
+
+def test_the_refitted_table_is_an_option() -> None:
+    """Another exponent, fewer bits for a typical index, and the same code otherwise."""
+    paper, refitted = (StepLimitedPPR(Laplace(), 0.3, 60, 1 << 18, refitted=flag) for flag in (False, True))
+    assert refitted.model.exponent == entropy.refitted_exponent(16, 1 << 18)
+    assert refitted.model.exponent < paper.model.exponent
+    assert refitted.epsilon == paper.epsilon
+    x = np.linspace(-1, 1, 60)
+    assert refitted.decode(refitted.encode(x, SEED), SEED).shape == (60,)
+    with pytest.raises(DippError, match="refitted"):
+        StepLimitedPPR(Laplace(), 0.3, 60, 1 << 10, Fraction(3, 2), refitted=True)
 
 
 def test_pfr_is_not_a_certified_code() -> None:

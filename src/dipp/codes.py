@@ -189,11 +189,17 @@ class _OrderedCode(_ChannelCode):
 
     kl_bits: float | None = field(default=None, kw_only=True)
     """Public guess of the divergence in bits, for the zeta code; by default log2 n − 2, as if n followed from it."""
+    refitted: bool = field(default=False, kw_only=True)
+    """Take the zeta parameter from the table fitted to real indices at α = 2, and not the paper's."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kl_bits is not None and not (isinstance(self.kl_bits, int | float) and 0 <= self.kl_bits < math.inf):
             raise DippError(f"kl_bits: a finite number ≥ 0 is needed, got {self.kl_bits}")
+        if self.refitted and self._zeta_alpha != entropy.REFITTED_ALPHA:
+            raise DippError(
+                f"refitted: the table is for α = {entropy.REFITTED_ALPHA} alone, got α = {self._zeta_alpha}"
+            )
 
     @property
     def _zeta_alpha(self) -> Fraction:
@@ -201,9 +207,11 @@ class _OrderedCode(_ChannelCode):
 
     @functools.cached_property
     def model(self) -> entropy.ZetaCode:
-        """The zeta code of the index, with the paper's parameter."""
+        """The zeta code of the index."""
         # An integer function of n: the platform's logarithm must not decide the code.
         kl = max(0, (self.candidates - 1).bit_length() - 2) if self.kl_bits is None else self.kl_bits
+        if self.refitted:
+            return entropy.ZetaCode(self.candidates, entropy.refitted_exponent(kl, self.candidates))
         # At α = 1 the paper's parameter tends to 1; truncated at n, that is a proper law.
         exponent = entropy.paper_exponent(kl, self._zeta_alpha) if self._zeta_alpha > 1 else Fraction(1)
         return entropy.ZetaCode(self.candidates, exponent)
