@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import DDPMScheduler, UNet2DModel
+from diffusers import DDPMScheduler
 from PIL import Image
+from tiny_network import tiny_network
 
 import dipp
 from dipp import calibrate, commands
@@ -50,16 +51,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
     """A tiny denoiser, calibrated by the command."""
     folder = tmp_path_factory.mktemp("model")
-    make: Any = UNet2DModel
-    torch.manual_seed(0)
-    network = make(
-        sample_size=8,
-        block_out_channels=(8, 16),
-        down_block_types=("DownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "UpBlock2D"),
-        layers_per_block=1,
-        norm_num_groups=4,
-    )
+    network = tiny_network()
     network.save_pretrained(folder / "unet", safe_serialization=True)
     scheduler: Any = DDPMScheduler
     scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
@@ -146,8 +138,12 @@ def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path
 
 
 def test_schedule_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:
-    code, out, err = run("schedule", "--model", model, "--epsilon", 8, "--plot", tmp_path / "f.png")
+    arguments = ("schedule", "--model", model, "--preset", "paper", "--epsilon", 8)
+    code, out, err = run(*arguments, "--plot", tmp_path / "f.png")
     assert code == 0, err
+    # The column is per pixel, so that it adds up to the budget and not to a third of it.
+    charged = [float(line.split()[4]) for line in out.splitlines() if "→" in line]
+    assert 6 < sum(charged) <= 8
     assert "bits per pixel" in out
     with Image.open(tmp_path / "f.png") as image:
         assert image.size[0] > 500

@@ -86,7 +86,7 @@ class Chain:
         height, width, channels = self.shape
         channel, step = self.plan.mechanism.channel, self.plan.steps[number]
         touched = None
-        if isinstance(channel, Sign):
+        if isinstance(channel, Sign) and channel.period > 1:
             touched = channel.touched(self.seed, number, height * width, channels)
         dims = height * width * channels
         count = -(-(dims if touched is None else len(touched)) // step.chunk_size)

@@ -19,7 +19,8 @@ from dipp.archive import Archive
 from dipp.calibration import FILE_NAME, ErrorTable
 from dipp.codec import Codec, Pixels, as_pixels, budget, planner
 from dipp.errors import DippError
-from dipp.privacy.budget import Spend
+from dipp.plan import Plan
+from dipp.privacy.budget import Spend, spend
 from dipp.schedule import Point
 
 UNIT = "one pixel (all its channels) of the array that was encoded"
@@ -148,10 +149,13 @@ def schedule(
     table = ErrorTable.load(calibration or Path(model) / FILE_NAME)
     plans = planner(Denoiser.load(model), table, preset)
     point = plans.choose(limit, final_timestep=final_timestep, bpp=bpp)
-    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε':>8}  {'chunk':>6}  bits"]
+    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
+    mechanism = point.plan.mechanism
     for step in point.plan.steps:
-        arithmetic = point.plan.arithmetic(step)
-        cost = f"{arithmetic.epsilon():8.4f}" if arithmetic.channel.certified else "    none"
+        cost = "    none"
+        if mechanism.certified:
+            charged = spend(Plan(mechanism, (step,)), plans.channels, plans.pixels, separate=True)
+            cost = f"{charged.epsilon:8.4f}"
         lines.append(
             f"{step.start:>5} → {step.end:<4}  {step.snr_gain:10.4g}  {cost}  {step.chunk_size:>6}  {step.index_bits}"
         )
