@@ -35,9 +35,11 @@ def main() -> None:
             "x",
             color=colour,
             ms=8,
-            label=f"noise, then a lossless codec, ε = {epsilon:g}",
+            label=f"noise itself, lossless codec, ε = {epsilon:g}",
         )
-    axes.set(xscale="log", xlabel="bits per pixel (payload)", ylabel="PSNR of the posterior mean, dB")
+    axes.set(
+        xscale="log", xlabel="bits per pixel (payload)", ylabel="PSNR, dB (curves: posterior mean; ×: not denoised)"
+    )
     axes.set_title("CIFAR-10, 256 images, per-pixel pure ε")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
