@@ -27,6 +27,7 @@ from dipp.channels import Sign
 from dipp.codes import poisson_order
 from dipp.layout import Shape
 from dipp.plan import Plan, Step
+from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +47,8 @@ class StepLayout:
     step: Step
     arithmetic: Arithmetic
     chunks: chunking.Chunks
+    channels: int
+    """C: coordinate i belongs to pixel i // C."""
     sources: NDArray[np.uint32]
     """Key and nonce of each image's candidates at this step."""
 
@@ -75,8 +78,9 @@ class Chain:
     def layout(self, number: int, images: Sequence[int]) -> StepLayout:
         """Step `number` of the given images (their numbers in the archive)."""
         sources = [randomness.stream(self.seed, image, number) for image in images]
-        step = self.plan.steps[number]
-        return StepLayout(number, step, self.plan.arithmetic(step), self._chunks(number), np.array(sources, np.uint32))
+        step, channels = self.plan.steps[number], self.shape[2]
+        arithmetic, rows = self.plan.arithmetic(step), np.array(sources, np.uint32)
+        return StepLayout(number, step, arithmetic, self._chunks(number), channels, rows)
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
@@ -91,7 +95,7 @@ class Chain:
         dims = height * width * channels
         count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
-        apart = channels if touched is not None or count >= channels else 1
+        apart = channels if touched is not None or (self.plan.separate and count >= channels) else 1
         return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
 
     def start(self, images: Sequence[int]) -> torch.Tensor:
@@ -147,9 +151,16 @@ class Selector:
     pixels: NDArray[np.uint8] = field(repr=False)
     """Private: images × coordinates."""
     device: str
+    recorder: Recorder = field(default_factory=Recorder)
 
     def __call__(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:
-        """Shifts from the private pixels, scores from the shifts, an index a chunk from the scores."""
+        """Scores from the private pixels, an index a chunk from the scores."""
+        task, on = self.task(layout, x_hat), scoring.backend(self.device)
+        found = scoring.best(task, on) if self.plan.mechanism.alpha is None else scoring.select(task, on)
+        return found.reshape(len(self.pixels), -1)
+
+    def task(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> scoring.ScoringTask:
+        """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
         arithmetic, step = layout.arithmetic, layout.step
         levels = arithmetic.levels(np.arange(256) / 127.5 - 1)
         private: NDArray[np.int32] = levels[self.pixels[:, layout.chunks.order]]
@@ -158,7 +169,10 @@ class Selector:
         order = None
         if mechanism.ordered:
             order = _order(self.seed, candidates, mechanism.alpha or Fraction(1), arithmetic.fraction_bits)
-        task = scoring.ScoringTask(
+        self.recorder.observe(
+            layout.number, mechanism, layout.channels, layout.chunks, levels, arithmetic.fraction_bits, candidates
+        )
+        return scoring.ScoringTask(
             arithmetic.law,
             arithmetic.fraction_bits,
             candidates,
@@ -167,9 +181,6 @@ class Selector:
             np.ascontiguousarray(shifts, np.int32).reshape(-1),
             order,
         )
-        on = scoring.backend(self.device)
-        found = scoring.best(task, on) if mechanism.alpha is None else scoring.select(task, on)
-        return found.reshape(len(self.pixels), -1)
 
 
 _order = functools.lru_cache(maxsize=8)(poisson_order)

@@ -120,11 +120,14 @@ def decode(
 def info(
     archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Show the ledger that the certificate was computed again from.")
+    ] = False,
 ) -> None:
     """Certificate, rate, schedule and model of an archive; no model is needed."""
     from dipp import commands
 
-    typer.echo(commands.info(archive, as_json))
+    typer.echo(commands.info(archive, as_json, verify))
 
 
 @app.command()

@@ -21,7 +21,9 @@ from dipp.chain import Chain, Indices, Reader, Selector
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
 from dipp.plan import Plan
-from dipp.privacy.budget import Budget, spend
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -92,20 +94,22 @@ class Codec:
         The public seed is drawn before the first image is looked at; a fixed one is for tests.
         """
         seed = randomness.fresh_seed() if seed is None else seed
+        recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []
         done = 0
         for batch in self._batches(as_pixels(image) for image in images):
             chain = self._chain(seed, batch[0].shape)
             pixels = np.stack(batch).reshape(len(batch), -1)
-            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type)
+            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder)
             _, chosen = chain.run(range(done, done + len(batch)), choose)
             rows.extend(np.concatenate(chosen, axis=1))
             shapes.extend([chain.shape] * len(batch))
             done += len(batch)
             progress(done)
         delta = self.budget.delta if self.budget else None
-        return Archive.build(self.plan, self.denoiser.identity, seed, shapes, rows, separate=True, delta=delta)
+        identity, recorded = self.denoiser.identity, recorder.ledger()
+        return Archive.build(self.plan, identity, seed, shapes, rows, delta=delta, recorded=recorded)
 
     def decode(
         self,
@@ -183,7 +187,7 @@ class Codec:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
         if height % multiple or width % multiple:
             raise DippError(f"image: sides must be multiples of {multiple} for this model, got {height}×{width}")
-        if self.budget and not self.budget.allows(spend(self.plan, channels, height * width, separate=True)):
+        if self.budget and not self.budget.allows(Certificate.of(self.plan, channels, height * width)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
@@ -219,7 +223,6 @@ def planner(denoiser: Denoiser, table: ErrorTable, preset: str) -> Planner:
         pixels=height * width,
         index_bits=chosen.index_bits,
         pad=chosen.pad,
-        separate=True,
     )
 
 

@@ -20,10 +20,10 @@ from dipp.calibration import FILE_NAME, ErrorTable
 from dipp.codec import Codec, Pixels, as_pixels, budget, planner
 from dipp.errors import DippError
 from dipp.plan import Plan
-from dipp.privacy.budget import Spend, spend
+from dipp.privacy.certificate import Certificate
 from dipp.schedule import Point
 
-UNIT = "one pixel (all its channels) of the array that was encoded"
+CONSISTENT = "the certificate follows from the file's public parameters; that its encoder was honest, no file can show"
 
 
 def make_codec(model: str, **options: Any) -> Codec:
@@ -79,19 +79,19 @@ def decode(
     return f"{len(pictures)} pictures written to {output}"
 
 
-def info(path: Path, as_json: bool) -> str:
-    """What an archive says of itself; opening it has checked that its certificate follows from its plan."""
+def info(path: Path, as_json: bool, verify: bool = False) -> str:
+    """What an archive says of itself; opening it has checked that its certificate follows from its plan.
+
+    `verify` shows the ledger that was computed again, and refuses a file that has no certificate.
+    """
     source = archives.open(path)
-    facts = describe(source)
+    facts, certified = describe(source), source.header.plan.mechanism.certified
+    if verify:
+        source.certificate  # noqa: B018 - raises where there is none
+        facts["verified"] = CONSISTENT
     if as_json:
         return json.dumps(facts)
-    claim = facts["certificate"]
-    if claim is None:
-        promise = "none: this mechanism is not differentially private"
-    else:
-        promise = f"ε = {claim['epsilon']:.6g} pure, ρ = {claim['rho']:.6g} zCDP, per {UNIT}"
-        if claim["delta"] is not None:
-            promise = f"ε = {claim['epsilon_at_delta']:.6g} at δ = {claim['delta']:g}; {promise}"
+    promise = source.certificate.statement() if certified else "none: this mechanism is not differentially private"
     steps = " → ".join(str(t) for t in (facts["schedule"][0]["start"], *(s["end"] for s in facts["schedule"])))
     return "\n".join(
         (
@@ -101,24 +101,20 @@ def info(path: Path, as_json: bool) -> str:
             f"mechanism    {facts['mechanism']}, channel {facts['channel']}, α = {facts['alpha']}",
             f"schedule     {steps}",
             f"model        {facts['model']}",
+            *(("", source.certificate.table(), f"verified: {CONSISTENT}") if verify else ()),
         )
     )
 
 
 def describe(source: Archive) -> dict[str, Any]:
     """The facts of an archive, as JSON has them."""
-    plan, claim = source.header.plan, source.certificate
+    plan = source.header.plan
     steps = [
         {"start": s.start, "end": s.end, "snr_gain": s.snr_gain, "chunk_size": s.chunk_size, "index_bits": s.index_bits}
         for s in plan.steps
     ]
-    certificate, delta = None, source.header.delta
-    if claim is not None:
-        certificate = {"epsilon": claim.epsilon, "rho": claim.rho, "delta": delta, "unit": UNIT}
-        if delta is not None:
-            certificate["epsilon_at_delta"] = Spend(claim.epsilon, claim.rho).approximate(delta)
     return {
-        "certificate": certificate,
+        "certificate": source.certificate.to_dict() if plan.mechanism.certified else None,
         "payload_bpp": _number(source.payload_bpp),
         "file_bpp": _number(source.file_bpp),
         "images": len(source),
@@ -154,8 +150,8 @@ def schedule(
     for step in point.plan.steps:
         cost = "    none"
         if mechanism.certified:
-            charged = spend(Plan(mechanism, (step,)), plans.channels, plans.pixels, separate=True)
-            cost = f"{charged.epsilon:8.4f}"
+            alone = Certificate.of(Plan(mechanism, (step,)), plans.channels, plans.pixels)
+            cost = f"{alone.epsilon:8.4f}"
         lines.append(
             f"{step.start:>5} → {step.end:<4}  {step.snr_gain:10.4g}  {cost}  {step.chunk_size:>6}  {step.index_bits}"
         )
