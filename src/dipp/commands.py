@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -20,8 +20,11 @@ from dipp.calibration import FILE_NAME, ErrorTable
 from dipp.codec import Codec, Pixels, as_pixels, budget, planner
 from dipp.errors import DippError
 from dipp.plan import Plan
-from dipp.privacy.certificate import Certificate
+from dipp.privacy.certificate import UNIT, Certificate
 from dipp.schedule import Point
+
+if TYPE_CHECKING:
+    from dipp.privacy.audit import Audit
 
 CONSISTENT = "the certificate follows from the file's public parameters; that its encoder was honest, no file can show"
 
@@ -125,6 +128,51 @@ def describe(source: Archive) -> dict[str, Any]:
         "model": source.header.model,
         "seed": source.header.seed.hex(),
     }
+
+
+def audit(
+    epsilon: float, names: list[str], as_json: bool, plot: Path | None, model: str | None, calibration: Path | None
+) -> tuple[str, bool]:
+    """Audit presets: what was found, and whether the encoder keeps what it claims."""
+    from dipp.privacy import audit as audits
+
+    if plot is not None:
+        _writable(plot)
+    found = []
+    for name in dict.fromkeys(names):
+        real = None
+        if model is not None:
+            codec = Codec.from_pretrained(model, epsilon=epsilon, preset=name, calibration=calibration)
+            real = codec.plan, codec.denoiser
+        found.append(audits.audit(name, epsilon, real))
+    if plot is not None:
+        from dipp.privacy.audit.plot import draw
+
+        draw([point for one in found for point in audits.ladder(one.preset, epsilon)], plot)
+    passed = all(one.passed for one in found)
+    if as_json:
+        facts = {one.preset: one.to_dict() for one in found}
+        return json.dumps(facts if len(found) > 1 else found[0].to_dict()), passed
+    return "\n\n".join(map(_audit_text, found)), passed
+
+
+def _audit_text(found: Audit) -> str:
+    lines = [f"preset {found.preset}, per {UNIT}; denoiser: {found.denoiser}"]
+    lines.append(f"{'audit':<42} {'claimed ε':>10} {'observed':>10} {'ratio':>8}")
+    for one in found.exact:
+        name = f"exact, {len(one.observed)} {one.kind} pairs"
+        lines.append(f"{name:<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
+    box = found.black_box
+    name = f"black box, {box['runs']} runs, lower bound"
+    lines.append(f"{name:<42} {box['claimed']:10.4f} {box['observed']:10.4f} {box['ratio']:8.4f}")
+    for name, control in found.controls.items():
+        caught = "caught" if control["caught"] else "MISSED"
+        observed = control["observed"] if isinstance(control["observed"], str) else f"{control['observed']:.4f}"
+        lines.append(f"{'broken: ' + name:<50} {control['claimed']:2.4f} {observed:>10} {caught:>8}")
+    lines.append(
+        "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
+    )
+    return "\n".join(lines)
 
 
 def schedule(

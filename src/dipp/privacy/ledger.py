@@ -48,7 +48,7 @@ LEVELS = 255
 """Largest change of an eight-bit channel."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What one step released of every image: an index a chunk, drawn by the exponential mechanism on integer scores."""
 
@@ -180,8 +180,8 @@ class Ledger:
                 charge = one.charge(loss(one))
                 for place in places:
                     met[(slot - place) % self.period].append(charge)
-            sums = [tuple(map(math.fsum, zip(*charges, strict=True))) for charges in met.values()]
-            yield max(pure for pure, _ in sums), max(square for _, square in sums)
+            pure = max(math.fsum(one for one, _ in charges) for charges in met.values())
+            yield pure, max(math.fsum(square for _, square in charges) for charges in met.values())
 
     def to_dict(self) -> dict[str, Any]:
         """The ledger for JSON."""
