@@ -2,8 +2,8 @@
 
     python benchmarks/privacy_pictures.py MODEL IMAGES.npz --out docs/privacy.png --json benchmarks/results/privacy.json
 
-IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). MODEL is calibrated, or its table is named by --calibration. Noise is
-Laplace of scale 765/ε a channel, which costs a pixel of three channels ε, clamped and written as PNG.
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). MODEL is calibrated, or its table is named by --calibration.
+Noise is Laplace of scale 765/ε a channel, which costs a pixel of three channels ε, clamped and written as PNG.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class Selector:
             candidates,
             layout.streams,
             layout.offsets,
-            np.ascontiguousarray(shifts, np.int32).reshape(-1),
+            shifts.reshape(-1),
             order,
         )
 
