@@ -257,7 +257,7 @@ class Recorder:
 
 
 def _alpha(mechanism: Mechanism) -> Fraction:
-    if mechanism.alpha is None or not mechanism.certified:
+    if mechanism.alpha is None or not mechanism.channel.certified:
         raise NoCertificateError(
             f"{mechanism.name}: there is no certificate, its selections are not differentially private"
         )
