@@ -89,6 +89,9 @@ def test_repeated_releases_compose() -> None:
     assert both.epsilon >= 2 * once.epsilon + other.epsilon
     assert [step.release for step in both.steps] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert both.compose() == both
+    assert once.ledger == both.releases[0]
+    with pytest.raises(DippError, match="3 releases"):
+        both.ledger  # noqa: B018
     many = once.compose(*[once] * 199)
     assert many.approximate(1e-6) < 0.5 * many.epsilon
     with pytest.raises(DippError, match="compose"):
@@ -250,7 +253,9 @@ def test_the_table_says_it_all() -> None:
     for word in ("worst pixel", f"{found.epsilon:.6g}", f"{found.rho:.6g}", "δ = 1e-06", "pixel", *ASSUMPTIONS):
         assert word in text
     assert all(word in text for word in NOT_COVERED)
-    assert len(text.splitlines()) == 1 + 3 + 2 + len(ASSUMPTIONS) + len(NOT_COVERED)
+    assert f"{found.approximate(1e-7):.6g} at 1e-07" in text
+    assert len(text.splitlines()) == 1 + 3 + 3 + len(ASSUMPTIONS) + len(NOT_COVERED)
+    assert (found.assumptions, found.not_covered) == (ASSUMPTIONS, NOT_COVERED)
 
 
 def test_records_are_read_only() -> None:

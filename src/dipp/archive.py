@@ -153,7 +153,7 @@ class Archive:
     @property
     def ledger(self) -> Ledger:
         """The selections that the file is made of."""
-        return self.certificate.releases[0]
+        return self.certificate.ledger
 
     def shape(self, image: int) -> Shape:
         """Height, width and channels of an image."""

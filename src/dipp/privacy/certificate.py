@@ -43,6 +43,10 @@ NOT_COVERED = (
 )
 
 
+DELTAS = (1e-5, 1e-7, 1e-9)
+"""δ that tables state, whatever the budget was."""
+
+
 class StepCost(NamedTuple):
     """What one step costs a pixel that it touches."""
 
@@ -135,6 +139,23 @@ class Certificate:
         """Channels of a pixel."""
         return self.releases[0].channels
 
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the one release that this is about."""
+        if len(self.releases) > 1:
+            raise DippError(f"ledger: {len(self.releases)} releases were composed, each has its own; use releases")
+        return self.releases[0]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What it rests on, in words."""
+        return ASSUMPTIONS
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What it says nothing about, in words."""
+        return NOT_COVERED
+
     def between(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
         """Pure ε of telling two given images apart, the metric form: pixels pay for how far they really differ.
 
@@ -157,8 +178,8 @@ class Certificate:
             "unit": self.unit,
             "pixels": self.pixels,
             "steps": [step._asdict() for step in self.steps],
-            "assumptions": list(ASSUMPTIONS),
-            "not_covered": list(NOT_COVERED),
+            "assumptions": list(self.assumptions),
+            "not_covered": list(self.not_covered),
             "releases": [ledger.to_dict() for ledger in self.releases],
         }
 
@@ -199,6 +220,7 @@ class Certificate:
             )
         lines.append(f"{'worst pixel':<58} {self.for_pixels(1).epsilon:>12.6g} {self.for_pixels(1).rho:>12.6g}")
         lines.append(f"total: {self.statement()}")
+        lines.append("(ε, δ): " + ", ".join(f"ε = {self.approximate(delta):.6g} at {delta:g}" for delta in DELTAS))
         lines += [f"  if {text}" for text in ASSUMPTIONS]
         lines += [f"  not covered: {text}" for text in NOT_COVERED]
         return "\n".join(lines)
