@@ -159,3 +159,31 @@ def calibrate(
     from dipp import commands
 
     typer.echo(commands.calibrate(model, data, output, count, device))
+
+
+@app.command()
+def train(
+    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, CIFAR-10's folder, Parquet, .npz or .npy.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; one that was killed goes on.")],
+    minutes: Annotated[float | None, typer.Option(help="Length of the run, over all its parts.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Length of the run in steps, instead of minutes.")] = None,
+    batch: Annotated[int, typer.Option(help="Pictures a step.")] = 512,
+    learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 8e-4,
+    ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995,
+    coded: Annotated[float, typer.Option(help="Share of pictures with the noise of sign steps, not Gaussian.")] = 0.0,
+    size: Annotated[int, typer.Option(help="Side of the pictures; larger ones are cut into tiles.")] = 32,
+    network: Annotated[Path | None, typer.Option(help="UNet2DModel config (JSON), instead of the default one.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,
+    validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
+    half: Annotated[bool, typer.Option("--half", help="Store the weights in fp16.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="torch.compile, on CUDA.")] = True,
+    pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
+    seed: Annotated[int, typer.Option(help="What every random choice follows from.")] = 0,
+    device: Device = "cpu",
+) -> None:
+    """Train a denoiser on public pictures; writes a folder in diffusers' format."""
+    from dipp.train import Settings
+    from dipp.training import command
+
+    settings = Settings(steps, minutes, batch, learning_rate, ema, coded, seed, half, compiled)
+    typer.echo(command.train(data, output, settings, size, network, start, validation, pause_after, device))
