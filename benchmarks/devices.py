@@ -22,7 +22,7 @@ from dipp.model import Denoiser
 from dipp.presets import PRESETS, preset
 from dipp.privacy.budget import Budget
 
-IMAGES = 16
+IMAGES = 8
 EPSILON = 16.0
 UNCERTIFIED_BPP = 0.3
 
@@ -56,8 +56,8 @@ def main() -> None:
                 row[kind] = float((one - two).abs().max()) * 127.5
             rows.append(row)
             print(json.dumps(row), flush=True)
-    content = {"device": torch.cuda.get_device_name(), "images": IMAGES, "rows": rows}
-    arguments.out.write_text(json.dumps(content, indent=1))
+            content = {"device": torch.cuda.get_device_name(), "images": IMAGES, "rows": rows}
+            arguments.out.write_text(json.dumps(content, indent=1))
 
 
 if __name__ == "__main__":
