@@ -182,10 +182,10 @@ def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
     "image",
     [
         np.zeros((8, 8, 3), np.float32),
-        np.zeros((8, 8), np.uint8),
+        np.zeros(8, np.uint8),
         np.zeros((0, 8, 3), np.uint8),
-        np.zeros((8, 8, 1), np.uint8),
-        np.zeros((7, 8, 3), np.uint8),
+        np.zeros((8, 8, 2), np.uint8),
+        np.zeros((8, 8, 4), np.uint8),
         "a string",
     ],
 )
@@ -196,5 +196,8 @@ def test_what_is_not_an_image_is_refused(image: Any, denoiser: Denoiser) -> None
 
 def test_images_come_as_pil_arrays_and_tensors() -> None:
     array = pictures(1)[0]
-    np.testing.assert_array_equal(as_pixels(Image.fromarray(array)), array)
-    np.testing.assert_array_equal(as_pixels(torch.from_numpy(array).permute(2, 0, 1)), array)
+    np.testing.assert_array_equal(as_pixels(Image.fromarray(array), 3), array)
+    np.testing.assert_array_equal(as_pixels(torch.from_numpy(array).permute(2, 0, 1), 3), array)
+    grey = array[:, :, 0]
+    for one in (grey, grey[:, :, None], torch.from_numpy(grey)[None], Image.fromarray(grey)):
+        np.testing.assert_array_equal(as_pixels(one, 3), np.dstack([grey] * 3))

@@ -165,7 +165,7 @@ def encoding(
         (encoding("--epsilon", "4", "--preset", "x"), "preset"),
         (encoding("--epsilon", "4", "--seed", "x"), "seed"),
         (encoding("--epsilon", "4", image="{pictures}/none.png"), "images"),
-        (encoding("--epsilon", "4", image="{model}/model_index.json"), "images"),
+        (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
         (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
         (encoding("--epsilon", "4", model="{out}"), "calibration.json"),
         (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),

@@ -148,11 +148,11 @@ def schedule(
 @app.command()
 def calibrate(
     model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser.")],
-    data: Annotated[Path, typer.Argument(help="Folder of PUBLIC pictures of one size.")],
+    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, Parquet, .npz or .npy.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Default: calibration.json beside the model.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Pictures used.")] = 256,
+    count: Annotated[int, typer.Option(help="Pictures used; larger ones are cut into tiles.")] = 256,
     device: Device = "cpu",
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""

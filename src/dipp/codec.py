@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dipp import diffusion, presets, randomness
+from dipp import diffusion, pictures, presets, randomness
 from dipp.archive import Archive
 from dipp.chain import Chain, Indices, Reader, Selector
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
+from dipp.pictures import Pixels
 from dipp.plan import Plan
 from dipp.privacy.budget import Budget, spend
 
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from dipp.model import Denoiser
     from dipp.schedule import Planner
 
-Pixels = NDArray[np.uint8]
 Progress = Callable[[int], None]
 """Told how many images are done."""
 
 BATCH = {"cpu": 16, "cuda": 512}
-"""Images that are encoded or decoded at a time."""
+"""Images that are encoded or decoded at a time, at most."""
+BATCH_PIXELS = 1 << 20
+"""Pixels of such a batch: it holds a larger image alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ class Codec:
         rows: list[Indices] = []
         shapes: list[Shape] = []
         done = 0
-        for batch in self._batches(as_pixels(image) for image in images):
+        for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
             chain = self._chain(seed, batch[0].shape)
             pixels = np.stack(batch).reshape(len(batch), -1)
             choose = Selector(self.plan, seed, pixels, self.denoiser.device.type)
@@ -121,12 +122,12 @@ class Codec:
         `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
         `steps` decodes only the first so many steps of the plan: a preview.
         """
-        pictures: list[Pixels] = []
+        decoded: list[Pixels] = []
         for states, t in self.states(source, steps=steps):
-            finished = self._denoised(states, t, ancestral, source, len(pictures)) if denoise else states
-            pictures.extend(to_pixels(finished))
-            progress(len(pictures))
-        return pictures
+            finished = self._denoised(states, t, ancestral, source, len(decoded)) if denoise else states
+            decoded.extend(to_pixels(finished))
+            progress(len(decoded))
+        return decoded
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
         """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
@@ -140,7 +141,7 @@ class Codec:
             chain = Codec(self.denoiser, plan)._chain(source.header.seed, shape)
             remaining = len(list(run))
             while remaining:
-                count = min(remaining, BATCH[self.denoiser.device.type])
+                count = min(remaining, self._batch(shape))
                 reader = Reader(source.batch(first, first + count), chunk_counts(plan, shape))
                 state, _ = chain.run(range(first, first + count), reader, steps)
                 yield state, end
@@ -169,20 +170,21 @@ class Codec:
         batch: list[Pixels] = []
         for image in images:
             self._check_shape(image.shape)
-            if batch and (image.shape != batch[0].shape or len(batch) == BATCH[self.denoiser.device.type]):
+            if batch and (image.shape != batch[0].shape or len(batch) == self._batch(image.shape)):
                 yield batch
                 batch = []
             batch.append(image)
         if batch:
             yield batch
 
+    def _batch(self, shape: Sequence[int]) -> int:
+        """Images of a size that are taken at a time."""
+        return max(1, min(BATCH[self.denoiser.device.type], BATCH_PIXELS // (shape[0] * shape[1])))
+
     def _check_shape(self, shape: Sequence[int]) -> None:
         height, width, channels = shape
-        multiple = self.denoiser.multiple
         if channels != self.denoiser.channels:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
-        if height % multiple or width % multiple:
-            raise DippError(f"image: sides must be multiples of {multiple} for this model, got {height}×{width}")
         if self.budget and not self.budget.allows(spend(self.plan, channels, height * width, separate=True)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
@@ -223,19 +225,24 @@ def planner(denoiser: Denoiser, table: ErrorTable, preset: str) -> Planner:
     )
 
 
-def as_pixels(image: Any) -> Pixels:
-    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use."""
+def as_pixels(image: Any, channels: int) -> Pixels:
+    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use.
+
+    PIL images are converted as `pictures` says. An array (H, W) or (H, W, 1) is grey: its value is repeated in all the
+    channels of the denoiser.
+    """
     from PIL import Image
 
     if isinstance(image, Image.Image):
-        return np.asarray(image.convert("RGB"), np.uint8)
+        return pictures.from_pil(image)
     if hasattr(image, "detach"):
         image = image.detach().cpu().numpy()
         image = np.moveaxis(image, 0, -1) if image.ndim == 3 else image
     array = np.asarray(image)
+    array = array[..., None] if array.ndim == 2 else array
     if array.dtype != np.uint8 or array.ndim != 3 or not array.size:
         raise DippError(f"image: uint8 of shape (H, W, C) is needed, got {array.dtype} of shape {array.shape}")
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(np.repeat(array, channels, axis=2) if array.shape[2] == 1 else array)
 
 
 def to_pixels(x: torch.Tensor) -> Pixels:

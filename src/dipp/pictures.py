@@ -7,7 +7,7 @@
 | palette, CMYK, YCbCr, Lab, HSV | converted to RGB |
 | alpha, transparent palette entries | composited on white |
 | EXIF orientation | applied, so that the pixels stand as a viewer shows them |
-| several frames | refused: each frame is a picture of its own, and would have to be paid for |
+| several frames; floating-point pixels | refused: each frame would have to be paid for; floats have no stated range |
 | metadata: EXIF, ICC profile, comments, names | dropped; nothing but the pixels reaches an archive |
 
 All this happens to one pixel at a time: a pixel of the array depends on one pixel of the file, so a change of that one
@@ -62,6 +62,8 @@ def from_pil(image: Image.Image) -> Pixels:
         raise DippError(f"image: 1 to {MAX_PIXELS >> 20} megapixels are needed, got {width}×{height}")
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
         raise DippError("image: a single picture is needed, this has several frames; save them as files")
+    if image.mode == "F":
+        raise DippError("image: pixels as integers are needed, got floating-point ones without a stated range")
     image = ImageOps.exif_transpose(image)
     if image.mode in SIXTEEN_BITS:
         values = np.clip(np.asarray(image, np.int64), 0, 65_535)
