@@ -50,7 +50,7 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any]) -> tuple
     """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
     generator = np.random.default_rng(0)
     chain = Chain(plan, denoiser, bytes(16), pixels.shape[1:])
-    images, x_t, met = range(len(pixels)), chain.start(range(len(pixels))), []
+    images, x_t, met = range(len(pixels)), chain.start().expand(len(pixels), -1, -1, -1), []
     clean = (pixels / 127.5 - 1).reshape(len(pixels), -1)
     for number, step in enumerate(plan.steps):
         order = chain.layout(number, images).chunks.order
@@ -105,7 +105,7 @@ def main() -> None:
     for epsilon in EPSILONS:
         for name, shares in SHARES.items():
             chosen = preset(name)
-            points = planner(denoiser, table, name).frontier(Budget.pure(epsilon))
+            points = planner(denoiser, table, name, Budget.pure(epsilon)).frontier(Budget.pure(epsilon))
             for share in shares:
                 point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}

@@ -113,7 +113,7 @@ def test_a_prefix_decodes(denoiser: Denoiser) -> None:
     codec, coded = Codec(denoiser, plan), Codec(denoiser, plan).encode(list(pictures(2)), seed=SEED)
     (start, t), *_ = codec.states(coded, steps=0)
     assert t == TIMESTEPS[0]
-    torch.testing.assert_close(start, Chain(plan, denoiser, SEED, (8, 8, 3)).start(range(2)))
+    torch.testing.assert_close(start, Chain(plan, denoiser, SEED, (8, 8, 3)).start().expand(2, -1, -1, -1))
     (_, t), *_ = codec.states(coded, steps=2)
     assert t == TIMESTEPS[2]
     with pytest.raises(DippError, match="steps"):

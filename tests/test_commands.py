@@ -30,8 +30,8 @@ def _small() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset(SHARP, 10, 3.0))
-        patch.setitem(PRESETS, "paper", Preset(PAPER, 10, 2.0))
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, 10, 3.0))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, 10, 2.0))
         patch.setattr(calibrate, "EPSILONS", (8.0,))
         yield
     torch.set_num_threads(before)

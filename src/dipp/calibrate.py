@@ -8,7 +8,8 @@ images are really coded, along the plans of several ε, and the factor that is m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from dipp.plan import Plan
 from dipp.presets import PRESETS, Preset
 from dipp.privacy.budget import Budget
 from dipp.schedule import Planner
+
+if TYPE_CHECKING:
+    import torch
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 SEED = bytes(16)
@@ -39,7 +43,7 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
     progress("exact states")
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=provenance)
     for preset in PRESETS.values():
-        if preset.mechanism.certified:
+        if preset.mechanism.certified and preset.mechanism.name not in table.inflation:
             progress(f"coded chains of preset {preset.name}")
             table = _inflated(table, denoiser, preset, pixels)
     return table
@@ -50,8 +54,8 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 
-    def choose(layout: StepLayout, x_hat: NDArray[np.float32]) -> Any:
-        met.append(float(np.square(x_hat - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
+    def choose(layout: StepLayout, x_hat: torch.Tensor) -> Any:
+        met.append(float(np.square(x_hat.cpu().numpy() - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
         return select(layout, x_hat)
 
     height, width, channels = pixels.shape[1:]
@@ -72,8 +76,8 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pix
         separate=True,
     )
     factors: dict[float, list[float]] = {}
-    for epsilon in EPSILONS:
-        points = planner.frontier(Budget.pure(epsilon))
+    for budget in map(Budget.pure, EPSILONS):
+        points = replace(planner, saturation=preset.saturation_at(budget)).frontier(budget)
         if points:
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):

@@ -73,7 +73,7 @@ class Codec:
         limit = budget(preset, epsilon, delta, rho)
         table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
         denoiser = Denoiser.load(model, device)
-        point = planner(denoiser, table, preset).choose(limit, final_timestep=final_timestep, bpp=bpp)
+        point = planner(denoiser, table, preset, limit).choose(limit, final_timestep=final_timestep, bpp=bpp)
         return cls(denoiser, point.plan, limit)
 
     @classmethod
@@ -208,8 +208,11 @@ def budget(preset: str, epsilon: float | None, delta: float | None, rho: float |
     return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
 
 
-def planner(denoiser: Denoiser, table: ErrorTable, preset: str) -> Planner:
-    """The planner of a preset for images of the size that the denoiser was trained on; it serves other sizes too."""
+def planner(denoiser: Denoiser, table: ErrorTable, preset: str, limit: Budget | None) -> Planner:
+    """The planner of a preset within a budget, for images of the size that the denoiser was trained on.
+
+    It serves other sizes too.
+    """
     from dipp.schedule import Planner
 
     chosen, (height, width) = presets.preset(preset), denoiser.sample_size
@@ -222,6 +225,7 @@ def planner(denoiser: Denoiser, table: ErrorTable, preset: str) -> Planner:
         index_bits=chosen.index_bits,
         pad=chosen.pad,
         separate=True,
+        saturation=chosen.saturation_at(limit),
     )
 
 

@@ -148,7 +148,7 @@ def schedule(
 
     limit = budget(preset, epsilon, delta, rho)
     table = ErrorTable.load(calibration or Path(model) / FILE_NAME)
-    plans = planner(Denoiser.load(model), table, preset)
+    plans = planner(Denoiser.load(model), table, preset, limit)
     point = plans.choose(limit, final_timestep=final_timestep, bpp=bpp)
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
     mechanism = point.plan.mechanism

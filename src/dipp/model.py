@@ -14,9 +14,10 @@ config. So a file names its denoiser by one SHA-256 over these parts, each prece
 It depends on what is stored, neither on a library's version nor on the folder's name. Saving a model anew may
 add config keys or change the dtype, which makes it another model.
 
-**Numbers.** Inside the coded steps the network runs in full fp32: another machine's x̂0 differs by rounding,
-and sender and receiver stay within a fraction of a grey level. On CUDA it is captured as one graph per padded
-batch size, because launching its small kernels one by one takes longer than running them.
+**Numbers.** Inside the coded steps the network runs with the accuracy of fp32: another machine's x̂0 differs by
+rounding, and sender and receiver stay within a fraction of a grey level. On CUDA its convolutions take three TF32
+products each (`split`), and it is captured as one graph per padded batch size, because launching its small kernels one
+by one takes longer than running them.
 """
 
 from __future__ import annotations
@@ -44,9 +45,11 @@ INDEX = "model_index.json"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
 OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
-PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 128 << 10}
+PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 256 << 10}
 """Pixels in one call of the network: bounds the memory that any number of images takes."""
 MAX_GRAPHS = 16
+TENSOR_CORES = (8, 0)
+"""Compute capability from which CUDA devices have TF32 products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,14 +293,19 @@ def _build(
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
-    return network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[no-any-return]
+    network = network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
+        from dipp.split import with_split_convolutions
+
+        network = with_split_convolutions(network)
+    return network  # type: ignore[no-any-return]
 
 
 def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, fast: bool) -> torch.Tensor:
     import torch
 
-    # Repeatable kernels and no TF32, whatever the program around has set: TF32 moves single pixels of the image
-    # by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 a call.
+    # Repeatable kernels and no TF32 by itself, whatever the program around has set: it moves single pixels of the
+    # image by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 a call.
     exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=fast, cache_enabled=False)
     before = torch.get_float32_matmul_precision()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from dipp import diffusion
+from dipp import diffusion, randomness
 from dipp.calibration import ErrorTable, measure
 from dipp.model import Denoiser
 from dipp.pictures import Pixels
@@ -45,7 +45,8 @@ def sample_grid(denoiser: Denoiser, path: Path) -> None:
     from dipp.codec import to_pixels
 
     last, shape = len(denoiser.schedule) - 1, (denoiser.channels, *denoiser.sample_size)
-    noise = np.stack([diffusion.start(SEED, image, shape) for image in range(GRID_SIDE**2)])
+    streams = (randomness.stream(SEED, image, purpose="start") for image in range(GRID_SIDE**2))
+    noise = np.stack([diffusion.normals(stream, shape) for stream in streams])
     x_t = torch.from_numpy(noise).to(denoiser.device)
     drawn = to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, x_t, last))
     _, height, width, channels = drawn.shape
