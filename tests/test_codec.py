@@ -178,6 +178,29 @@ def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
     assert denoiser.identity in str(error.value)
 
 
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, Mechanism("sign", Sign(7), Fraction(1), ordered=False)], ids=repr)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 3), (7, 9), (40, 30)])
+def test_pictures_of_any_size_come_back(shape: tuple[int, int], mechanism: Mechanism, denoiser: Denoiser) -> None:
+    """Encoder and decoder reach one state, and the certificate is that of a small picture."""
+    codec = Codec(denoiser, make_plan(mechanism, denoiser.schedule))
+    images, whole = pictures(2, *shape), (*shape, 3)
+    chain = Chain(codec.plan, denoiser, SEED, whole)
+    state, chosen = chain.run(range(2), Selector(codec.plan, SEED, images.reshape(2, -1), "cpu"))
+    rows = np.concatenate(chosen, axis=1)
+    built = archive.Archive.build(codec.plan, denoiser.identity, SEED, [whole] * 2, rows, separate=True)
+    coded = archive.Archive.from_bytes(built.to_bytes())
+    ((decoded, _),) = codec.states(coded)
+    torch.testing.assert_close(decoded, state, atol=1e-5, rtol=0)
+    assert [picture.shape for picture in codec.decode(coded)] == [whole] * 2
+    small = codec.encode(pictures(1), seed=SEED).certificate
+    if mechanism.certified:
+        assert small is not None
+        assert coded.certificate is not None
+        assert coded.certificate.epsilon == small.epsilon
+    else:
+        assert coded.certificate is None
+
+
 @pytest.mark.parametrize(
     "image",
     [
