@@ -32,10 +32,12 @@ from dipp.plan import Plan
 from dipp.presets import preset
 from dipp.privacy.budget import Budget
 
-EPSILONS = (4.0, 16.0, 64.0)
-SHARES = {"paper": (1.0, 0.8, 0.4, 0.15), "sharp": (1.0, 0.3, 0.1)}
-"""By preset: final SNRs as shares of the largest within the budget."""
-SEEDS = 2
+EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+SHARES = {"paper": (0.8, 0.4, 0.15), "sharp": (0.3, 0.1, 0.03)}
+"""By preset: final SNRs as shares of the largest within the budget, beside the plan that the preset chooses."""
+FEW_STEPS = 64.0
+"""Above this ε the preset's own choice alone is measured."""
+SEEDS = 3
 
 
 def psnr(x_hat: torch.Tensor, pixels: np.ndarray[Any, Any]) -> tuple[float, float]:
@@ -105,12 +107,23 @@ def main() -> None:
     for epsilon in EPSILONS:
         for name, shares in SHARES.items():
             chosen = preset(name)
-            points = planner(denoiser, table, name, Budget.pure(epsilon)).frontier(Budget.pure(epsilon))
-            for share in shares:
-                point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
+            budget = Budget.pure(epsilon)
+            plans = planner(denoiser, table, name, budget)
+            points, best = plans.frontier(budget), plans.choose(budget)
+            for share in (None, *(shares if epsilon <= FEW_STEPS else ())):
+                point = (
+                    best
+                    if share is None
+                    else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
+                )
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
                 row |= {"index_bits": chosen.index_bits, "pad": chosen.pad}
-                row |= {"share": share, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
+                row |= {
+                    "chosen": share is None,
+                    "snr": point.snr,
+                    "steps": len(point.plan.steps),
+                    "expected": point.psnr,
+                }
                 start = time.perf_counter()
                 runs, bpps = [], []
                 for _ in range(SEEDS):
