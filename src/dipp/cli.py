@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from dipp import __version__
+from dipp.embedded import FOLDER
 from dipp.errors import DippError
+
+EMBEDDED = str(FOLDER)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -55,7 +58,12 @@ def simulate(
     typer.echo(simulation.run(output))
 
 
-Model = Annotated[str, typer.Option(help="Folder or hub id of a denoiser in diffusers' format.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub id of a denoiser in diffusers' format.", show_default="the one that ships with dipp"
+    ),
+]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Epsilon = Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")]
 Delta = Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")]
@@ -70,7 +78,7 @@ Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calib
 def encode(
     images: Annotated[list[Path], typer.Argument(help="Pictures to encode, each released once.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
-    model: Model,
+    model: Model = EMBEDDED,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -94,6 +102,7 @@ def encode(
         final_timestep=final_timestep,
         calibration=calibration,
         device=device,
+        pixels=commands.smallest(images),
     )
     typer.echo(commands.encode(codec, images, output, seed))
 
@@ -102,7 +111,7 @@ def encode(
 def decode(
     archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A PNG for one picture, or a folder.")],
-    model: Model,
+    model: Model = EMBEDDED,
     noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
     ancestral: Annotated[
         bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does.")
@@ -129,7 +138,7 @@ def info(
 
 @app.command()
 def schedule(
-    model: Model,
+    model: Model = EMBEDDED,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,

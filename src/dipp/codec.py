@@ -6,6 +6,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dipp import diffusion, pictures, presets, randomness
+from dipp import diffusion, embedded, pictures, presets, randomness
 from dipp.archive import Archive
 from dipp.chain import Chain, Indices, Reader, Selector
 from dipp.errors import DippError, NoCertificateError
@@ -51,7 +52,7 @@ class Codec:
     @classmethod
     def from_pretrained(
         cls,
-        model: str | Path,
+        model: str | Path = embedded.FOLDER,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -61,11 +62,13 @@ class Codec:
         final_timestep: int | None = None,
         device: str = "cpu",
         calibration: str | Path | None = None,
+        pixels: int | None = None,
     ) -> Codec:
         """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
 
-        `model` is a folder or hub id in diffusers' format; its public cost table is calibration.json beside the
-        weights, or the file that is named.
+        `model` is a folder or hub id in diffusers' format, or the denoiser that ships with dipp; its public cost table
+        is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
+        be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
         """
         from dipp.calibration import FILE_NAME, ErrorTable
         from dipp.model import Denoiser
@@ -73,11 +76,11 @@ class Codec:
         limit = budget(preset, epsilon, delta, rho)
         table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
         denoiser = Denoiser.load(model, device)
-        point = planner(denoiser, table, preset, limit).choose(limit, final_timestep=final_timestep, bpp=bpp)
+        point = planner(denoiser, table, preset, limit, pixels).choose(limit, final_timestep=final_timestep, bpp=bpp)
         return cls(denoiser, point.plan, limit)
 
     @classmethod
-    def for_archive(cls, source: Archive, model: str | Path, *, device: str = "cpu") -> Codec:
+    def for_archive(cls, source: Archive, model: str | Path = embedded.FOLDER, *, device: str = "cpu") -> Codec:
         """The codec that decodes an archive: the plan comes from the file, the denoiser must be the file's."""
         from dipp.model import Denoiser
 
@@ -208,20 +211,19 @@ def budget(preset: str, epsilon: float | None, delta: float | None, rho: float |
     return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
 
 
-def planner(denoiser: Denoiser, table: ErrorTable, preset: str, limit: Budget | None) -> Planner:
-    """The planner of a preset within a budget, for images of the size that the denoiser was trained on.
-
-    It serves other sizes too.
-    """
+def planner(
+    denoiser: Denoiser, table: ErrorTable, preset: str, limit: Budget | None, pixels: int | None = None
+) -> Planner:
+    """The planner of a preset within a budget, for images of so many pixels, or of the denoiser's own size."""
     from dipp.schedule import Planner
 
-    chosen, (height, width) = presets.preset(preset), denoiser.sample_size
+    chosen = presets.preset(preset)
     return Planner(
         denoiser.schedule,
         table,
         chosen.mechanism,
         channels=denoiser.channels,
-        pixels=height * width,
+        pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
         index_bits=chosen.index_bits,
         pad=chosen.pad,
         separate=True,

@@ -30,12 +30,14 @@ def make_codec(model: str, **options: Any) -> Codec:
     return Codec.from_pretrained(model, **options)
 
 
+def smallest(images: list[Path]) -> int:
+    """Pixels of the smallest picture, from the headers of the files: sizes are public, and plans may depend on them."""
+    return min(pictures.declared_pixels(path) for path in images)
+
+
 def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> str:
     """Encode files into an archive."""
     _writable(output)
-    missing = [path for path in images if not path.is_file()]
-    if missing:
-        raise DippError(f"images: {missing[0]} is not a file")
     public = None
     if seed is not None:
         try:

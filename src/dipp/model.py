@@ -200,11 +200,8 @@ def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Map
 
 
 def _device(name: str) -> torch.device:
-    try:
-        import diffusers  # noqa: F401 - a missing one is told before anything is fetched
-        import torch
-    except ImportError as error:
-        raise DippError(f"model: {error.name} is missing; install dp-dipp[torch]") from None
+    import torch
+
     kind, _, index = name.partition(":")
     if kind not in PIXELS_PER_CALL or not (index or "0").isdecimal():
         raise DippError(f"device: cpu or cuda is needed, got {name!r}")
