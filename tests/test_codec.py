@@ -19,7 +19,7 @@ from tiny_network import tiny_network
 from dipp import archive, randomness
 from dipp.chain import Chain, Selector
 from dipp.channels import Sign
-from dipp.codec import Codec, as_pixels
+from dipp.codec import Codec, as_pixels, to_pixels
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError
 from dipp.model import Denoiser
@@ -176,6 +176,16 @@ def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
         Codec(denoiser, plan).decode(coded)
     assert "cd" * 32 in str(error.value)
     assert denoiser.identity in str(error.value)
+
+
+def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
+    codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
+    coded = codec.encode(pictures(2), seed=SEED)
+    ((state, t),) = codec.states(coded)
+    expected = to_pixels(denoiser.x0(state, t))
+    np.testing.assert_array_equal(np.stack(codec.decode(coded, calls=1)), expected)
+    with pytest.raises(DippError, match="calls"):
+        codec.decode(coded, calls=0)
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, Mechanism("sign", Sign(7), Fraction(1), ordered=False)], ids=repr)

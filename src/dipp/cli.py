@@ -116,13 +116,18 @@ def decode(
     ancestral: Annotated[
         bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does.")
     ] = False,
+    calls: Annotated[int, typer.Option(help="Network calls that denoise; 1 gives the expected picture.")] = 20,
     steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
     device: Device = "cpu",
 ) -> None:
     """Decode an archive to 00000.png, 00001.png and so on."""
     from dipp import commands
 
-    typer.echo(commands.decode(archive, output, model, noisy=noisy, ancestral=ancestral, steps=steps, device=device))
+    typer.echo(
+        commands.decode(
+            archive, output, model, noisy=noisy, ancestral=ancestral, calls=calls, steps=steps, device=device
+        )
+    )
 
 
 @app.command()

@@ -54,7 +54,7 @@ def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> 
 
 
 def decode(
-    path: Path, output: Path, model: str, *, noisy: bool, ancestral: bool, steps: int | None, device: str
+    path: Path, output: Path, model: str, *, noisy: bool, ancestral: bool, calls: int, steps: int | None, device: str
 ) -> str:
     """Decode an archive to PNGs, each written to a temporary name first."""
     source = archives.open(path)
@@ -69,6 +69,7 @@ def decode(
             source,
             denoise=not noisy,
             ancestral=ancestral,
+            calls=calls,
             steps=steps,
             progress=lambda done: bars.update(task, completed=done),
         )
