@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,6 +43,18 @@ NETWORK = {
 }
 SCHEDULE = NoiseSchedule.from_config(folder.SCHEDULER)
 SETTINGS = Settings(steps=6, batch=4, half=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """One thread and a single validation: the networks are tiny."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "VALIDATIONS", 1)
+        patch.setattr(validation, "GRID_SIDE", 2)
+        yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -80,11 +93,19 @@ def test_the_folder_is_a_denoiser_that_diffusers_samples_from(data: Path, tmp_pa
     assert len(pipeline(num_inference_steps=2).images) == 1
 
 
+def test_a_run_is_validated_on_the_way(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "VALIDATIONS", 3)
+    made = run(data, tmp_path / "out")
+    made.train(quiet)
+    assert [found["step"] for found in made.validations] == [2, 4]
+    assert (tmp_path / "out" / "samples" / "0000002.png").is_file()
+
+
 def test_training_lowers_the_loss(tmp_path: Path) -> None:
     ramp = np.linspace(0, 255, 8).astype(np.uint8)
     picture = np.stack([np.tile(ramp, (8, 1)), np.tile(ramp[:, None], (1, 8)), np.full((8, 8), 30, np.uint8)], axis=2)
     np.save(tmp_path / "ramps.npy", np.stack([picture] * 8))
-    made = run(tmp_path / "ramps.npy", tmp_path / "out", Settings(steps=150, batch=16, learning_rate=5e-3, ema=0.9))
+    made = run(tmp_path / "ramps.npy", tmp_path / "out", Settings(steps=80, batch=8, learning_rate=5e-3, ema=0.9))
     before = made.validate()["bits per pixel of the path to SNR"]["2"]
     made.train(quiet)
     assert made.validate()["bits per pixel of the path to SNR"]["2"] < before / 3

@@ -89,6 +89,8 @@ class Chain:
         touched = None
         if isinstance(channel, Sign) and channel.period > 1:
             touched = channel.touched(self.seed, number, height * width, channels)
+            if not len(touched):  # a picture of few pixels, in a cycle of many steps
+                return chunking.NOTHING
         dims = height * width * channels
         count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
@@ -112,7 +114,7 @@ class Chain:
             layout = self.layout(number, images)
             x_hat = self.denoiser.x0(x_t, layout.step.start)
             flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, x_t.device)]
-            chosen.append(choose(layout, flat.expand(len(images), -1)))
+            chosen.append(choose(layout, flat.expand(len(images), -1)) if layout.chunks.count else _no(images))
             noise = self._noise(layout, chosen[-1])
             transition = self.denoiser.schedule.step(layout.step.start, layout.step.end)
             x_t = transition.next_state(x_t, x_hat, noise)
@@ -123,12 +125,19 @@ class Chain:
         import torch
 
         (height, width, channels), device = self.shape, self.denoiser.device
+        if not layout.chunks.count:
+            return torch.zeros((1, channels, height, width), device=device)
         law, on = layout.arithmetic.law, scoring.backend(device.type)
         drawn = torch.as_tensor(on.winners(law, layout.streams, layout.offsets, indices.reshape(-1))).to(torch.int64)
         values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)
         noise = torch.zeros((len(indices), height * width * channels), device=device)
         noise[:, _order_of(layout, device)] = values
         return noise.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+
+
+def _no(images: Sequence[int]) -> Indices:
+    """The indices of a step that touches nothing."""
+    return np.empty((len(images), 0), np.int64)
 
 
 def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
