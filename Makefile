@@ -5,7 +5,8 @@ BIN := .venv/bin
 .PHONY: demo test clean
 
 demo: .venv/.demo
-	$(BIN)/python examples/demo.py --output demo
+	mkdir -p demo
+	$(BIN)/dipp simulate --output demo/laplace.png
 
 test: .venv/.test
 	$(BIN)/ruff check .

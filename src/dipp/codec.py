@@ -74,8 +74,8 @@ class Codec:
         from dipp.model import Denoiser
 
         limit = budget(preset, epsilon, delta, rho)
-        table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
         denoiser = Denoiser.load(model, device)
+        table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
         point = planner(denoiser, table, preset, limit, pixels).choose(limit, final_timestep=final_timestep, bpp=bpp)
         return cls(denoiser, point.plan, limit)
 
