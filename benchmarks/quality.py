@@ -79,7 +79,7 @@ def coded(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: by
         range(len(pixels)), Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
     )
     rows = np.concatenate(chosen, axis=1)
-    made = Archive.build(plan, denoiser.identity, seed, [chain.shape] * len(pixels), rows, separate=True)
+    made = Archive.build(plan, denoiser.identity, seed, [chain.shape] * len(pixels), rows)
     return denoiser.x0(x_t, plan.steps[-1].end), made
 
 

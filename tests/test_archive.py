@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import itertools
@@ -26,9 +27,10 @@ from statistics_helpers import bounded
 from dipp import archive, header, layout
 from dipp.archive import Archive
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
-from dipp.errors import DippError
-from dipp.layout import Shape, certificate, chunk_counts
+from dipp.errors import DippError, NoCertificateError
+from dipp.layout import Shape, chunk_counts
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
+from dipp.privacy.certificate import Certificate
 from dipp.selection import ETA
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -52,6 +54,7 @@ def nine_steps(mechanism: Mechanism, gain_bits: int = 16) -> Plan:
     return Plan(
         mechanism,
         tuple(Step(start, end, rounded_down(gain, gain_bits), size, 14, units) for start, end, gain, size in rows),
+        separate=False,
     )
 
 
@@ -65,8 +68,21 @@ def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int
     return images
 
 
-def build(plan: Plan, shapes: Sequence[Shape], salt: int = 0, **options: Any) -> Archive:
+def build(plan: Plan, shapes: Sequence[Shape], salt: int = 0, separate: bool = False, **options: Any) -> Archive:
+    plan = dataclasses.replace(plan, separate=separate)
     return Archive.build(plan, MODEL, SEED, shapes, made_up(plan, shapes, salt), **options)
+
+
+def certificate(plan: Plan, channels: int, pixels: int, separate: bool) -> Certificate:
+    return Certificate.of(dataclasses.replace(plan, separate=separate), channels, pixels)
+
+
+def claim_of(plan: Plan, channels: int, pixels: int) -> tuple[float, float] | None:
+    """What the header of such images states."""
+    if not plan.mechanism.certified:
+        return None
+    found = Certificate.of(plan, channels, pixels)
+    return found.epsilon, found.rho
 
 
 def sealed(data: bytes) -> bytes:
@@ -76,7 +92,8 @@ def sealed(data: bytes) -> bytes:
 
 def small_plan(mechanism: Mechanism, chunk_size: int = 20) -> Plan:
     units = 80 if mechanism.ordered else 0
-    return Plan(mechanism, (Step(9, 5, 2**-7, chunk_size, 9, units), Step(5, 2, 2**-6, chunk_size, 12, units)))
+    steps = Step(9, 5, 2**-7, chunk_size, 9, units), Step(5, 2, 2**-6, chunk_size, 12, units)
+    return Plan(mechanism, steps, separate=False)
 
 
 SHAPES = ((4, 5, 3),) * 3 + ((6, 4, 3), (2, 12, 3), (4, 5, 3))
@@ -132,15 +149,23 @@ def shapes_drawn(draw: st.DrawFn) -> list[Shape]:
 @given(plans_drawn(), shapes_drawn(), st.booleans(), st.sampled_from([None, 1e-6]), st.integers(0, 99))
 def test_round_trip(plan: Plan, shapes: list[Shape], separate: bool, delta: float | None, salt: int) -> None:
     indices = made_up(plan, shapes, salt)
-    made = Archive.build(plan, MODEL, SEED, shapes, indices, separate=separate, delta=delta)
+    plan = dataclasses.replace(plan, separate=separate)
+    made = Archive.build(plan, MODEL, SEED, shapes, indices, delta=delta)
     back = Archive.from_bytes(made.to_bytes())
     assert back.header.plan == plan
     assert (back.header.model, back.header.seed) == (MODEL, SEED)
-    assert (back.header.separate, back.header.delta) == (separate, delta)
+    assert back.header.delta == delta
     assert len(back) == len(shapes)
     assert [back.shape(i) for i in range(len(back))] == shapes
     assert [back.image_indices(i).tolist() for i in range(len(back))] == indices
-    assert (back.certificate is not None) == plan.mechanism.certified
+    if plan.mechanism.certified:
+        assert back.certificate == made.certificate
+        assert back.ledger.to_dict() == made.ledger.to_dict()
+    else:
+        with pytest.raises(NoCertificateError):
+            made.certificate  # noqa: B018
+        with pytest.raises(NoCertificateError):
+            made.ledger  # noqa: B018
     assert back.to_bytes() == made.to_bytes()
 
 
@@ -298,11 +323,11 @@ def test_certificate_bounds_every_pixel_of_the_mask_design(
         with pytest.raises(DippError, match="period"):
             certificate(plan, channels, pixels, separate)
         return
-    found = certificate(plan, channels, pixels, separate)
     if not plan.mechanism.certified:
-        assert found is None
+        with pytest.raises(NoCertificateError):
+            certificate(plan, channels, pixels, separate)
         return
-    assert found is not None
+    found = certificate(plan, channels, pixels, separate)
     with localcontext(prec=40):
         each = losses(plan)
         apart = [separate and count >= channels for count in chunk_counts(plan, (1, pixels, channels))]
@@ -333,10 +358,10 @@ def test_certificates_of_the_presets_are_those_of_the_theory() -> None:
         # Small chunks, so that every step has at least three.
         plan = nine_steps(mechanism)
         found = certificate(plan, 3, 1024, separate)
-        assert found is not None
         assert pure * root * (1 - 1 / 128) < found.epsilon < pure * root * 1.0002
         assert rho * final * (1 - 1 / 64) < found.rho < rho * final * 1.0002
-    assert certificate(nine_steps(DIFFC), 3, 1024, separate=False) is None
+    with pytest.raises(NoCertificateError, match="diffc"):
+        certificate(nine_steps(DIFFC), 3, 1024, separate=False)
 
 
 def test_a_long_cycle_charges_the_pixel_that_meets_the_dearest_steps() -> None:
@@ -349,7 +374,6 @@ def test_a_long_cycle_charges_the_pixel_that_meets_the_dearest_steps() -> None:
     )
     first, cheap, _, _, fifth, _, last = (float(loss) for loss in losses(plan))
     found = certificate(plan, 3, 64, separate=False)
-    assert found is not None
     # Three channels, two slots apart: the slots of a cycle are 0, 2, 4 or 1, 3, 5.
     assert found.epsilon == pytest.approx(first + cheap + fifth + last, rel=1e-12)
     assert found.rho == pytest.approx((first**2 + cheap**2 + fifth**2 + last**2) / 8, rel=1e-12)
@@ -359,22 +383,19 @@ def test_separation_needs_as_many_chunks_as_channels() -> None:
     plan = small_plan(PAPER, 30)
     together, apart = (certificate(plan, 3, 30, separate) for separate in (False, True))
     small = certificate(plan, 3, 20, separate=True)
-    assert together is not None
-    assert apart is not None
     assert apart.epsilon == together.epsilon
     assert apart.rho == pytest.approx(together.rho / 3, rel=1e-12)
-    assert small == together
+    assert (small.epsilon, small.rho) == (together.epsilon, together.rho)
     # One small image is enough to lose it.
     assert build(plan, [(5, 6, 3)] * 3, separate=True).certificate == apart
-    assert build(plan, [(5, 6, 3), (5, 4, 3), (5, 6, 3)], separate=True).certificate == together
+    assert build(plan, [(5, 6, 3), (5, 4, 3), (5, 6, 3)], separate=True).certificate == small
 
 
 @pytest.mark.parametrize("place", range(16))
 def test_a_changed_certificate_is_refused(place: int) -> None:
     made = build(small_plan(SHARP), SHAPES)
-    assert made.certificate is not None
     data = made.to_bytes()
-    at = data.index(struct.pack("<2d", *made.certificate))
+    at = data.index(struct.pack("<2d", made.certificate.epsilon, made.certificate.rho))
     for bit in (1, 0x80):
         changed = bytearray(data)
         changed[at + place] ^= bit
@@ -385,11 +406,10 @@ def test_a_changed_certificate_is_refused(place: int) -> None:
 def test_a_changed_plan_is_refused() -> None:
     """A smaller gain would decode alike, but promise more than the encoder kept."""
     made = build(small_plan(SHARP), SHAPES)
-    cheaper = Plan(
-        SHARP, tuple(Step(s.start, s.end, s.snr_gain / 2, s.chunk_size, s.index_bits) for s in made.header.plan.steps)
-    )
-    assert certificate(cheaper, 3, 20, separate=False) != made.certificate
-    forged = header.Header(cheaper, MODEL, SEED, 3, False, made.header.runs, made.certificate)
+    steps = (dataclasses.replace(step, snr_gain=step.snr_gain / 2) for step in made.header.plan.steps)
+    cheaper = dataclasses.replace(made.header.plan, steps=tuple(steps))
+    assert claim_of(cheaper, 3, 20) != made.header.claim
+    forged = header.Header(cheaper, MODEL, SEED, 3, made.header.runs, made.header.claim)
     with pytest.raises(DippError, match="certificate in the file is not the one of its plan"):
         Archive.from_bytes(sealed(forged.to_bytes() + made.to_bytes()[len(made.header.to_bytes()) :]))
 
@@ -463,8 +483,8 @@ def test_more_than_the_file_holds_is_refused_before_it_is_allocated() -> None:
     )
     for plan in plans:
         for rows in runs:
-            claim = certificate(plan, 3, min(height * width for _, height, width in rows), separate=False)
-            front = header.Header(plan, MODEL, SEED, 3, False, np.array(rows), claim).to_bytes()
+            claim = claim_of(plan, 3, min(height * width for _, height, width in rows))
+            front = header.Header(plan, MODEL, SEED, 3, np.array(rows), claim).to_bytes()
             tracemalloc.start()
             message(lambda front=front: Archive.from_bytes(sealed(front + bytes(999))))  # type: ignore[misc]
             peak = tracemalloc.get_traced_memory()[1]
@@ -578,7 +598,7 @@ def test_headers_have_one_spelling() -> None:
     gains = header.column(np.array([0x3C00, 0x3C80]))
     wide = header.column(np.array([0x3C000000, 0x3C800000]))
     runs = made.header.runs
-    split = header.Header(made.header.plan, MODEL, SEED, 3, False, np.vstack([runs, runs]), made.certificate).to_bytes()
+    split = header.Header(made.header.plan, MODEL, SEED, 3, np.vstack([runs, runs]), made.header.claim).to_bytes()
     for forged, complaint in (
         (data[:55] + b"\x02\x02" + data[57:], "alpha is not in lowest terms"),
         (long.replace(gains, wide), "snr_gain has too many bytes"),

@@ -21,10 +21,10 @@ from dipp.chain import Chain, Selector
 from dipp.channels import Sign
 from dipp.codec import Codec, as_pixels, to_pixels
 from dipp.diffusion import NoiseSchedule
-from dipp.errors import DippError
+from dipp.errors import DippError, NoCertificateError
 from dipp.model import Denoiser
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
-from dipp.privacy.budget import spend
+from dipp.privacy.certificate import Certificate
 
 SEED = bytes(range(16))
 TIMESTEPS = (999, 700, 450, 300)
@@ -67,7 +67,7 @@ def test_the_decoder_reaches_the_encoders_state(mechanism: Mechanism, denoiser: 
     chain = Chain(plan, denoiser, SEED, (8, 8, 3))
     state, chosen = chain.run(range(3), Selector(plan, SEED, images.reshape(3, -1), "cpu"))
     rows = np.concatenate(chosen, axis=1)
-    built = archive.Archive.build(plan, denoiser.identity, SEED, [(8, 8, 3)] * 3, rows, separate=True)
+    built = archive.Archive.build(plan, denoiser.identity, SEED, [(8, 8, 3)] * 3, rows)
     built.save(tmp_path / "three.dipp")
     opened = archive.open(tmp_path / "three.dipp")
     (decoded, t), *_ = Codec(denoiser, plan).states(opened)
@@ -94,9 +94,8 @@ def test_plain_sign_noise_needs_no_more_chunks_than_other_channels(denoiser: Den
     plain = Mechanism("sign", Sign(period=1), Fraction(1), ordered=False)
     steps = tuple(dataclasses.replace(step, chunk_size=192) for step in make_plan(SHARP, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(plain, steps)).encode(list(pictures(1)))
-    assert coded.certificate is not None
-    charged = spend(Plan(plain, steps), 3, 64, separate=True)
-    assert math.isclose(coded.certificate.rho, charged.rho, rel_tol=1e-9)
+    losses = [coded.header.plan.arithmetic(step).epsilon() for step in steps]
+    assert math.isclose(coded.certificate.rho, sum((3 * loss) ** 2 for loss in losses) / 8, rel_tol=1e-9)
 
 
 def test_sizes_may_differ_and_order_is_kept(denoiser: Denoiser) -> None:
@@ -131,18 +130,20 @@ def test_denoising_gives_pictures(denoiser: Denoiser) -> None:
 
 @pytest.mark.parametrize("mechanism", [PAPER, SHARP], ids=lambda m: m.name)
 def test_the_certificate_is_that_of_the_plan(mechanism: Mechanism, denoiser: Denoiser) -> None:
-    """The file's ε and ρ agree with the accounting that schedules are budgeted with."""
+    """What the encoder recorded, what the plan says, and what a reader computes from the file are one."""
     plan = make_plan(mechanism, denoiser.schedule)
     coded = Codec(denoiser, plan).encode(list(pictures(1)))
-    charged = spend(plan, 3, 64, separate=True)
-    assert coded.certificate is not None
-    assert math.isclose(coded.certificate.epsilon, charged.epsilon, rel_tol=1e-9)
-    assert math.isclose(coded.certificate.rho, charged.rho, rel_tol=1e-9)
-    assert coded.certificate.epsilon <= charged.epsilon
+    assert coded.certificate == Certificate.of(plan, 3, 64)
+    opened = archive.Archive.from_bytes(coded.to_bytes())
+    assert opened.certificate == coded.certificate
+    selector = Selector(plan, SEED, pictures(1).reshape(1, -1), "cpu")
+    Chain(plan, denoiser, SEED, (8, 8, 3)).run([0], selector)
+    assert selector.recorder.ledger() == opened.ledger
 
 
 def test_diffc_states_no_certificate(denoiser: Denoiser) -> None:
-    assert Codec(denoiser, make_plan(DIFFC, denoiser.schedule)).encode(list(pictures(1))).certificate is None
+    with pytest.raises(NoCertificateError, match="diffc"):
+        Codec(denoiser, make_plan(DIFFC, denoiser.schedule)).encode(list(pictures(1))).certificate  # noqa: B018
 
 
 def test_each_encoding_has_a_fresh_seed_and_fresh_indices(denoiser: Denoiser) -> None:
@@ -197,18 +198,14 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], mechanism: Mecha
     chain = Chain(codec.plan, denoiser, SEED, whole)
     state, chosen = chain.run(range(2), Selector(codec.plan, SEED, images.reshape(2, -1), "cpu"))
     rows = np.concatenate(chosen, axis=1)
-    built = archive.Archive.build(codec.plan, denoiser.identity, SEED, [whole] * 2, rows, separate=True)
+    built = archive.Archive.build(codec.plan, denoiser.identity, SEED, [whole] * 2, rows)
     coded = archive.Archive.from_bytes(built.to_bytes())
     ((decoded, _),) = codec.states(coded)
     torch.testing.assert_close(decoded, state, atol=1e-5, rtol=0)
     assert [picture.shape for picture in codec.decode(coded)] == [whole] * 2
-    small = codec.encode(pictures(1), seed=SEED).certificate
+    small = codec.encode(pictures(1), seed=SEED)
     if mechanism.certified:
-        assert small is not None
-        assert coded.certificate is not None
-        assert coded.certificate.epsilon == small.epsilon
-    else:
-        assert coded.certificate is None
+        assert codec.encode(images).certificate.epsilon == coded.certificate.epsilon == small.certificate.epsilon
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from dipp import calibrate, commands
 from dipp.cli import main
 from dipp.plan import PAPER, SHARP
 from dipp.presets import PRESETS, Preset
+from dipp.privacy.certificate import Certificate
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -113,9 +116,45 @@ def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_
         made = codec.encode([image])
     made.save(tmp_path / "one.dipp")
     opened = dipp.open(tmp_path / "one.dipp")
-    assert opened.certificate is not None
     assert opened.certificate.epsilon <= 8
     assert codec.decode(opened)[0].shape == codec.decode(opened, denoise=False)[0].shape == (8, 8, 3)
+
+
+def test_verify_shows_the_ledger_and_says_what_it_means(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made = tmp_path / "one.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8)
+    code, out, err = run("info", made, "--verify")
+    assert code == 0, err
+    assert "worst pixel" in out
+    assert out.strip().endswith("that its encoder was honest, no file can show")
+    code, out, _ = run("info", made, "--verify", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert "honest" in facts["verified"]
+    stated = Certificate.from_json(json.dumps(facts["certificate"]))
+    assert stated == dipp.open(made).certificate
+    assert [row["step"] for row in facts["certificate"]["releases"][0]["selections"]] == [
+        *range(len(facts["schedule"]))
+    ]
+
+
+def test_a_certificate_that_does_not_follow_is_refused(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made = tmp_path / "one.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8)
+    data, found = made.read_bytes(), dipp.open(made).certificate
+    better = struct.pack("<2d", found.epsilon / 2, found.rho / 4)
+    forged = data.replace(struct.pack("<2d", found.epsilon, found.rho), better)[:-4]
+    made.write_bytes(forged + zlib.crc32(forged).to_bytes(4, "little"))
+    for options in ((), ("--verify",), ("--json",), ("--verify", "--json")):
+        code, out, err = run("info", made, *options)
+        assert code == 1
+        assert not out
+        assert "certificate in the file is not the one of its plan" in err
+        assert len(err.strip().splitlines()) == 1
 
 
 def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -132,6 +171,11 @@ def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path
     assert code == 0, err
     assert "not differentially private" in out
     assert "ε" not in out
+    _, out, _ = run("info", made, "--json")
+    assert json.loads(out)["certificate"] is None
+    code, _, err = run("info", made, "--verify")
+    assert code == 1
+    assert "no certificate" in err
     code, _, err = run(*arguments, "--epsilon", 8)
     assert code == 1
     assert "no certificate" in err

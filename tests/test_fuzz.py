@@ -22,14 +22,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from test_archive import MODEL, SEED, build, nine_steps, sealed, small_plan
+from test_archive import MODEL, SEED, build, claim_of, nine_steps, sealed, small_plan
 
 from dipp import header
 from dipp.archive import Archive
 from dipp.channels import Huber, Laplace, Sign
 from dipp.errors import DippError
 from dipp.header import Header
-from dipp.layout import certificate
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 
 FILES = 100_000
@@ -137,7 +136,7 @@ def redone(rng: random.Random, old: Sample) -> bytes:
             gain = 2.0 ** -rng.randint(3, 120)
             size = sizes(rng, (1 << 32) - 1)
             steps[place] = Step(step.start, step.end, gain, size, rng.randint(1, 12), units)
-            plan = Plan(plan.mechanism, tuple(steps))
+            plan = replace(plan, steps=tuple(steps))
         case 1 if len(runs):
             runs[rng.randrange(len(runs)), rng.randrange(3)] = sizes(rng, 1 << rng.choice((4, 16, 31)))
         case 2:
@@ -145,8 +144,8 @@ def redone(rng: random.Random, old: Sample) -> bytes:
         case 3:
             channels = rng.randint(1, 16)
     smallest = int((runs[:, 1] * runs[:, 2]).min(initial=header.MAX_PIXELS))
-    claim = certificate(plan, channels, min(smallest, header.MAX_PIXELS), old.header.separate)
-    front = Header(plan, MODEL, SEED, channels, old.header.separate, runs, claim, old.header.delta).to_bytes()
+    claim = claim_of(plan, channels, min(smallest, header.MAX_PIXELS))
+    front = Header(plan, MODEL, SEED, channels, runs, claim, old.header.delta).to_bytes()
     return front + old.rest
 
 
@@ -188,9 +187,7 @@ def written_again(archive: Archive) -> bytes:
     indices = [archive.image_indices(i) for i in range(len(archive))]
     shapes = [archive.shape(i) for i in range(len(archive))]
     front = archive.header
-    return Archive.build(
-        front.plan, front.model, front.seed, shapes, indices, separate=front.separate, delta=front.delta
-    ).to_bytes()
+    return Archive.build(front.plan, front.model, front.seed, shapes, indices, delta=front.delta).to_bytes()
 
 
 def survey(seed: int, count: int) -> Survey:
@@ -256,8 +253,8 @@ def test_broken_archives_are_refused_or_decoded() -> None:
 def with_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, checksummed: int = 0) -> bytes:
     """An archive whose indices are all zero, behind the given table of lengths."""
     rows = np.array(runs)
-    claim = certificate(plan, channels, int((rows[:, 1] * rows[:, 2]).min()), separate=False)
-    front = Header(plan, MODEL, SEED, channels, False, rows, claim).to_bytes()
+    claim = claim_of(plan, channels, int((rows[:, 1] * rows[:, 2]).min()))
+    front = Header(plan, MODEL, SEED, channels, rows, claim).to_bytes()
     checksum = binascii.crc_hqx(bytes(4 * checksummed), 0xFFFF).to_bytes(2, "big") if checksummed else b""
     return sealed(front + body + checksum + bytes(4))
 

@@ -27,7 +27,8 @@ from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan
 from dipp.privacy import conversions
-from dipp.privacy.budget import Budget, spend
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
 from dipp.schedule import Planner, Point
 
 Floats = NDArray[np.float64]
@@ -142,7 +143,7 @@ PLANNERS = st.builds(
 def test_the_certificate_is_never_above_the_budget(planner: Planner, budget: Budget) -> None:
     for point in planner.frontier(budget):
         epsilon, rho = certificate(point.plan, planner.channels, planner.pixels, planner.separate)
-        cost = spend(point.plan, planner.channels, planner.pixels, separate=planner.separate)
+        cost = Certificate.of(point.plan, planner.channels, planner.pixels)
         assert epsilon <= cost.epsilon <= float(epsilon) * (1 + 1e-9)
         assert rho <= cost.rho <= float(rho) * (1 + 1e-9)
         if budget.rho is not None:
@@ -181,7 +182,7 @@ def test_no_budget_is_exceeded_on_a_real_schedule(mechanism: Mechanism, kind: st
 @functools.cache
 def short_planner(mechanism: Mechanism) -> Planner:
     model = NoiseSchedule(MODEL.alphas_cumprod[::9].copy())
-    return Planner(model, error_table(model), mechanism)
+    return Planner(model, error_table(model), mechanism, separate=False)
 
 
 @settings(bounded, max_examples=50)
@@ -202,7 +203,7 @@ def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budge
             if math.isinf(bits):
                 continue
             plan = planner._plan(nodes, list(taken))
-            used = budget.measure(spend(plan, 3, planner.pixels, separate=planner.separate)) / limit
+            used = budget.measure(Certificate.of(plan, 3, planner.pixels)) / limit
             final = plan.steps[-1].end
             if used <= 1:
                 strict[final] = min(strict.get(final, math.inf), bits)
@@ -221,7 +222,7 @@ def test_pure_paths_lose_no_more_than_the_rounding() -> None:
     planner = Planner(SMALL, error_table(SMALL), SHARP)
     reference = {point.final_timestep: point for point in planner.frontier(Budget.pure(40))}
     for point in reference.values():
-        needed = spend(point.plan, 3, 1024).epsilon
+        needed = Certificate.of(point.plan, 3, 1024).epsilon
         enough = Budget.pure(needed / (1 - len(point.plan.steps) / schedule.RESOLUTION) * (1 + 1e-7))
         again = {other.final_timestep: other for other in planner.frontier(enough)}
         assert again[point.final_timestep].bits <= point.bits
@@ -397,11 +398,11 @@ def test_saturated_steps_are_barred() -> None:
 def test_under_rho_steps_are_free() -> None:
     """At the same final timestep ρ allows more and smaller steps than pure ε, and they take fewer bits."""
     pure = chosen(SHARP, Budget.pure(16.0))
-    rho = spend(pure.plan, 3, 1024).rho * 1.05
+    rho = Certificate.of(pure.plan, 3, 1024).rho * 1.05
     freed = planner(SHARP).choose(Budget.zcdp(rho), final_timestep=pure.final_timestep)
     assert len(freed.plan.steps) > 2 * len(pure.plan.steps)
     assert freed.bits < 0.9 * pure.bits
-    assert spend(freed.plan, 3, 1024).epsilon > 16
+    assert Certificate.of(freed.plan, 3, 1024).epsilon > 16
     # A megapixel pays the overhead of a chunk less often, and takes smaller steps still.
     large = planner(SHARP, pixels=1 << 20).choose(Budget.zcdp(rho), final_timestep=pure.final_timestep)
     assert len(large.plan.steps) > 4 * len(freed.plan.steps)

@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from dipp.errors import DippError
-from dipp.header import MAX_PIXELS, Certificate, Header, Integers, Reader, check_kind, checked, column, damaged
-from dipp.layout import CHECKSUM_BITS, Layout, Shape, certificate, counts_of, cut, least_indices
+from dipp.errors import DippError, NoCertificateError
+from dipp.header import MAX_PIXELS, Header, Integers, Reader, check_kind, checked, column, damaged
+from dipp.layout import CHECKSUM_BITS, Layout, Shape, counts_of, cut, least_indices
 from dipp.plan import Plan
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Ledger
 
 TRAILER_BYTES = 4
 MAP_FROM_BYTES = 1 << 26
@@ -45,6 +47,7 @@ class Archive:
     """Number of the first image of each run, and of images."""
     _starts: Integers
     """Where each run starts in the file, or each image if they are zeta coded, and where the last ends."""
+    _certificate: Certificate | None
 
     @classmethod
     def build(
@@ -55,10 +58,14 @@ class Archive:
         shapes: Sequence[Shape],
         indices: Sequence[Sequence[int] | Integers] | Integers,
         *,
-        separate: bool = False,
         delta: float | None = None,
+        recorded: Ledger | None = None,
     ) -> Archive:
-        """Archive images, given their sizes and, in the order of steps and chunks, their indices."""
+        """Archive images, given their sizes and, in the order of steps and chunks, their indices.
+
+        `recorded` is what the encoder wrote down as it went. The certificate is made from it, and nothing is archived
+        if that is not what the plan says, from which readers will make the same certificate.
+        """
         if len(shapes) != len(indices):
             raise DippError(f"shapes, indices: one of each an image is needed, got {len(shapes)} and {len(indices)}")
         if len({channels for _, _, channels in shapes}) > 1:
@@ -69,7 +76,11 @@ class Archive:
             checked("height", height, 1, MAX_PIXELS)
             checked("width", width, 1, MAX_PIXELS)
         runs = np.array(sizes, np.int64).reshape(-1, 3)
-        header = Header(plan, model, seed, channels, separate, runs, _worst(plan, channels, runs, separate), delta)
+        found = _certificate(plan, channels, runs, delta)
+        if recorded is not None and (found is None or found.releases != (recorded,)):
+            raise DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this")
+        claim = None if found is None else (found.epsilon, found.rho)
+        header = Header(plan, model, seed, channels, runs, claim, delta)
         layout_of = functools.cache(lambda pixels: Layout(header.plan, counts_of(plan, pixels, channels)))
         payloads: list[bytes] = []
         lengths, at = [], 0
@@ -96,7 +107,8 @@ class Archive:
         reader = Reader(inner)
         header = Header.read(reader)
         plan, runs = header.plan, header.runs
-        if header.certificate != _worst(plan, header.channels, runs, header.separate):
+        found = _certificate(plan, header.channels, runs, header.delta)
+        if header.claim != (None if found is None else (found.epsilon, found.rho)):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
         counts, pixels = runs[:, 0], runs[:, 1] * runs[:, 2]
         sizes, which = np.unique(pixels, return_inverse=True)
@@ -121,16 +133,27 @@ class Archive:
             if (ends & ((1 << (8 * lengths - counts * each)) - 1)).any():
                 raise damaged("bits behind an image are not zero")
         images = np.concatenate([[0], np.cumsum(counts)])
-        return cls(header, view, dict(zip(sizes.tolist(), layouts, strict=True)), images, starts)
+        return cls(header, view, dict(zip(sizes.tolist(), layouts, strict=True)), images, starts, found)
 
     def __len__(self) -> int:
         """Number of images."""
         return int(self._images[-1])
 
     @property
-    def certificate(self) -> Certificate | None:
-        """ε and ρ of the worst pixel; None if the mechanism has none."""
-        return self.header.certificate
+    def certificate(self) -> Certificate:
+        """What the file may have told about any one pixel, from its public parameters alone.
+
+        A file whose own numbers differ is not opened. A mechanism that has no certificate raises.
+        """
+        if self._certificate is None:
+            name = self.header.plan.mechanism.name
+            raise NoCertificateError(f"{name}: it is not differentially private, so this file has no certificate")
+        return self._certificate
+
+    @property
+    def ledger(self) -> Ledger:
+        """The selections that the file is made of."""
+        return self.certificate.releases[0]
 
     def shape(self, image: int) -> Shape:
         """Height, width and channels of an image."""
@@ -214,8 +237,11 @@ class Archive:
                 part.unlink(missing_ok=True)
 
 
-def _worst(plan: Plan, channels: int, runs: Integers, separate: bool) -> Certificate | None:
-    return certificate(plan, channels, int((runs[:, 1] * runs[:, 2]).min(initial=MAX_PIXELS)), separate)
+def _certificate(plan: Plan, channels: int, runs: Integers, delta: float | None) -> Certificate | None:
+    """That of the smallest image, which is the worst; None where the mechanism has none."""
+    if not plan.mechanism.certified:
+        return None
+    return Certificate.of(plan, channels, int((runs[:, 1] * runs[:, 2]).min(initial=MAX_PIXELS)), delta)
 
 
 def _as_rows(indices: Any, length: int) -> Integers:

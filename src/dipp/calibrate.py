@@ -73,7 +73,6 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pix
         pixels=pixels.shape[1] * pixels.shape[2],
         index_bits=preset.index_bits,
         pad=preset.pad,
-        separate=True,
     )
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):

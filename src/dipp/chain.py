@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from dipp.codes import poisson_order
 from dipp.errors import DippError
 from dipp.layout import Shape
 from dipp.plan import Plan, Step
+from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +48,8 @@ class StepLayout:
     step: Step
     arithmetic: Arithmetic
     chunks: chunking.Chunks
+    channels: int
+    """C: coordinate i belongs to pixel i // C."""
     sources: NDArray[np.uint32]
     """Key and nonce of each image's candidates at this step."""
 
@@ -76,8 +79,9 @@ class Chain:
     def layout(self, number: int, images: Sequence[int]) -> StepLayout:
         """Step `number` of the given images (their numbers in the archive)."""
         sources = [randomness.stream(self.seed, image, number) for image in images]
-        step = self.plan.steps[number]
-        return StepLayout(number, step, self.plan.arithmetic(step), self._chunks(number), np.array(sources, np.uint32))
+        step, channels = self.plan.steps[number], self.shape[2]
+        arithmetic, rows = self.plan.arithmetic(step), np.array(sources, np.uint32)
+        return StepLayout(number, step, arithmetic, self._chunks(number), channels, rows)
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
@@ -94,7 +98,7 @@ class Chain:
         dims = height * width * channels
         count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
-        apart = channels if touched is not None or count >= channels else 1
+        apart = channels if touched is not None or (self.plan.separate and count >= channels) else 1
         return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
 
     def start(self) -> torch.Tensor:
@@ -114,7 +118,7 @@ class Chain:
             layout = self.layout(number, images)
             x_hat = self.denoiser.x0(x_t, layout.step.start)
             flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, x_t.device)]
-            chosen.append(choose(layout, flat.expand(len(images), -1)) if layout.chunks.count else _no(images))
+            chosen.append(choose(layout, flat.expand(len(images), -1)))
             noise = self._noise(layout, chosen[-1])
             transition = self.denoiser.schedule.step(layout.step.start, layout.step.end)
             x_t = transition.next_state(x_t, x_hat, noise)
@@ -133,11 +137,6 @@ class Chain:
         noise = torch.zeros((len(indices), height * width * channels), device=device)
         noise[:, _order_of(layout, device)] = values
         return noise.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
-
-
-def _no(images: Sequence[int]) -> Indices:
-    """The indices of a step that touches nothing."""
-    return np.empty((len(images), 0), np.int64)
 
 
 def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
@@ -164,41 +163,55 @@ class Selector:
     pixels: NDArray[np.uint8] = field(repr=False)
     """Private: images × coordinates."""
     device: str
+    recorder: Recorder = field(default_factory=Recorder)
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        """Shifts from the private pixels, scores from the shifts, an index a chunk from the scores."""
-        import torch
+        """Scores from the private pixels, an index a chunk from the scores."""
+        if not layout.chunks.count:  # a step that touches nothing of so small an image
+            self._record(layout)
+            return np.empty((len(self.pixels), 0), np.int64)
+        task, on = self.task(layout, x_hat), scoring.backend(self.device)
+        found = scoring.best(task, on) if self.plan.mechanism.alpha is None else scoring.select(task, on)
+        return found.reshape(len(self.pixels), -1)
 
-        arithmetic, step = layout.arithmetic, layout.step
-        levels = torch.from_numpy(arithmetic.levels(np.arange(256) / 127.5 - 1)).to(x_hat.device)
-        private = torch.from_numpy(self.pixels[:, layout.chunks.order]).to(x_hat.device)
-        shifts = (levels[private.int()] - centres(arithmetic, x_hat)).reshape(-1)
-        mechanism, candidates = self.plan.mechanism, 1 << step.index_bits
-        order = None
+    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
+        """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
+        arithmetic, candidates = layout.arithmetic, 1 << layout.step.index_bits
+        private: NDArray[np.int32] = self._record(layout)[self.pixels[:, layout.chunks.order]]
+        shifts: Any = (
+            private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
+        )
+        mechanism, order = self.plan.mechanism, None
         if mechanism.ordered:
             order = _order(self.seed, candidates, mechanism.alpha or Fraction(1), arithmetic.fraction_bits)
-        task = scoring.ScoringTask(
+        return scoring.ScoringTask(
             arithmetic.law,
             arithmetic.fraction_bits,
             candidates,
             layout.streams,
             layout.offsets,
-            shifts if self.device == "cuda" else shifts.numpy(),
+            shifts.reshape(-1),
             order,
         )
-        on = scoring.backend(self.device)
-        found = scoring.best(task, on) if mechanism.alpha is None else scoring.select(task, on)
-        return found.reshape(len(self.pixels), -1)
+
+    def _record(self, layout: StepLayout) -> NDArray[np.int32]:
+        """The table A that pixels are looked up in, written down with all that the ε of the step depends on."""
+        levels = layout.arithmetic.levels(np.arange(256) / 127.5 - 1)
+        candidates, scale = 1 << layout.step.index_bits, layout.arithmetic.fraction_bits
+        mechanism, chunks = self.plan.mechanism, layout.chunks
+        self.recorder.observe(layout.number, mechanism, layout.channels, chunks, levels, scale, candidates)
+        return levels
 
 
-def centres(arithmetic: Arithmetic, x_hat: torch.Tensor) -> torch.Tensor:
-    """`Arithmetic.centres` where the prediction lies."""
+def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
+    """`private` less `Arithmetic.centres`, where the prediction lies, so that the host need not fetch it."""
     import torch
 
     if not bool(x_hat.isfinite().all()):
         raise DippError("x_hat: finite predictions are needed; the denoiser returned NaN or infinity")
-    largest = arithmetic.level_of_one
-    return (arithmetic.unit * x_hat.double()).round().clamp(-largest, largest).to(torch.int32)
+    largest = layout.arithmetic.level_of_one
+    centres = (layout.arithmetic.unit * x_hat.double()).round().clamp(-largest, largest).to(torch.int32)
+    return torch.from_numpy(private).to(x_hat.device) - centres
 
 
 _order = functools.lru_cache(maxsize=8)(poisson_order)

@@ -134,11 +134,32 @@ def decode(
 def info(
     archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Show the ledger that the certificate was computed again from.")
+    ] = False,
 ) -> None:
     """Certificate, rate, schedule and model of an archive; no model is needed."""
     from dipp import commands
 
-    typer.echo(commands.info(archive, as_json))
+    typer.echo(commands.info(archive, as_json, verify))
+
+
+@app.command()
+def audit(
+    epsilon: Annotated[float, typer.Option(help="ε per pixel that is claimed and audited.")] = 4.0,
+    preset: Annotated[list[str] | None, typer.Option(help="Preset, sharp unless told; may be given again.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Where observed against claimed goes (PNG).")] = None,
+    model: Annotated[str | None, typer.Option(help="Audit the plan of a real denoiser, exactly.")] = None,
+    calibration: Calibration = None,
+) -> None:
+    """Compare what the encoder tells about a pixel with what it claims; exit code 1 if it tells more."""
+    from dipp import commands
+
+    text, passed = commands.audit(epsilon, preset or ["sharp"], as_json, plot, model, calibration)
+    typer.echo(text)
+    if not passed:
+        raise typer.Exit(1)
 
 
 @app.command()

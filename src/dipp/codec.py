@@ -22,7 +22,9 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
 from dipp.pictures import Pixels
 from dipp.plan import Plan
-from dipp.privacy.budget import Budget, spend
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -96,20 +98,22 @@ class Codec:
         The public seed is drawn before the first image is looked at; a fixed one is for tests.
         """
         seed = randomness.fresh_seed() if seed is None else seed
+        recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []
         done = 0
         for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
             chain = self._chain(seed, batch[0].shape)
             pixels = np.stack(batch).reshape(len(batch), -1)
-            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type)
+            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder)
             _, chosen = chain.run(range(done, done + len(batch)), choose)
             rows.extend(np.concatenate(chosen, axis=1))
             shapes.extend([chain.shape] * len(batch))
             done += len(batch)
             progress(done)
         delta = self.budget.delta if self.budget else None
-        return Archive.build(self.plan, self.denoiser.identity, seed, shapes, rows, separate=True, delta=delta)
+        identity, recorded = self.denoiser.identity, recorder.ledger()
+        return Archive.build(self.plan, identity, seed, shapes, rows, delta=delta, recorded=recorded)
 
     def decode(
         self,
@@ -193,7 +197,7 @@ class Codec:
         height, width, channels = shape
         if channels != self.denoiser.channels:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
-        if self.budget and not self.budget.allows(spend(self.plan, channels, height * width, separate=True)):
+        if self.budget and not self.budget.allows(Certificate.of(self.plan, channels, height * width)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
@@ -231,7 +235,6 @@ def planner(
         pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
         index_bits=chosen.index_bits,
         pad=chosen.pad,
-        separate=True,
         saturation=chosen.saturation_at(limit),
     )
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 from rich.console import Console
@@ -19,10 +19,13 @@ from dipp.calibration import FILE_NAME, ErrorTable
 from dipp.codec import Codec, budget, planner
 from dipp.errors import DippError
 from dipp.plan import Plan
-from dipp.privacy.budget import Spend, spend
+from dipp.privacy.certificate import UNIT, Certificate
 from dipp.schedule import Point
 
-UNIT = "one pixel (all its channels) of the array that was encoded"
+if TYPE_CHECKING:
+    from dipp.privacy.audit import Audit
+
+CONSISTENT = "the certificate follows from the file's public parameters; that its encoder was honest, no file can show"
 
 
 def make_codec(model: str, **options: Any) -> Codec:
@@ -83,19 +86,19 @@ def decode(
     return f"{len(decoded)} pictures written to {output}"
 
 
-def info(path: Path, as_json: bool) -> str:
-    """What an archive says of itself; opening it has checked that its certificate follows from its plan."""
+def info(path: Path, as_json: bool, verify: bool = False) -> str:
+    """What an archive says of itself; opening it has checked that its certificate follows from its plan.
+
+    `verify` shows the ledger that was computed again, and refuses a file that has no certificate.
+    """
     source = archives.open(path)
-    facts = describe(source)
+    facts, certified = describe(source), source.header.plan.mechanism.certified
+    if verify:
+        source.certificate  # noqa: B018 - raises where there is none
+        facts["verified"] = CONSISTENT
     if as_json:
         return json.dumps(facts)
-    claim = facts["certificate"]
-    if claim is None:
-        promise = "none: this mechanism is not differentially private"
-    else:
-        promise = f"ε = {claim['epsilon']:.6g} pure, ρ = {claim['rho']:.6g} zCDP, per {UNIT}"
-        if claim["delta"] is not None:
-            promise = f"ε = {claim['epsilon_at_delta']:.6g} at δ = {claim['delta']:g}; {promise}"
+    promise = source.certificate.statement() if certified else "none: this mechanism is not differentially private"
     steps = " → ".join(str(t) for t in (facts["schedule"][0]["start"], *(s["end"] for s in facts["schedule"])))
     return "\n".join(
         (
@@ -105,24 +108,20 @@ def info(path: Path, as_json: bool) -> str:
             f"mechanism    {facts['mechanism']}, channel {facts['channel']}, α = {facts['alpha']}",
             f"schedule     {steps}",
             f"model        {facts['model']}",
+            *(("", source.certificate.table(), f"verified: {CONSISTENT}") if verify else ()),
         )
     )
 
 
 def describe(source: Archive) -> dict[str, Any]:
     """The facts of an archive, as JSON has them."""
-    plan, claim = source.header.plan, source.certificate
+    plan = source.header.plan
     steps = [
         {"start": s.start, "end": s.end, "snr_gain": s.snr_gain, "chunk_size": s.chunk_size, "index_bits": s.index_bits}
         for s in plan.steps
     ]
-    certificate, delta = None, source.header.delta
-    if claim is not None:
-        certificate = {"epsilon": claim.epsilon, "rho": claim.rho, "delta": delta, "unit": UNIT}
-        if delta is not None:
-            certificate["epsilon_at_delta"] = Spend(claim.epsilon, claim.rho).approximate(delta)
     return {
-        "certificate": certificate,
+        "certificate": source.certificate.to_dict() if plan.mechanism.certified else None,
         "payload_bpp": _number(source.payload_bpp),
         "file_bpp": _number(source.file_bpp),
         "images": len(source),
@@ -133,6 +132,51 @@ def describe(source: Archive) -> dict[str, Any]:
         "model": source.header.model,
         "seed": source.header.seed.hex(),
     }
+
+
+def audit(
+    epsilon: float, names: list[str], as_json: bool, plot: Path | None, model: str | None, calibration: Path | None
+) -> tuple[str, bool]:
+    """Audit presets: what was found, and whether the encoder keeps what it claims."""
+    from dipp.privacy import audit as audits
+
+    if plot is not None:
+        _writable(plot)
+    found = []
+    for name in dict.fromkeys(names):
+        real = None
+        if model is not None:
+            codec = Codec.from_pretrained(model, epsilon=epsilon, preset=name, calibration=calibration)
+            real = codec.plan, codec.denoiser
+        found.append(audits.audit(name, epsilon, real))
+    if plot is not None:
+        from dipp.privacy.audit.plot import draw
+
+        draw([point for one in found for point in audits.ladder(one.preset, epsilon)], plot)
+    passed = all(one.passed for one in found)
+    if as_json:
+        facts = {one.preset: one.to_dict() for one in found}
+        return json.dumps(facts if len(found) > 1 else found[0].to_dict()), passed
+    return "\n\n".join(map(_audit_text, found)), passed
+
+
+def _audit_text(found: Audit) -> str:
+    lines = [f"preset {found.preset}, per {UNIT}; denoiser: {found.denoiser}"]
+    lines.append(f"{'audit':<42} {'claimed ε':>10} {'observed':>10} {'ratio':>8}")
+    for one in found.exact:
+        name = f"exact, {len(one.observed)} {one.kind} pairs"
+        lines.append(f"{name:<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
+    box = found.black_box
+    name = f"black box, {box['runs']} runs, lower bound"
+    lines.append(f"{name:<42} {box['claimed']:10.4f} {box['observed']:10.4f} {box['ratio']:8.4f}")
+    for name, control in found.controls.items():
+        caught = "caught" if control["caught"] else "MISSED"
+        observed = control["observed"] if isinstance(control["observed"], str) else f"{control['observed']:.4f}"
+        lines.append(f"{'broken: ' + name:<50} {control['claimed']:2.4f} {observed:>10} {caught:>8}")
+    lines.append(
+        "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
+    )
+    return "\n".join(lines)
 
 
 def schedule(
@@ -158,8 +202,8 @@ def schedule(
     for step in point.plan.steps:
         cost = "    none"
         if mechanism.certified:
-            charged = spend(Plan(mechanism, (step,)), plans.channels, plans.pixels, separate=True)
-            cost = f"{charged.epsilon:8.4f}"
+            alone = Certificate.of(Plan(mechanism, (step,)), plans.channels, plans.pixels)
+            cost = f"{alone.epsilon:8.4f}"
         lines.append(
             f"{step.start:>5} → {step.end:<4}  {step.snr_gain:10.4g}  {cost}  {step.chunk_size:>6}  {step.index_bits}"
         )

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,15 +39,6 @@ MAX_VARINT_BYTES = 10
 MAX_COLUMN_WIDTH = 32
 
 Integers = NDArray[np.int64]
-
-
-class Certificate(NamedTuple):
-    """What the file may have told about any one pixel, however the other pixels look."""
-
-    epsilon: float
-    """Pure ε."""
-    rho: float
-    """ρ of zero-concentrated differential privacy."""
 
 
 class Reader:
@@ -151,12 +141,10 @@ class Header:
     """Public seed of the common randomness."""
     channels: int
     """Channels C of every image."""
-    separate: bool
-    """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
     runs: Integers
     """A row (images, height, width) for each run of images of one size."""
-    certificate: Certificate | None
-    """None where the mechanism has none."""
+    claim: tuple[float, float] | None
+    """Pure ε and ρ of the certificate; None where the mechanism has none."""
     delta: float | None = None
     """δ of the budget, where an (ε, δ) was asked for."""
 
@@ -183,9 +171,9 @@ class Header:
         gains = np.array([int.from_bytes(struct.pack("<f", step.snr_gain), "little") for step in plan.steps])
         short = not (gains & 0xFFFF).any()
         flags = _channel_number(plan.mechanism.channel)
-        flags |= ORDERED * plan.mechanism.ordered | SEPARATE * self.separate
+        flags |= ORDERED * plan.mechanism.ordered | SEPARATE * plan.separate
         flags |= DELTA * (self.delta is not None) | SHORT_GAINS * short
-        doubles = [*(self.certificate or ()), *([] if self.delta is None else [self.delta])]
+        doubles = [*(self.claim or ()), *([] if self.delta is None else [self.delta])]
         names = ["chunk_size", "index_bits"] + ["exponent_units"] * plan.mechanism.ordered
         return b"".join(
             (
@@ -203,15 +191,16 @@ class Header:
 
     @classmethod
     def read(cls, reader: Reader) -> Header:
-        """Read a header and leave the reader behind it; whether the certificate is true is for the archive to check."""
+        """Read a header and leave the reader behind it; whether its claim is true is for the archive to check."""
         check_kind(reader.take(len(MAGIC) + 1))
         flags = reader.take(1)[0]
         model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
         mechanism = _read_mechanism(reader, flags)
         channels = reader.varint("channels", 1, MAX_CHANNELS)
-        certificate = Certificate(*struct.unpack("<2d", reader.take(16))) if mechanism.certified else None
+        claim = struct.unpack("<2d", reader.take(16)) if mechanism.certified else None
         delta = struct.unpack("<d", reader.take(8))[0] if flags & DELTA else None
-        plan = Plan(mechanism, tuple(_read_steps(reader, mechanism, bool(flags & SHORT_GAINS))))
+        steps = tuple(_read_steps(reader, mechanism, bool(flags & SHORT_GAINS)))
+        plan = Plan(mechanism, steps, bool(flags & SEPARATE))
         # A run has an image, and an image has a byte or, after the first of a run, at least a bit.
         count = reader.varint("runs", 0, reader.left)
         images = reader.column("images", count, 1, 8 * reader.left)
@@ -219,7 +208,7 @@ class Header:
         runs = np.stack([images, *sides], axis=1)
         if (runs[1:, 1:] == runs[:-1, 1:]).all(axis=1).any():
             raise damaged("runs of one size are listed apart")
-        return cls(plan, model, seed, channels, bool(flags & SEPARATE), runs, certificate, delta)
+        return cls(plan, model, seed, channels, runs, claim, delta)
 
 
 def check_kind(front: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The layout of a release: how many indices an image has, how they are packed, and what they cost the worst pixel.
+"""The layout of a release: how many indices an image has, and how they are packed.
 
 All of it follows from the plan and the size of the image: public, and the same for sender and receiver.
 """
@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import binascii
 import functools
-import math
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,7 +15,7 @@ import numpy as np
 from dipp import entropy
 from dipp.channels import Sign
 from dipp.errors import DippError
-from dipp.header import MAX_PIXELS, Certificate, Integers, checked, damaged
+from dipp.header import MAX_PIXELS, Integers, checked, damaged
 from dipp.plan import Plan
 
 Shape = tuple[int, int, int]
@@ -78,51 +75,6 @@ def _touched(period: int, number: int, pixels: int, channels: int) -> int:
 
     inside = positions_up_to(slot) - positions_up_to(slot - left)
     return cycles * channels + inside + channels - positions_up_to(slot - left + period)
-
-
-def certificate(plan: Plan, channels: int, pixels: int, separate: bool) -> Certificate | None:
-    """ε and ρ of the worst pixel of images with at least so many pixels, from the plan's integers; None if it has none.
-
-    **Proof sketch.** Let one pixel change. A selection in which t of its coordinates take part moves by t·s units at
-    most: it is (t·a + η)-DP, with a bounded range of that size, where a + η = ε₁ belongs to t = 1 (`selection`). This
-    holds whatever was selected before, so the ε of the selections add up, and so do their ρ = ε²/8.
-
-    Where a step touches all C coordinates, they take part in k ≤ C selections with Σt = C. The ε add up to C·a + k·η
-    ≤ C·ε₁, and their squares to no more than (C·ε₁)². Dealt to different chunks, they are C selections with t = 1 and
-    squares C·ε₁². That is so where `separate` is set and the step has at least C chunks; the smallest image has the
-    fewest, and so is the worst.
-
-    A sign channel of period P ≥ C touches one coordinate of a pixel or none. In every cycle of P steps, a pixel of rank
-    r is touched in the C slots r + p·⌊P/C⌋ mod P. Ranks are shuffled anew in each cycle, so the worst pixel meets the
-    worst r in each.
-
-    **Rounding.** ε₁ is rounded up by 2^−50 of itself, more than the few operations here can lose; fsum rounds once.
-    Nothing depends on the platform, so that a stored certificate is compared to the last bit.
-    """
-    arithmetics = [plan.arithmetic(step) for step in plan.steps]
-    period = _period(plan, channels)
-    if not plan.mechanism.certified:
-        return None
-    losses = [arithmetic.epsilon() for arithmetic in arithmetics]
-    if period > 1:
-        pairs = list(_worst_cycles(losses, period, channels))
-    else:
-        apart = [separate and count >= channels for count in counts_of(plan, pixels, channels)]
-        pairs = [
-            (channels * e, channels * e**2 if one else (channels * e) ** 2)
-            for e, one in zip(losses, apart, strict=True)
-        ]
-    return Certificate(math.fsum(pure for pure, _ in pairs), math.fsum(square for _, square in pairs) / 8)
-
-
-def _worst_cycles(losses: list[float], period: int, channels: int) -> Iterable[tuple[float, float]]:
-    """For each cycle the largest Σε and the largest Σε² over the ranks mod P."""
-    for first in range(0, len(losses), period):
-        met = defaultdict(list)
-        for slot, loss in enumerate(losses[first : first + period]):
-            for position in range(channels):
-                met[(slot - position * (period // channels)) % period].append(loss)
-        yield max(map(math.fsum, met.values())), max(math.fsum(loss**2 for loss in one) for one in met.values())
 
 
 @dataclass(frozen=True)

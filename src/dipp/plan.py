@@ -83,6 +83,8 @@ class Plan:
 
     mechanism: Mechanism
     steps: tuple[Step, ...]
+    separate: bool = True
+    """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
 
     def __post_init__(self) -> None:
         if not self.steps:

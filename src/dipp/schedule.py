@@ -21,7 +21,7 @@ are barred, or the shortest path would choose exactly those.
 - A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
   first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
 
-Whatever the search believes, a path counts only if the integers of its steps are within the budget (`spend`).
+Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget.
 
 **Choice.** The final timestep of the best expected quality; within 0.1 dB of it, fewest bits.
 """
@@ -45,7 +45,8 @@ from dipp.channels import Sign
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
 from dipp.plan import MAX_INDEX_BITS, Mechanism, Plan, Step
-from dipp.privacy.budget import SLACK, Budget, losses, spend, touches_one
+from dipp.privacy.budget import SLACK, Budget, losses, touches_one
+from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -112,7 +113,7 @@ class Planner:
     """Bits of an index, at most."""
     pad: float = 3.0
     """Bits by which an index exceeds the KL divergence of its chunk."""
-    separate: bool = False
+    separate: bool = True
     """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
     saturation: float = 0.03
     """Largest share of the shift's energy that a step of the sign channel may lose to saturation."""
@@ -137,7 +138,7 @@ class Planner:
             raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
         points = self.frontier(budget)
         if budget is not None and not points:
-            least = budget.measure(spend(self._plan([0, 1], [0]), self.channels, self.pixels, separate=self.separate))
+            least = budget.measure(self._certificate(self._plan([0, 1], [0])))
             raise DippError(f"budget: {budget} is too small for any step of this model; the smallest takes {least:.3g}")
         within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
         if not within:
@@ -169,7 +170,7 @@ class Planner:
             for units in (units for units in capacities if best[final, units] < math.inf):
                 nodes, options = trace(self._edges.bits, charges, best, final, units)
                 plan = self._plan(nodes.tolist(), options.tolist())
-                if budget is None or budget.allows(spend(plan, self.channels, self.pixels, separate=self.separate)):
+                if budget is None or budget.allows(self._certificate(plan)):
                     yield best[final, units].item(), plan
                     break
 
@@ -183,7 +184,10 @@ class Planner:
                 exponent = entropy.paper_exponent(kl, self.mechanism.alpha or Fraction(3))
             index_bits, units = edges.index_bits[option, i, j].item(), int(exponent * entropy.EXPONENT_UNITS)
             steps.append(Step(last - i, last - j, edges.gain[i, j].item(), size, index_bits, units))
-        return Plan(self.mechanism, tuple(steps))
+        return Plan(self.mechanism, tuple(steps), self.separate)
+
+    def _certificate(self, plan: Plan) -> Certificate:
+        return Certificate.of(plan, self.channels, self.pixels)
 
     @functools.cached_property
     def _period(self) -> int:

@@ -1,0 +1,49 @@
+"""The audit of the certified presets, with its plot: observed loss against what is claimed.
+
+    python benchmarks/audit.py --out benchmarks/results/audit.json --plot benchmarks/results/audit.png
+
+No model and no images are needed. The JSON has what `dipp audit --json` prints for several presets, and the points.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from dipp.presets import PRESETS
+from dipp.privacy.audit import audit, ladder
+from dipp.privacy.audit.plot import draw
+
+
+def main() -> None:
+    """Audit, draw and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epsilon", type=float, default=4.0)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--plot", type=Path, required=True)
+    arguments = parser.parse_args()
+    start = time.perf_counter()
+    names = [name for name, preset in PRESETS.items() if preset.mechanism.certified]
+    found = {name: audit(name, arguments.epsilon).to_dict() for name in names}
+    seconds = time.perf_counter() - start
+    points = [point for name in names for point in ladder(name, arguments.epsilon)]
+    draw(points, arguments.plot)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
+    content = {
+        "command": " ".join(["python", "benchmarks/audit.py", *sys.argv[1:]]),
+        "commit": commit,
+        "seconds": round(seconds, 1),
+        "presets": found,
+        "points": [point._asdict() for point in points],
+    }
+    arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+    for name, one in found.items():
+        print(name, "passed" if one["passed"] else "FAILED")
+
+
+if __name__ == "__main__":
+    main()

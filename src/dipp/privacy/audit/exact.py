@@ -1,0 +1,202 @@
+"""The exact audit: P[K | Z] is computable, so the loss of a real encoding can be computed and compared with the claim.
+
+Two images that differ in one pixel go through the encoder's own code, up to the integer scores. From these the laws of
+every index are exact, and so is the loss ln P[k | x]/P[k | x'] of every outcome k, given all that was released before.
+The largest loss of each selection, added up over the steps, must not exceed the certificate.
+
+**Why adversarial pairs reach it.** ln P[k | x]/P[k | x'] is the move of u_k, less that of ln Σ exp u. If the other
+pixels favour one candidate j until it has nearly all the mass, the sum moves as u_j does. Let the pixel move u_j by −s
+and u_k by +s: the loss is nearly 2s, all that is claimed. An audit that finds less than 0.99 of it here is broken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dipp import scoring, selection
+from dipp.chain import Chain, Indices, Selector, StepLayout
+
+Floats = NDArray[np.float64]
+Pixels = NDArray[np.uint8]
+Law = Callable[[selection.Scores, int], Floats]
+"""(scores of one chunk, S) → ln P[K = k]."""
+
+SPARE = 9.0
+"""Nats by which an adversarial image favours its candidate beyond need: the others keep e^−9 of the mass."""
+UNCERTAIN = 0.3
+"""Predictions x̂0 are not known when an image is made up: the extreme scores must be extreme for any this small."""
+
+
+def log_law(scores: selection.Scores, fraction_bits: int) -> Floats:
+    """ln P[K = k] of the selection, from its exact integer weights; the logarithms round by some 10^−15."""
+    whole, fraction = selection.exponents(scores, fraction_bits)
+    sums = selection.bin_sums(scores[None], fraction_bits)[0]
+    total = sum(weight << (selection.RANGE_BITS - j) for j, weight in enumerate(sums.tolist()))
+    logs = np.log(selection.fraction_weights(fraction_bits)[fraction].astype(np.float64))
+    return np.asarray(logs + (selection.RANGE_BITS - whole) * math.log(2) - math.log(total), np.float64)
+
+
+@dataclass(eq=False)
+class Comparison:
+    """A `Choose` that compares two images on the way: x is encoded, x' is what it might have been."""
+
+    first: Selector
+    second: Selector
+    follow: bool = False
+    """Go on with the outcome that tells most, and not with one that is drawn."""
+    law: Law = log_law
+    bound: float = 0.0
+    """Σ over the selections of the largest loss of any outcome."""
+    attained: float = 0.0
+    """Loss of the outcomes that were gone on with."""
+    selections: int = 0
+    """Selections in which the images differ."""
+
+    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
+        """Indices of x, by the encoder's own code; losses of those chunks in which the images differ."""
+        first, second = self.first.task(layout, x_hat), self.second.task(layout, x_hat)
+        on = scoring.backend(self.first.device)
+        indices = scoring.select(first, on)
+        differ = np.add.reduceat((first.shifts != second.shifts).astype(np.int64), first.offsets[:-1])
+        for chunk in np.flatnonzero(differ).tolist():
+            laws = [
+                self.law(np.asarray(on.scores(task.part(chunk, chunk + 1)))[0], task.fraction_bits)
+                for task in (first, second)
+            ]
+            # Outcomes that neither image can have tell nothing.
+            possible = np.isfinite(laws[0]) | np.isfinite(laws[1])
+            losses = np.where(possible, laws[0], 0.0) - np.where(possible, laws[1], 0.0)
+            if self.follow:
+                indices[chunk] = np.argmax(losses)
+            self.bound += float(np.abs(losses).max())
+            self.attained += float(losses[indices[chunk]])
+            self.selections += 1
+        return indices.reshape(1, -1)
+
+
+def compare(
+    chain: Chain,
+    pair: tuple[Pixels, Pixels],
+    *,
+    follow: bool = False,
+    law: Law = log_law,
+    selector: type[Selector] = Selector,
+) -> Comparison:
+    """Encode the first of two images, given as rows of coordinates, and compare it with the second."""
+    first, second = (selector(chain.plan, chain.seed, image[None], "cpu") for image in pair)
+    comparison = Comparison(first, second, follow, law)
+    chain.run([0], comparison)
+    return comparison
+
+
+def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
+    """An image of noise, and the same with another pixel somewhere."""
+    height, width, channels = chain.shape
+    x = generator.integers(0, 256, height * width * channels, np.uint8)
+    y = x.copy()
+    y[_pixel(chain, generator)] = generator.integers(0, 256, channels, np.uint8)
+    return x, y
+
+
+def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
+    """Black and white: all of one, or mixed at random; one pixel goes from black to white."""
+    height, width, channels = chain.shape
+    light = generator.choice([0.0, 0.5, 1.0])
+    x = np.where(generator.random(height * width * channels) < light, 255, 0).astype(np.uint8)
+    y, place = x.copy(), _pixel(chain, generator)
+    x[place], y[place] = 0, 255
+    return x, y
+
+
+def grey_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
+    """Grey, but for one pixel that goes from grey to white: what the image needs to say grows."""
+    height, width, channels = chain.shape
+    x = np.full(height * width * channels, 128, np.uint8)
+    y = x.copy()
+    y[_pixel(chain, generator)] = 255
+    return x, y
+
+
+def _pixel(chain: Chain, generator: np.random.Generator) -> slice:
+    """Coordinates of any pixel."""
+    height, width, channels = chain.shape
+    first = channels * int(generator.integers(height * width))
+    return slice(first, first + channels)
+
+
+def adversarial_pair(chain: Chain, generator: np.random.Generator, spare: float | None = None) -> tuple[Pixels, Pixels]:
+    """Black and white in the pixel that is touched most; the others favour, in each of its chunks, one candidate.
+
+    The adversary knows all that is public: masks, chunks and candidates. Every coordinate serves one step, so that a
+    single image suits all. `spare` is by how many nats the candidate is favoured beyond what its rivals have by chance.
+    """
+    height, width, channels = chain.shape
+    dims, on = height * width * channels, scoring.backend("cpu")
+    layouts = [chain.layout(number, [0]) for number in range(len(chain.plan.steps))]
+    touched = [np.bincount(one.chunks.order // channels, minlength=height * width) for one in layouts]
+    spent = np.sum([count * one.arithmetic.epsilon() for count, one in zip(touched, layouts, strict=True)], axis=0)
+    pixel = generator.choice(np.flatnonzero(spent > spent.max() * (1 - 1e-12)))
+    own = np.arange(channels * pixel, channels * (pixel + 1))
+    black, white = np.full(dims, 128, np.uint8), np.full(dims, 128, np.uint8)
+    black[own], white[own] = 0, 255
+    free = np.ones(dims, np.bool_)
+    free[own] = False
+    for layout in layouts:
+        tasks = [_uncertain(chain, layout, image) for image in (black, white)]
+        mine = np.add.reduceat(np.isin(layout.chunks.order, own).astype(np.int64), layout.offsets[:-1])
+        for chunk in np.flatnonzero(mine).tolist():
+            # The candidate that black loses most by, with the smallest index: the Poisson order likes those.
+            scores = [[_scores(on, task, chunk) for task in pair] for pair in tasks]
+            favoured = int(np.argmin(np.sum(scores[0], axis=0) - np.sum(scores[1], axis=0)))
+            nat = math.log(2) * 2.0**-layout.arithmetic.fraction_bits
+            order = tasks[0][0].order
+            rivals = math.log(tasks[0][0].candidates)
+            if order is not None:
+                rivals += (int(order.max()) - int(order[favoured])) * nat
+            need = 2 * layout.arithmetic.epsilon(int(mine[chunk])) + SPARE if spare is None else spare
+            _favour(black, white, free, layout, chunk, favoured, (rivals + need) / nat)
+    return black, white
+
+
+def _uncertain(chain: Chain, layout: StepLayout, image: Pixels) -> list[scoring.ScoringTask]:
+    """What is scored if x̂0 were small and dark, or small and light."""
+    selector = Selector(chain.plan, chain.seed, image[None], "cpu")
+    shape = (1, len(layout.chunks.order))
+    return [selector.task(layout, torch.full(shape, x_hat)) for x_hat in (-UNCERTAIN, UNCERTAIN)]
+
+
+def _scores(on: scoring.Backend, task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:
+    scores: NDArray[np.int64] = np.asarray(on.scores(task.part(chunk, chunk + 1)))[0].astype(np.int64)
+    return scores
+
+
+def _favour(
+    black: Pixels,
+    white: Pixels,
+    free: NDArray[np.bool_],
+    layout: StepLayout,
+    chunk: int,
+    candidate: int,
+    units: float,
+) -> None:
+    """Set as many free coordinates of a chunk as it takes to lift a candidate by so many units of score."""
+    coordinates = layout.chunks.part(chunk)
+    part = slice(chunk, chunk + 1)
+    drawn = scoring.backend("cpu").winners(
+        layout.arithmetic.law, layout.streams[part], np.array([0, len(coordinates)]), np.array([candidate])
+    )
+    noise, level = layout.arithmetic.channel.sample(drawn), layout.arithmetic.level_of_one
+    shifts = np.where(noise > 0, level, -level).astype(np.int32)
+    gains = np.where(free[coordinates], layout.arithmetic.law.score(drawn, shifts), 0)
+    best = np.argsort(-gains, kind="stable")
+    count = int(np.searchsorted(np.cumsum(gains[best]), units)) + 1
+    used = best[:count][gains[best[:count]] > 0]
+    values = np.where(noise[used] > 0, 255, 0).astype(np.uint8)
+    black[coordinates[used]] = white[coordinates[used]] = values
+    free[coordinates[used]] = False

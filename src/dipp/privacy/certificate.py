@@ -1,0 +1,214 @@
+"""The certificate: what a release may have told about one pixel, in every form in which it can be stated.
+
+Everything is computed from ledgers (`dipp.privacy.ledger`); no number is ever typed in. For any two images x and y that
+differ in one pixel, in any way and however all other pixels look, and any set S of files:
+
+- pure:         P[file of x ∈ S] ≤ e^ε·P[file of y ∈ S];
+- zCDP:         every Rényi divergence of order a between the two is at most ρ·a;
+- approximate:  P[file of x ∈ S] ≤ e^ε'·P[file of y ∈ S] + δ, with ε' the smaller of ε and what ρ converts to.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+from dipp.plan import Plan
+from dipp.privacy import conversions
+from dipp.privacy.ledger import Ledger
+
+UNIT = "one pixel (all its channels) of the array that was encoded"
+
+ASSUMPTIONS = (
+    "the encoder ran this code: a file can show that it is consistent, never that its encoder was honest",
+    "the private randomness came from the operating system's generator, and nobody saw it or could predict it",
+    "model, schedule, code tables and options were fixed without looking at the private images, and not fitted to them",
+    "the public seed was drawn before the images were read",
+)
+NOT_COVERED = (
+    "another encoding of the same image: the costs add up, see Certificate.compose",
+    "pixels that say the same thing: k of them cost k times ε, and shapes are made of many pixels",
+    "what was mixed before encoding: after a resize or a blur, a pixel of the original is in many pixels",
+    "width, height, number and order of the images, and that they were encoded at all",
+    "one person in many images, and labels or names that come with them",
+    "how long encoding took, logs, and copies of the images elsewhere",
+)
+
+
+class StepCost(NamedTuple):
+    """What one step costs a pixel that it touches."""
+
+    release: int
+    step: int
+    epsilon: float
+    rho: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Privacy of one or several releases of an image, for any one pixel of it, or any `pixels` of them."""
+
+    releases: tuple[Ledger, ...]
+    delta: float | None = None
+    """δ at which (ε, δ) is to be stated, if the release was budgeted that way."""
+    pixels: int = 1
+    """How many pixels may change at once."""
+
+    def __post_init__(self) -> None:
+        if not self.releases:
+            raise DippError("releases: one or more ledgers are needed")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
+        if isinstance(self.pixels, bool) or not isinstance(self.pixels, int) or self.pixels < 1:
+            raise DippError(f"pixels: a whole number of at least 1 is needed, got {self.pixels}")
+
+    @classmethod
+    def of(cls, plan: Plan, channels: int, pixels: int, delta: float | None = None) -> Certificate:
+        """What a plan promises to images of at least so many pixels; a plan without certificate is refused."""
+        return cls((Ledger.planned(plan, channels, pixels),), delta)
+
+    @property
+    def unit(self) -> str:
+        """What is protected."""
+        if self.pixels == 1:
+            return UNIT
+        return f"any {self.pixels} pixels (all their channels) of the array that was encoded"
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """Pure ε."""
+        one = _sum([ledger.epsilon for ledger in self.releases])
+        return one if self.pixels == 1 else conversions.group_epsilon(one, self.pixels)
+
+    @functools.cached_property
+    def rho(self) -> float:
+        """ρ of zero-concentrated differential privacy."""
+        one = _sum([ledger.rho for ledger in self.releases])
+        return one if self.pixels == 1 else conversions.group_zcdp(one, self.pixels)
+
+    def approximate(self, delta: float) -> float:
+        """ε of (ε, δ): the smaller of pure ε and the conversion of ρ; both hold, so either may be stated."""
+        return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
+
+    @property
+    def epsilon_at_delta(self) -> float | None:
+        """ε of (ε, δ) at the δ of the budget, if there is one."""
+        return None if self.delta is None else self.approximate(self.delta)
+
+    @property
+    def steps(self) -> Iterator[StepCost]:
+        """What each step costs one pixel that it touches: where a period leaves steps out, more than they add."""
+        for release, ledger in enumerate(self.releases):
+            for one in ledger.selections:
+                pure, square = one.charge(one.loss())
+                yield StepCost(release, one.step, pure, square / 8)
+
+    def for_pixels(self, count: int) -> Certificate:
+        """The same for any change of so many pixels: kε, k²ρ."""
+        return replace(self, pixels=count)
+
+    def compose(self, *others: Certificate) -> Certificate:
+        """Several releases of one image, whoever made them and whatever was seen before: ε and ρ add up.
+
+        The pixels must be the same ones: a certificate of another size or of a resized image is about others.
+        """
+        if any((other.pixels, other.channels) != (self.pixels, self.channels) for other in others):
+            raise DippError("compose: certificates for equally many pixels, and channels of a pixel, are needed")
+        releases = (ledger for one in (self, *others) for ledger in one.releases)
+        same = all(other.delta == self.delta for other in others)
+        return replace(self, releases=tuple(releases), delta=self.delta if same else None)
+
+    @property
+    def channels(self) -> int:
+        """Channels of a pixel."""
+        return self.releases[0].channels
+
+    def between(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+        """Pure ε of telling two given images apart, the metric form: pixels pay for how far they really differ.
+
+        Nearly 2α·L·Σ√ΔSNR·‖x − y‖, where ‖·‖ adds up all channels, or with one channel at a time the largest change of
+        each pixel; in the integers, a change of a level or two costs a little more.
+        """
+        if first.dtype != np.uint8 or first.dtype != second.dtype or first.shape != second.shape:
+            raise DippError("first, second: uint8 images of one shape are needed")
+        if not first.ndim or first.shape[-1] != self.channels:
+            raise DippError(f"first, second: {self.channels} channels in the last axis are needed, got {first.shape}")
+        changes = np.abs(first.astype(np.int16) - second).reshape(-1, self.channels)
+        return _sum([_between(ledger, changes) for ledger in self.releases])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate for JSON, with the ledgers that it follows from."""
+        found: dict[str, Any] = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta}
+        if self.delta is not None:
+            found["epsilon_at_delta"] = self.epsilon_at_delta
+        return found | {
+            "unit": self.unit,
+            "pixels": self.pixels,
+            "steps": [step._asdict() for step in self.steps],
+            "assumptions": list(ASSUMPTIONS),
+            "not_covered": list(NOT_COVERED),
+            "releases": [ledger.to_dict() for ledger in self.releases],
+        }
+
+    def to_json(self) -> str:
+        """The certificate as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Read a certificate: its numbers are computed again from its ledgers, and must be those that it states."""
+        try:
+            content = json.loads(text)
+            ledgers = tuple(map(Ledger.from_dict, content["releases"]))
+            found = cls(ledgers, content["delta"], content["pixels"])
+            stated = content["epsilon"], content["rho"], content.get("epsilon_at_delta")
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DippError):
+                raise
+            raise DippError("certificate: the JSON that Certificate.to_json writes is needed") from None
+        if stated != (found.epsilon, found.rho, found.epsilon_at_delta):
+            raise DippError("certificate: its numbers do not follow from its ledgers; do not trust it")
+        return found
+
+    def statement(self) -> str:
+        """The certificate in one line."""
+        pure = f"ε = {self.epsilon:.6g} pure, ρ = {self.rho:.6g} zCDP, per {self.unit}"
+        return pure if self.delta is None else f"ε = {self.epsilon_at_delta:.6g} at δ = {self.delta:g}; {pure}"
+
+    def table(self) -> str:
+        """The certificate as a table: each step for a pixel that it touches, the total of the worst pixel, in words."""
+        lines = [f"{'step':>8} {'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"]
+        records = [one for ledger in self.releases for one in ledger.selections]
+        for cost, one in zip(self.steps, records, strict=True):
+            name = str(cost.step) if len(self.releases) == 1 else f"{cost.release}/{cost.step}"
+            lines.append(
+                f"{name:>8} {one.alpha!s:>5} {one.sensitivity:>9} {one.fraction_bits:>3} {one.candidates:>8} "
+                f"{one.chunks:>8} {cost.epsilon:>12.6g} {cost.rho:>12.6g}"
+            )
+        lines.append(f"{'worst pixel':<58} {self.for_pixels(1).epsilon:>12.6g} {self.for_pixels(1).rho:>12.6g}")
+        lines.append(f"total: {self.statement()}")
+        lines += [f"  if {text}" for text in ASSUMPTIONS]
+        lines += [f"  not covered: {text}" for text in NOT_COVERED]
+        return "\n".join(lines)
+
+
+def _sum(losses: list[float]) -> float:
+    """One loss as it is, several added up and rounded up."""
+    return losses[0] if len(losses) == 1 else conversions.total(losses)
+
+
+def _between(ledger: Ledger, changes: NDArray[np.int16]) -> float:
+    """ε of changes (pixels × channels, in levels)."""
+    # Where a step touches one channel of a pixel, the one that changes most bounds them all.
+    counted = changes if ledger.period == 1 else changes.max(axis=1)
+    levels, counts = np.unique(counted, return_counts=True)
+    return conversions.total(
+        count * ledger.epsilon_of_change(level) for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
+    )

@@ -1,0 +1,268 @@
+"""The ledger: what was released, in the integers that were really used, and what it costs the worst pixel.
+
+A record stands for one step: `chunks` selections an image, all by the same law. Two ledgers are made of every archive
+and must be equal: one from the plan, which whoever holds the file can make again (`Ledger.planned`), and one that the
+encoder writes as it goes, from the table it looks the pixels up in and from the chunks it dealt (`Recorder`).
+
+**What it costs. Proof sketch.** Let one pixel change. A selection in which t of its coordinates take part moves by t·s
+units at most: it is (t·a + η)-DP, with a bounded range of that size, where a + η = ε₁ belongs to t = 1 (`selection`).
+This holds whatever was selected before, so the ε of the selections add up, and so do their ρ = ε²/8 (`conversions`).
+
+| channel | coordinates of a pixel | selections charged | Σ ε | 8·Σ ρ |
+|---|---|---|---|---|
+| noise on all C coordinates | may share chunks | one with all C | C·ε₁ | (C·ε₁)² |
+| noise on all C coordinates | in different chunks | C with one each | C·ε₁ | C·ε₁² |
+| sign, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ε₁² |
+
+The first row is the worst of any deal: k selections with Σt = C cost C·a + k·η ≤ C·ε₁, and the squares add up to no
+more than if all were together. With a period P, a pixel of rank r is touched in the C slots r + p·⌊P/C⌋ mod P of every
+cycle of P steps. Ranks are shuffled anew in each cycle, so some pixel may meet the dearest slots of all of them. That
+pixel is the one that counts, for ε and for ρ on their own. No average over pixels is taken anywhere.
+
+**Rounding.** ε₁ is rounded up by 2^−50 of itself, more than the few operations here can lose; fsum rounds once.
+Nothing depends on the platform, so that a stored certificate is compared to the last bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import selection
+from dipp.channels import Sign
+from dipp.chunking import Chunks
+from dipp.errors import DippError, NoCertificateError
+from dipp.layout import counts_of
+from dipp.plan import Mechanism, Plan
+
+LEVELS = 255
+"""Largest change of an eight-bit channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What one step released of every image: an index a chunk, drawn by the exponential mechanism on integer scores."""
+
+    step: int
+    """Number of the step, from 0."""
+    alpha: Fraction
+    """α, which is folded into the sensitivity already."""
+    sensitivity: int
+    """Units by which one coordinate can move any score: the range of the table that pixels are looked up in."""
+    fraction_bits: int
+    """S: a unit is 2^−S bits."""
+    eta: float
+    """η: nats that the rounding of the weights can add."""
+    candidates: int
+    """n. It plays no part in ε, but had it depended on an image, it would tell about it."""
+    chunks: int
+    """Selections of an image; of the smallest one, if sizes differ. None, where it has too few pixels for the step."""
+    touched: int
+    """Coordinates of a pixel that the step touches, at most."""
+    apart: bool
+    """Whether no two of them are in one chunk."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("step", 0, 1 << 32),
+            ("sensitivity", 1, selection.MAX_ABS_SCORE),
+            ("fraction_bits", 0, selection.MAX_FRACTION_BITS),
+            ("candidates", 1, selection.MAX_CANDIDATES),
+            ("chunks", 0, 1 << 40),
+            ("touched", 1, 1 << 10),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise DippError(f"{name}: a whole number from {least} to {most} is needed, got {value}")
+        if not isinstance(self.alpha, Fraction) or self.alpha <= 0:
+            raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
+        if self.eta != selection.ETA:
+            raise DippError(f"eta: the selection's {selection.ETA} is needed, got {self.eta}")
+        if not isinstance(self.apart, bool):
+            raise DippError(f"apart: true or false is needed, got {self.apart}")
+
+    def loss(self, units: int | None = None) -> float:
+        """ε₁: pure ε of a selection in which one coordinate moves by so many units (as far as it can, unless told)."""
+        return selection.epsilon(self.sensitivity if units is None else units, self.fraction_bits)
+
+    def charge(self, loss: float) -> tuple[float, float]:
+        """Σε and Σε² of the selections that a touched pixel takes part in, `loss` being the ε of one coordinate."""
+        pure = self.touched * loss
+        return pure, self.touched * loss**2 if self.apart else pure**2
+
+    def moved(self, change: int) -> int:
+        """Units by which a coordinate moves a score, if it changes by so many of the 255 levels.
+
+        A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1 = s/2 + 1. Truncation toward zero moves by no more
+        than the real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses.
+        """
+        return min(self.sensitivity, -(-(self.sensitivity + 2) * change // LEVELS))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The selections of all steps, and the public mask design that says which pixels they touch. Read-only."""
+
+    channels: int
+    """C: coordinates of a pixel."""
+    period: int
+    """P: steps after which every coordinate was touched once; 1 if every step touches all."""
+    selections: tuple[Selection, ...]
+
+    def __post_init__(self) -> None:
+        if self.channels < 1:
+            raise DippError(f"channels: a whole number of at least 1 is needed, got {self.channels}")
+        if self.period != 1 and self.period < max(2, self.channels):
+            raise DippError(f"period: 1, or at least the {self.channels} channels, is needed, got {self.period}")
+        if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
+            raise DippError("selections: one for each step, in order and from 0 on, is needed")
+        touched = self.channels if self.period == 1 else 1
+        if any(one.touched != touched for one in self.selections):
+            raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
+
+    @classmethod
+    def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
+        """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
+        mechanism = plan.mechanism
+        alpha, period = _alpha(mechanism), _period(mechanism)
+        selections = []
+        for number, (step, chunks) in enumerate(zip(plan.steps, counts_of(plan, pixels, channels), strict=True)):
+            arithmetic = plan.arithmetic(step)
+            touched = channels if period == 1 else 1
+            apart = touched == 1 or (plan.separate and chunks >= channels)
+            scale, candidates = (arithmetic.sensitivity, arithmetic.fraction_bits), 1 << step.index_bits
+            selections.append(Selection(number, alpha, *scale, selection.ETA, candidates, chunks, touched, apart))
+        return cls(channels, period, tuple(selections))
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε of the worst pixel."""
+        return self._worst[0]
+
+    @property
+    def rho(self) -> float:
+        """ρ (zCDP) of the worst pixel."""
+        return self._worst[1]
+
+    @functools.cached_property
+    def _worst(self) -> tuple[float, float]:
+        pures, squares = zip(*self._cycles(Selection.loss), strict=True)
+        return math.fsum(pures), math.fsum(squares) / 8
+
+    def epsilon_of_change(self, change: int) -> float:
+        """Pure ε of one coordinate, where it changes by so many of the 255 levels; of the dearest slots, with a period.
+
+        Where a step touches all C, the ε of a pixel is the sum over its channels; else, it is that of the channel that
+        changes most.
+        """
+        if not 0 <= change <= LEVELS:
+            raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")
+        if not change:
+            return 0.0
+        total = math.fsum(pure for pure, _ in self._cycles(lambda one: one.loss(one.moved(change))))
+        return total / self.channels if self.period == 1 else total
+
+    def _cycles(self, loss: Callable[[Selection], float]) -> Iterator[tuple[float, float]]:
+        """For each cycle the largest Σε and the largest Σε² over the ranks modulo P."""
+        places = [place * (self.period // self.channels) for place in range(self.channels if self.period > 1 else 1)]
+        for first in range(0, len(self.selections), self.period):
+            met = defaultdict(list)
+            for slot, one in enumerate(self.selections[first : first + self.period]):
+                charge = one.charge(loss(one))
+                for place in places:
+                    met[(slot - place) % self.period].append(charge)
+            pure = max(math.fsum(one for one, _ in charges) for charges in met.values())
+            yield pure, max(math.fsum(square for _, square in charges) for charges in met.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ledger for JSON."""
+        rows = [dataclasses.asdict(one) | {"alpha": str(one.alpha)} for one in self.selections]
+        return {"channels": self.channels, "period": self.period, "selections": rows}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Ledger:
+        """The ledger that `to_dict` wrote, checked as every ledger is."""
+        try:
+            rows = [Selection(**{**row, "alpha": Fraction(row["alpha"])}) for row in content["selections"]]
+            return cls(int(content["channels"]), int(content["period"]), tuple(rows))
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            if isinstance(error, DippError):
+                raise
+            raise DippError(f"ledger: the fields that Ledger.to_dict writes are needed ({error})") from None
+
+
+class Recorder:
+    """Writes down what the encoder does, while it does it; of several batches, the worst that a pixel met."""
+
+    def __init__(self) -> None:
+        self._designs: set[tuple[int, int]] = set()
+        self._met: dict[int, Selection] = {}
+
+    def observe(
+        self,
+        step: int,
+        mechanism: Mechanism,
+        channels: int,
+        chunks: Chunks,
+        table: NDArray[np.int32],
+        fraction_bits: int,
+        candidates: int,
+    ) -> None:
+        """Record a step: the table that pixels are looked up in, its scale, the chunks as dealt, the candidates.
+
+        What has no certificate leaves no record. Nothing here depends on an image.
+        """
+        if not mechanism.certified:
+            return
+        self._designs.add((channels, _period(mechanism)))
+        pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
+        met = Selection(
+            step,
+            _alpha(mechanism),
+            int(table.max()) - int(table.min()),
+            fraction_bits,
+            selection.ETA,
+            candidates,
+            chunks.count,
+            touched=int(np.bincount(pixel).max(initial=1)),
+            # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
+            apart=not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any(),
+        )
+        before = self._met.setdefault(step, met)
+        self._met[step] = dataclasses.replace(
+            met,
+            sensitivity=max(met.sensitivity, before.sensitivity),
+            chunks=min(met.chunks, before.chunks),
+            touched=max(met.touched, before.touched),
+            apart=met.apart and before.apart,
+        )
+        if (met.fraction_bits, met.candidates) != (before.fraction_bits, before.candidates):
+            raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
+
+    def ledger(self) -> Ledger | None:
+        """The ledger of what was recorded; None if nothing was."""
+        if not self._met:
+            return None
+        (design,) = self._designs
+        return Ledger(*design, tuple(self._met[step] for step in sorted(self._met)))
+
+
+def _alpha(mechanism: Mechanism) -> Fraction:
+    if mechanism.alpha is None or not mechanism.certified:
+        raise NoCertificateError(
+            f"{mechanism.name}: there is no certificate, its selections are not differentially private"
+        )
+    return mechanism.alpha
+
+
+def _period(mechanism: Mechanism) -> int:
+    return mechanism.channel.period if isinstance(mechanism.channel, Sign) else 1
