@@ -29,7 +29,6 @@ from dipp.channels import LocationChannel
 from dipp.codec import planner
 from dipp.model import Denoiser
 from dipp.plan import Plan
-from dipp.presets import preset
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
@@ -93,6 +92,7 @@ def main() -> None:
     parser.add_argument("--calibrate", type=int, default=256)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
     arguments = parser.parse_args()
     denoiser = Denoiser.load(arguments.model, arguments.device)
     data = np.load(arguments.images)
@@ -104,9 +104,8 @@ def main() -> None:
         if arguments.table:
             table.save(arguments.table)
     rows = []
-    for epsilon in EPSILONS:
+    for epsilon in arguments.epsilon or EPSILONS:
         for name, shares in SHARES.items():
-            chosen = preset(name)
             budget = Budget.pure(epsilon)
             plans = planner(denoiser, table, name, budget)
             points, best = plans.frontier(budget), plans.choose(budget)
@@ -117,7 +116,7 @@ def main() -> None:
                     else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
                 )
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
-                row |= {"index_bits": chosen.index_bits, "pad": chosen.pad}
+                row |= {"index_bits": plans.index_bits, "pad": plans.pad}
                 row |= {
                     "chosen": share is None,
                     "snr": point.snr,

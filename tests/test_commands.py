@@ -21,7 +21,7 @@ import dipp
 from dipp import calibrate, commands
 from dipp.cli import main
 from dipp.plan import PAPER, SHARP
-from dipp.presets import PRESETS, Preset
+from dipp.presets import PRESETS, Preset, Sizes
 from dipp.privacy.certificate import Certificate
 
 Command = Callable[..., tuple[int, str, str]]
@@ -33,8 +33,8 @@ def _small() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, 10, 3.0))
-        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, 10, 2.0))
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, Sizes(10, 3.0), Sizes(10, 3.0)))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, Sizes(10, 2.0), Sizes(10, 2.0)))
         patch.setattr(calibrate, "EPSILONS", (8.0,))
         yield
     torch.set_num_threads(before)

@@ -8,7 +8,6 @@ images are really coded, along the plans of several ε, and the factor that is m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 
 from dipp.calibration import ErrorTable, measure
 from dipp.chain import Chain, Selector, StepLayout
+from dipp.codec import planner
 from dipp.model import Denoiser
 from dipp.plan import Plan
 from dipp.presets import PRESETS, Preset
 from dipp.privacy.budget import Budget
-from dipp.schedule import Planner
 
 if TYPE_CHECKING:
     import torch
@@ -65,18 +64,9 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
-    planner = Planner(
-        denoiser.schedule,
-        table,
-        preset.mechanism,
-        channels=pixels.shape[3],
-        pixels=pixels.shape[1] * pixels.shape[2],
-        index_bits=preset.index_bits,
-        pad=preset.pad,
-    )
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
-        points = replace(planner, saturation=preset.saturation_at(budget)).frontier(budget)
+        points = planner(denoiser, table, preset.name, budget, pixels.shape[1] * pixels.shape[2]).frontier(budget)
         if points:
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):

@@ -227,15 +227,16 @@ def planner(
     from dipp.schedule import Planner
 
     chosen = presets.preset(preset)
+    sizes = chosen.sizes(limit)
     return Planner(
         denoiser.schedule,
         table,
         chosen.mechanism,
         channels=denoiser.channels,
         pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
-        index_bits=chosen.index_bits,
-        pad=chosen.pad,
-        saturation=chosen.saturation_at(limit),
+        index_bits=sizes.index_bits,
+        pad=sizes.pad,
+        saturation=sizes.saturation,
     )
 
 
