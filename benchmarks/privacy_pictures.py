@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import font_manager
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from dipp.codec import Codec
 
@@ -52,12 +53,14 @@ def sheet(originals: Pixels, blocks: dict[str, list[Pixels]], heads: list[str]) 
     width, height = (side + LEFT) * len(heads) + LEFT, (EDGE + (side + LEFT) * len(originals)) * len(blocks)
     page = Image.new("RGB", (width, height), "white")
     pen, top = ImageDraw.Draw(page), 0
+    # The font that matplotlib brings: it has Greek letters.
+    font = ImageFont.truetype(font_manager.findfont("DejaVu Sans"), 11)
     for name, columns in blocks.items():
-        pen.text((LEFT, top + 4), f"{name}", fill="black")
+        pen.text((LEFT, top + 4), name, fill="black", font=font)
         for column, (head, pictures) in enumerate(zip(heads, [originals, *columns], strict=True)):
             left = LEFT + column * (side + LEFT)
             if column:
-                pen.text((left + side - 8 * len(head), top + 4), head, fill="black")
+                pen.text((left + side - 2, top + 4), head, fill="black", font=font, anchor="ra")
             for row, picture in enumerate(pictures):
                 large = Image.fromarray(picture).resize((side, side), Image.Resampling.NEAREST)
                 page.paste(large, (left, top + EDGE + row * (side + LEFT)))
@@ -77,7 +80,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()
     pixels = np.load(arguments.images)["encode"][: arguments.count]
-    blocks: dict[str, list[Pixels]] = {"dipp": [], "dipp, noisy": [], "noise, PNG": []}
+    blocks: dict[str, list[Pixels]] = {"dipp, denoised": [], "dipp, noisy": [], "noise, then PNG": []}
     rows = []
     for epsilon in EPSILONS:
         codec = Codec.from_pretrained(
@@ -94,7 +97,7 @@ def main() -> None:
         row |= {"psnr": psnr(denoised, pixels), "noisy_psnr": psnr(noisy, pixels), "png_psnr": psnr(baseline, pixels)}
         rows.append(row)
         print(*(f"{name} {value:.4g}" for name, value in row.items()), flush=True)
-    heads = ["original", *(f"{epsilon:g}" for epsilon in EPSILONS)]
+    heads = ["original", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)]
     sheet(pixels, blocks, heads).save(arguments.out, format="PNG", optimize=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
     named = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]

@@ -75,6 +75,10 @@ def test_steps_and_total() -> None:
     assert [step.step for step in steps] == [0, 1, 2]
     assert math.fsum(step.epsilon for step in steps) == pytest.approx(found.epsilon, rel=1e-14)
     assert math.fsum(step.rho for step in steps) == pytest.approx(found.rho, rel=1e-14)
+    for step in steps:
+        alone = Certificate.of(plan_of(PAPER, (plan_of(PAPER).steps[step.step].snr_gain,)), 3, 1024)
+        assert (step.epsilon, step.rho) == (alone.epsilon, alone.rho)
+        assert step.approximate(0.1) == alone.approximate(0.1) < alone.epsilon
 
 
 def test_repeated_releases_compose() -> None:
@@ -206,6 +210,11 @@ def forgeries() -> list[tuple[str, Any]]:
             ((*row, "alpha"), "x"),
             ((*row, "alpha"), "1/0"),
             ((*row, "alpha"), "-1"),
+            ((*row, "alpha"), "1e999999999"),
+            ((*row, "alpha"), 1.0),
+            (("releases", 0, "channels"), 3.0),
+            (("releases", 0, "channels"), "3"),
+            (("pixels",), 10**400),
             ((*row, "touched"), 2),
             ((*row, "apart"), "yes"),
             ((*row, "step"), 1),
@@ -229,7 +238,7 @@ def test_a_forged_certificate_is_refused(forgery: Any) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "x", "[]", "1", "{}", '{"releases": 3}'])
+@pytest.mark.parametrize("text", ["", "x", "[]", "1", "{}", '{"releases": 3}', "[" * 100_000])
 def test_what_is_no_certificate_is_refused(text: str) -> None:
     with pytest.raises(DippError, match="certificate"):
         Certificate.from_json(text)

@@ -24,6 +24,7 @@ from dipp.plan import Plan
 from dipp.privacy import conversions
 from dipp.privacy.ledger import Ledger
 
+MAX_GROUP = 1 << 62
 UNIT = "one pixel (all its channels) of the array that was encoded"
 
 ASSUMPTIONS = (
@@ -50,6 +51,10 @@ class StepCost(NamedTuple):
     epsilon: float
     rho: float
 
+    def approximate(self, delta: float) -> float:
+        """ε of (ε, δ) of this step alone."""
+        return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -66,8 +71,8 @@ class Certificate:
             raise DippError("releases: one or more ledgers are needed")
         if self.delta is not None and not 0 < self.delta < 1:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
-        if isinstance(self.pixels, bool) or not isinstance(self.pixels, int) or self.pixels < 1:
-            raise DippError(f"pixels: a whole number of at least 1 is needed, got {self.pixels}")
+        if isinstance(self.pixels, bool) or not isinstance(self.pixels, int) or not 1 <= self.pixels <= MAX_GROUP:
+            raise DippError(f"pixels: a whole number from 1 to {MAX_GROUP} is needed, got {self.pixels!s:.40}")
 
     @classmethod
     def of(cls, plan: Plan, channels: int, pixels: int, delta: float | None = None) -> Certificate:
@@ -169,7 +174,7 @@ class Certificate:
             ledgers = tuple(map(Ledger.from_dict, content["releases"]))
             found = cls(ledgers, content["delta"], content["pixels"])
             stated = content["epsilon"], content["rho"], content.get("epsilon_at_delta")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise
             raise DippError("certificate: the JSON that Certificate.to_json writes is needed") from None

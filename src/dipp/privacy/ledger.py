@@ -28,6 +28,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -119,8 +120,8 @@ class Ledger:
     selections: tuple[Selection, ...]
 
     def __post_init__(self) -> None:
-        if self.channels < 1:
-            raise DippError(f"channels: a whole number of at least 1 is needed, got {self.channels}")
+        if not all(type(value) is int for value in (self.channels, self.period)) or self.channels < 1:
+            raise DippError(f"channels, period: whole numbers are needed, got {self.channels} and {self.period}")
         if self.period != 1 and self.period < max(2, self.channels):
             raise DippError(f"period: 1, or at least the {self.channels} channels, is needed, got {self.period}")
         if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
@@ -192,12 +193,10 @@ class Ledger:
     def from_dict(cls, content: Mapping[str, Any]) -> Ledger:
         """The ledger that `to_dict` wrote, checked as every ledger is."""
         try:
-            rows = [Selection(**{**row, "alpha": Fraction(row["alpha"])}) for row in content["selections"]]
-            return cls(int(content["channels"]), int(content["period"]), tuple(rows))
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            if isinstance(error, DippError):
-                raise
-            raise DippError(f"ledger: the fields that Ledger.to_dict writes are needed ({error})") from None
+            rows = [Selection(**{**row, "alpha": _fraction(row["alpha"])}) for row in content["selections"]]
+            return cls(content["channels"], content["period"], tuple(rows))
+        except (KeyError, TypeError):
+            raise DippError("ledger: the fields that Ledger.to_dict writes are needed") from None
 
 
 class Recorder:
@@ -256,8 +255,15 @@ class Recorder:
         return Ledger(*design, tuple(self._met[step] for step in sorted(self._met)))
 
 
+def _fraction(text: str) -> Fraction:
+    """A rational of a few digits: others could take endless work to read."""
+    if not re.fullmatch(r"[1-9]\d{0,5}(/[1-9]\d{0,5})?", text):
+        raise DippError(f"alpha: a rational of up to six digits is needed, got {text:.40}")
+    return Fraction(text)
+
+
 def _alpha(mechanism: Mechanism) -> Fraction:
-    if mechanism.alpha is None or not mechanism.certified:
+    if mechanism.alpha is None or not mechanism.channel.certified:
         raise NoCertificateError(
             f"{mechanism.name}: there is no certificate, its selections are not differentially private"
         )

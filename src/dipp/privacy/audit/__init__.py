@@ -8,6 +8,7 @@ from one audit to the next.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
 from dataclasses import dataclass
@@ -254,6 +255,8 @@ def _auditable(name: str, epsilon: float) -> Mechanism:
 def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) -> Audit:
     """Audit a preset at about ε. A real plan and its denoiser, if given, go through the exact audit instead."""
     mechanism = _auditable(name, epsilon)
+    if importlib.util.find_spec("torch") is None:
+        raise DippError("audit: torch is missing; install dp-dipp[torch]")
     if real is None:
         exact, used = exact_audit(*plan_for(mechanism, epsilon), PAIRS, ADVERSARIES), "linear, for white noise"
     else:
