@@ -211,7 +211,7 @@ def encoding(
         (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),
         (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
         (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
-        (encoding("--epsilon", "4", model="{out}"), "calibration.json"),
+        (encoding("--epsilon", "4", model="{out}"), "model"),
         (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
         (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
         (("info", "{pictures}/0.png"), ""),
