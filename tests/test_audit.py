@@ -24,7 +24,7 @@ from dipp.cli import main
 from dipp.errors import DippError, NoCertificateError
 from dipp.plan import PAPER, SHARP, Mechanism
 from dipp.privacy import audit
-from dipp.privacy.audit import blackbox, controls, exact
+from dipp.privacy.audit import blackbox, controls, exact, setting
 from dipp.privacy.certificate import Certificate
 
 MECHANISMS = pytest.mark.parametrize("mechanism", [SHARP, PAPER], ids=lambda m: m.name)
@@ -52,11 +52,11 @@ def test_the_law_is_that_of_the_exact_weights() -> None:
 @MECHANISMS
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(mechanism: Mechanism, epsilon: float) -> None:
-    plan, shape = audit.plan_for(mechanism, epsilon)
+    plan, shape = setting.plan_for(mechanism, epsilon)
     found = {one.kind: one for one in audit.exact_audit(plan, shape, 6, 2)}
     claimed = Certificate.of(plan, 3, shape[0] * shape[1]).epsilon
     assert 0.98 * epsilon < claimed <= epsilon
-    assert all(one.passed and one.claimed == claimed for one in found.values())
+    assert all(one.within and one.claimed == claimed for one in found.values())
     assert 0.1 < found["random"].ratio < found["extreme"].ratio <= 1
     assert 0.99 < min(found["adversarial"].attained) / claimed <= found["adversarial"].ratio <= 1
     # No outcome loses more than the bound.
@@ -66,8 +66,8 @@ def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(mechanism: Mechanism
 
 @MECHANISMS
 def test_pairs_differ_in_one_pixel(mechanism: Mechanism) -> None:
-    plan, shape = audit.plan_for(mechanism, 2.0)
-    chain, generator = audit._chain(plan, shape, 3), np.random.default_rng(3)
+    plan, shape = setting.plan_for(mechanism, 2.0)
+    chain, generator = setting.chain_of(plan, shape, 3), np.random.default_rng(3)
     for make in (exact.random_pair, exact.extreme_pair, exact.grey_pair, exact.adversarial_pair):
         for _ in range(3):
             x, y = make(chain, generator)
@@ -77,14 +77,15 @@ def test_pairs_differ_in_one_pixel(mechanism: Mechanism) -> None:
 
 def test_a_claim_that_is_too_low_is_found_out() -> None:
     """The encoder at ε = 4, compared with a claim of 3.9: the audit must fail, and by as much."""
-    plan, shape = audit.plan_for(SHARP, 4.0)
+    plan, shape = setting.plan_for(SHARP, 4.0)
     found = audit.exact_audit(plan, shape, 1, 1)[-1]
     lower = dataclasses.replace(found, claimed=3.9)
-    assert found.passed
-    assert not lower.passed
+    assert found.within
+    assert found.reached
+    assert not lower.within
     assert lower.ratio == pytest.approx(4 / 3.9, rel=0.01)
     # And an audit that finds too little is not trusted either.
-    assert not dataclasses.replace(found, claimed=4.1).passed
+    assert not dataclasses.replace(found, claimed=4.1).reached
 
 
 # The black-box audit.
@@ -123,8 +124,8 @@ def test_counts_of_the_real_encoder(mechanism: Mechanism) -> None:
 
 
 def test_equal_images_tell_nothing() -> None:
-    plan, shape = audit.single_step(SHARP, 2.0)
-    chain = audit._chain(plan, shape, 0)
+    plan, shape = setting.single_step(SHARP, 2.0)
+    chain = setting.chain_of(plan, shape, 0)
     x, _ = exact.grey_pair(chain, np.random.default_rng(0))
     assert blackbox.audit(blackbox.encoder, chain, (x, x), 4000).epsilon < 0.2
 
@@ -156,6 +157,9 @@ def test_an_audit_that_misses_a_control_fails(monkeypatch: pytest.MonkeyPatch) -
     missed = {**good.controls, "noise in float32": {"caught": False}}
     assert not dataclasses.replace(good, controls=missed).passed
     assert not dataclasses.replace(good, black_box={"ratio": 1.01}).passed
+    exceeded = dataclasses.replace(good.exact[0], claimed=0.01)
+    assert not dataclasses.replace(good, model=[exceeded]).passed
+    assert not dataclasses.replace(good, exact=[*good.exact[:2], dataclasses.replace(good.exact[2], claimed=2)]).passed
     monkeypatch.setitem(controls.RELEASES, "the real one", blackbox.encoder)
     monkeypatch.setattr(audit, "CONTROL_TRIES", 1)
     assert not audit.control_audit(SHARP)["the real one"]["caught"]

@@ -22,6 +22,7 @@ from dipp import calibrate, commands
 from dipp.cli import main
 from dipp.plan import PAPER, SHARP
 from dipp.presets import PRESETS, Preset, Sizes
+from dipp.privacy import audit
 from dipp.privacy.certificate import Certificate
 
 Command = Callable[..., tuple[int, str, str]]
@@ -155,6 +156,18 @@ def test_a_certificate_that_does_not_follow_is_refused(
         assert not out
         assert "certificate in the file is not the one of its plan" in err
         assert len(err.strip().splitlines()) == 1
+
+
+def test_a_real_plan_is_audited_on_its_model(model: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "BLACK_BOX_RUNS", 4000)
+    monkeypatch.setattr(audit, "PAIRS", 3)
+    monkeypatch.setattr(audit, "ADVERSARIES", 3)
+    code, out, err = run("audit", "--epsilon", 4, "--model", model, "--json")
+    assert code == 0, err
+    found = json.loads(out)["model"]
+    assert all(0 < found[kind]["ratio"] <= 1 for kind in ("random", "extreme", "adversarial"))
+    assert 3 < found["random"]["claimed"] <= 4
+    assert found["adversarial"]["ratio"] > found["random"]["ratio"]
 
 
 def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:

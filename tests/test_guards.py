@@ -27,8 +27,7 @@ from dipp.codec import Codec, as_pixels
 from dipp.diffusion import Transition
 from dipp.errors import DippError, NoCertificateError
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism
-from dipp.privacy import audit
-from dipp.privacy.audit import blackbox, exact
+from dipp.privacy.audit import blackbox, exact, setting
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
 from dipp.scoring.task import ScoringTask
 
@@ -48,8 +47,8 @@ def _one_thread() -> Iterator[None]:
 
 def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real encoder with another source: the same 16 bytes for every draw, as from a seed that is used again."""
-    plan, shape = audit.single_step(SHARP, 2.0)
-    chain = audit._chain(plan, shape, 0)
+    plan, shape = setting.single_step(SHARP, 2.0)
+    chain = setting.chain_of(plan, shape, 0)
     pair = exact.adversarial_pair(chain, np.random.default_rng(0), -3.0)
     honest = blackbox.audit(blackbox.encoder, chain, pair, 4000).epsilon
     assert honest <= 2.0
@@ -58,7 +57,8 @@ def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest
     low = bytes(8) + repeated[:7] + bytes(1)
     monkeypatch.setattr(randomness, "private_bytes", lambda count: (low * count)[:count])
     broken = [
-        blackbox.audit(blackbox.encoder, audit._chain(plan, shape, number), pair, 4000).epsilon for number in range(8)
+        blackbox.audit(blackbox.encoder, setting.chain_of(plan, shape, number), pair, 4000).epsilon
+        for number in range(8)
     ]
     assert max(broken) > 2.0
 

@@ -161,10 +161,10 @@ def audit(
 
 
 def _audit_text(found: Audit) -> str:
-    lines = [f"preset {found.preset}, per {UNIT}; denoiser: {found.denoiser}"]
+    lines = [f"preset {found.preset}, per {UNIT}"]
     lines.append(f"{'audit':<42} {'claimed ε':>10} {'observed':>10} {'ratio':>8}")
-    for one in found.exact:
-        name = f"exact, {len(one.observed)} {one.kind} pairs"
+    for number, one in enumerate((*found.exact, *found.model)):
+        name = f"exact, {len(one.observed)} {one.kind} pairs" + ", the model" * (number >= len(found.exact))
         lines.append(f"{name:<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
     box = found.black_box
     name = f"black box, {box['runs']} runs, lower bound"

@@ -12,8 +12,8 @@ and u_k by +s: the loss is nearly 2s, all that is claimed. An audit that finds l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -29,8 +29,9 @@ Law = Callable[[selection.Scores, int], Floats]
 
 SPARE = 9.0
 """Nats by which an adversarial image favours its candidate beyond need: the others keep e^−9 of the mass."""
-UNCERTAIN = 0.3
-"""Predictions x̂0 are not known when an image is made up: the extreme scores must be extreme for any this small."""
+UNCERTAIN, DOUBT = 0.3, 0.1
+"""x̂0 is not known when an image is made up: scores must be extreme for any so near to the guess, without predictions of
+an earlier encoding or with them."""
 
 
 def log_law(scores: selection.Scores, fraction_bits: int) -> Floats:
@@ -55,13 +56,14 @@ class Comparison:
     """Σ over the selections of the largest loss of any outcome."""
     attained: float = 0.0
     """Loss of the outcomes that were gone on with."""
-    selections: int = 0
-    """Selections in which the images differ."""
+    predictions: list[NDArray[np.float32]] = field(default_factory=list)
+    """x̂0 of the coordinates that each step touches: what the adversary sees on the way."""
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Indices of x, by the encoder's own code; losses of those chunks in which the images differ."""
         first, second = self.first.task(layout, x_hat), self.second.task(layout, x_hat)
         on = scoring.backend(self.first.device)
+        self.predictions.append(x_hat[0].numpy())
         indices = scoring.select(first, on)
         differ = np.add.reduceat((first.shifts != second.shifts).astype(np.int64), first.offsets[:-1])
         for chunk in np.flatnonzero(differ).tolist():
@@ -76,7 +78,6 @@ class Comparison:
                 indices[chunk] = np.argmax(losses)
             self.bound += float(np.abs(losses).max())
             self.attained += float(losses[indices[chunk]])
-            self.selections += 1
         return indices.reshape(1, -1)
 
 
@@ -130,11 +131,18 @@ def _pixel(chain: Chain, generator: np.random.Generator) -> slice:
     return slice(first, first + channels)
 
 
-def adversarial_pair(chain: Chain, generator: np.random.Generator, spare: float | None = None) -> tuple[Pixels, Pixels]:
+def adversarial_pair(
+    chain: Chain,
+    generator: np.random.Generator,
+    spare: float | None = None,
+    predictions: Sequence[NDArray[np.float32]] | None = None,
+) -> tuple[Pixels, Pixels]:
     """Black and white in the pixel that is touched most; the others favour, in each of its chunks, one candidate.
 
-    The adversary knows all that is public: masks, chunks and candidates. Every coordinate serves one step, so that a
-    single image suits all. `spare` is by how many nats the candidate is favoured beyond what its rivals have by chance.
+    The adversary knows all that is public: masks, chunks, candidates and the denoiser, whose `predictions` an earlier
+    encoding may have shown (grey, if there was none). Every coordinate serves one step, so that a single image suits
+    all; those that are not needed are as predicted, and sway nothing. `spare` is by how many nats the candidate is
+    favoured beyond what its rivals have by chance.
     """
     height, width, channels = chain.shape
     dims, on = height * width * channels, scoring.backend("cpu")
@@ -143,12 +151,17 @@ def adversarial_pair(chain: Chain, generator: np.random.Generator, spare: float 
     spent = np.sum([count * one.arithmetic.epsilon() for count, one in zip(touched, layouts, strict=True)], axis=0)
     pixel = generator.choice(np.flatnonzero(spent > spent.max() * (1 - 1e-12)))
     own = np.arange(channels * pixel, channels * (pixel + 1))
-    black, white = np.full(dims, 128, np.uint8), np.full(dims, 128, np.uint8)
+    guesses = predictions or [np.zeros(len(one.chunks.order), np.float32) for one in layouts]
+    doubt = DOUBT if predictions else UNCERTAIN
+    black = np.full(dims, 128, np.uint8)
+    for layout, guess in zip(layouts, guesses, strict=True):
+        black[layout.chunks.order] = np.rint((guess + 1) * 127.5)
+    white = black.copy()
     black[own], white[own] = 0, 255
     free = np.ones(dims, np.bool_)
     free[own] = False
-    for layout in layouts:
-        tasks = [_uncertain(chain, layout, image) for image in (black, white)]
+    for layout, guess in zip(layouts, guesses, strict=True):
+        tasks = [_uncertain(chain, layout, image, guess, doubt) for image in (black, white)]
         mine = np.add.reduceat(np.isin(layout.chunks.order, own).astype(np.int64), layout.offsets[:-1])
         for chunk in np.flatnonzero(mine).tolist():
             # The candidate that black loses most by, with the smallest index: the Poisson order likes those.
@@ -160,15 +173,19 @@ def adversarial_pair(chain: Chain, generator: np.random.Generator, spare: float 
             if order is not None:
                 rivals += (int(order.max()) - int(order[favoured])) * nat
             need = 2 * layout.arithmetic.epsilon(int(mine[chunk])) + SPARE if spare is None else spare
-            _favour(black, white, free, layout, chunk, favoured, (rivals + need) / nat)
+            coordinates, values = _favouring(layout, guess, chunk, favoured, free, (rivals + need) / nat)
+            black[coordinates] = white[coordinates] = values
+            free[coordinates] = False
     return black, white
 
 
-def _uncertain(chain: Chain, layout: StepLayout, image: Pixels) -> list[scoring.ScoringTask]:
-    """What is scored if x̂0 were small and dark, or small and light."""
+def _uncertain(
+    chain: Chain, layout: StepLayout, image: Pixels, guess: NDArray[np.float32], doubt: float
+) -> list[scoring.ScoringTask]:
+    """What is scored if x̂0 were darker than guessed, or lighter."""
     selector = Selector(chain.plan, chain.seed, image[None], "cpu")
-    shape = (1, len(layout.chunks.order))
-    return [selector.task(layout, torch.full(shape, x_hat)) for x_hat in (-UNCERTAIN, UNCERTAIN)]
+    guesses = (np.clip(guess[None] + side, -1, 1).astype(np.float32) for side in (-doubt, doubt))
+    return [selector.task(layout, torch.from_numpy(x_hat)) for x_hat in guesses]
 
 
 def _scores(on: scoring.Backend, task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:
@@ -176,27 +193,23 @@ def _scores(on: scoring.Backend, task: scoring.ScoringTask, chunk: int) -> NDArr
     return scores
 
 
-def _favour(
-    black: Pixels,
-    white: Pixels,
-    free: NDArray[np.bool_],
+def _favouring(
     layout: StepLayout,
+    guess: NDArray[np.float32],
     chunk: int,
     candidate: int,
+    free: NDArray[np.bool_],
     units: float,
-) -> None:
-    """Set as many free coordinates of a chunk as it takes to lift a candidate by so many units of score."""
-    coordinates = layout.chunks.part(chunk)
-    part = slice(chunk, chunk + 1)
-    drawn = scoring.backend("cpu").winners(
-        layout.arithmetic.law, layout.streams[part], np.array([0, len(coordinates)]), np.array([candidate])
-    )
-    noise, level = layout.arithmetic.channel.sample(drawn), layout.arithmetic.level_of_one
-    shifts = np.where(noise > 0, level, -level).astype(np.int32)
-    gains = np.where(free[coordinates], layout.arithmetic.law.score(drawn, shifts), 0)
+) -> tuple[NDArray[np.int64], Pixels]:
+    """As many free coordinates of a chunk as lift a candidate by so many units of score, and what to set them to."""
+    arithmetic, part = layout.arithmetic, slice(*layout.chunks.offsets[chunk : chunk + 2])
+    coordinates = layout.chunks.order[part]
+    streams, offsets = layout.streams[chunk : chunk + 1], np.array([0, len(coordinates)])
+    drawn = scoring.backend("cpu").winners(arithmetic.law, streams, offsets, np.array([candidate]))
+    light = arithmetic.channel.sample(drawn) > 0
+    level = np.where(light, arithmetic.level_of_one, -arithmetic.level_of_one).astype(np.int32)
+    gains = np.where(free[coordinates], arithmetic.law.score(drawn, level - arithmetic.centres(guess[part])), 0)
     best = np.argsort(-gains, kind="stable")
-    count = int(np.searchsorted(np.cumsum(gains[best]), units)) + 1
-    used = best[:count][gains[best[:count]] > 0]
-    values = np.where(noise[used] > 0, 255, 0).astype(np.uint8)
-    black[coordinates[used]] = white[coordinates[used]] = values
-    free[coordinates[used]] = False
+    used = best[: int(np.searchsorted(np.cumsum(gains[best]), units)) + 1]
+    used = used[gains[used] > 0]
+    return coordinates[used], np.where(light[used], 255, 0).astype(np.uint8)
