@@ -29,13 +29,14 @@ from dipp.channels import LocationChannel
 from dipp.codec import planner
 from dipp.model import Denoiser
 from dipp.plan import Plan
-from dipp.presets import preset
 from dipp.privacy.budget import Budget
 
-EPSILONS = (4.0, 16.0, 64.0)
-SHARES = {"paper": (1.0, 0.8, 0.4, 0.15), "sharp": (1.0, 0.3, 0.1)}
-"""By preset: final SNRs as shares of the largest within the budget."""
-SEEDS = 2
+EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+SHARES = {"paper": (0.8, 0.4, 0.15), "sharp": (0.3, 0.1, 0.03)}
+"""By preset: final SNRs as shares of the largest within the budget, beside the plan that the preset chooses."""
+FEW_STEPS = 64.0
+"""Above this ε the preset's own choice alone is measured."""
+SEEDS = 3
 
 
 def psnr(x_hat: torch.Tensor, pixels: np.ndarray[Any, Any]) -> tuple[float, float]:
@@ -50,7 +51,7 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any]) -> tuple
     """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
     generator = np.random.default_rng(0)
     chain = Chain(plan, denoiser, bytes(16), pixels.shape[1:])
-    images, x_t, met = range(len(pixels)), chain.start(range(len(pixels))), []
+    images, x_t, met = range(len(pixels)), chain.start().expand(len(pixels), -1, -1, -1), []
     clean = (pixels / 127.5 - 1).reshape(len(pixels), -1)
     for number, step in enumerate(plan.steps):
         order = chain.layout(number, images).chunks.order
@@ -91,6 +92,7 @@ def main() -> None:
     parser.add_argument("--calibrate", type=int, default=256)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
     arguments = parser.parse_args()
     denoiser = Denoiser.load(arguments.model, arguments.device)
     data = np.load(arguments.images)
@@ -102,15 +104,25 @@ def main() -> None:
         if arguments.table:
             table.save(arguments.table)
     rows = []
-    for epsilon in EPSILONS:
+    for epsilon in arguments.epsilon or EPSILONS:
         for name, shares in SHARES.items():
-            chosen = preset(name)
-            points = planner(denoiser, table, name).frontier(Budget.pure(epsilon))
-            for share in shares:
-                point = min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
+            budget = Budget.pure(epsilon)
+            plans = planner(denoiser, table, name, budget)
+            points, best = plans.frontier(budget), plans.choose(budget)
+            for share in (None, *(shares if epsilon <= FEW_STEPS else ())):
+                point = (
+                    best
+                    if share is None
+                    else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
+                )
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
-                row |= {"index_bits": chosen.index_bits, "pad": chosen.pad}
-                row |= {"share": share, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
+                row |= {"index_bits": plans.index_bits, "pad": plans.pad}
+                row |= {
+                    "chosen": share is None,
+                    "snr": point.snr,
+                    "steps": len(point.plan.steps),
+                    "expected": point.psnr,
+                }
                 start = time.perf_counter()
                 runs, bpps = [], []
                 for _ in range(SEEDS):

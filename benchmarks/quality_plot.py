@@ -1,6 +1,6 @@
-"""The plot of `quality.py`: PSNR against payload bits, per ε, both presets.
+"""The plot of `quality.py`: PSNR against payload bits, per ε, both presets, and noise followed by a lossless codec.
 
-python benchmarks/quality_plot.py benchmarks/results/quality.json benchmarks/results/quality.png
+python benchmarks/quality_plot.py benchmarks/results
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-COLOURS = {4.0: "#6baed6", 16.0: "#2171b5", 64.0: "#08306b"}
+COLOURS = {1.0: "#9ecae1", 4.0: "#4292c6", 16.0: "#08519c", 64.0: "#6a51a3", 256.0: "#3f007d"}
+STYLES = {"sharp": "o-", "paper": "s--"}
 
 
 def main() -> None:
@@ -19,30 +21,27 @@ def main() -> None:
     folder = Path(sys.argv[1])
     rows = json.loads((folder / "quality.json").read_text())["rows"]
     baseline = {row["epsilon"]: row for row in json.loads((folder / "baseline.json").read_text())["rows"]}
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    figure = Figure(figsize=(8.5, 4.8), layout="constrained")
     axes = figure.add_subplot()
     for epsilon, colour in COLOURS.items():
-        for preset, style in (("sharp", "o-"), ("paper", "s--")):
-            chosen = sorted(
-                (r for r in rows if (r["epsilon"], r["preset"]) == (epsilon, preset)), key=lambda r: r["bpp"]
-            )
-            label = f"{preset}, ε = {epsilon:g}"
-            axes.plot([r["bpp"] for r in chosen], [r["psnr"] for r in chosen], style, color=colour, label=label, ms=4)
+        for preset, style in STYLES.items():
+            points = sorted((r["bpp"], r["psnr"]) for r in rows if (r["epsilon"], r["preset"]) == (epsilon, preset))
+            axes.plot(*zip(*points, strict=True), style, color=colour, ms=4)
         plain = baseline[epsilon]
-        axes.plot(
-            min(plain["png_bpp"], plain["webp_bpp"]),
-            plain["psnr"],
-            "x",
-            color=colour,
-            ms=8,
-            label=f"noise itself, lossless codec, ε = {epsilon:g}",
-        )
-    axes.set(
-        xscale="log", xlabel="bits per pixel (payload)", ylabel="PSNR, dB (curves: posterior mean; ×: not denoised)"
-    )
-    axes.set_title("CIFAR-10, 256 images, per-pixel pure ε")
+        axes.plot(min(plain["png_bpp"], plain["webp_bpp"]), plain["psnr"], "x", color=colour, ms=8, mew=2)
+    ticks = ([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], ["0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30"])
+    axes.set_xscale("log")
+    axes.set_xticks(*ticks)
+    axes.set(xlabel="bits per pixel (payload)", ylabel="PSNR, dB")
+    axes.set_title("CIFAR-10, 256 images, pure ε per pixel")
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    entries = [Line2D([], [], color=colour, lw=3, label=f"ε = {epsilon:g}") for epsilon, colour in COLOURS.items()]
+    entries += [
+        Line2D([], [], color="grey", marker="o", ls="-", label="sharp, posterior mean"),
+        Line2D([], [], color="grey", marker="s", ls="--", label="paper, posterior mean"),
+        Line2D([], [], color="grey", marker="x", ls="", mew=2, label="noise, then PNG or WebP\n(not denoised)"),
+    ]
+    axes.legend(handles=entries, frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(folder / "quality.png", dpi=130)
 
 

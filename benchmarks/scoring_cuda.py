@@ -79,7 +79,7 @@ def check(on: GpuBackend, paths: list[bool]) -> list[str]:
                     on.bin_sums(made, task.fraction_bits),
                     on.locate(made, task.fraction_bits, bins, targets),
                     on.locate(made, task.fraction_bits, bins, last),
-                    on.winners(task.law, task.streams, task.offsets, indices),
+                    on.host(on.winners(task.law, task.streams, task.offsets, indices)),
                 )
                 same = [np.array_equal(x, y) for x, y in zip(got, expected, strict=True)]
                 if not all(same):

@@ -160,7 +160,7 @@ def tainted() -> Iterator[dict[str, int]]:
 
     Private.opened = {}
     with (
-        mock.patch.object(codec, "as_pixels", lambda image: Private(real_pixels(image))),
+        mock.patch.object(codec, "as_pixels", lambda *image: Private(real_pixels(*image))),
         mock.patch.object(Arithmetic, "levels", levels),
         mock.patch.object(ScoringTask, "__post_init__", check),
         mock.patch.object(scoring, "select", opening(scoring.select)),

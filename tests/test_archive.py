@@ -292,11 +292,9 @@ def test_chunk_counts_follow_the_mask_of_the_sign_channel(period: int, channels:
         return
     for pixels in (1, 2, 3, 5, 7, 12, 24, 25, 64):
         touched = [len(Sign(period).touched(SEED, i, pixels, channels)) for i in range(len(steps))]
-        if all(touched):
-            assert chunk_counts(plan, (1, pixels, channels)) == tuple(touched)
-        else:
-            with pytest.raises(DippError, match="too few"):
-                chunk_counts(plan, (1, pixels, channels))
+        assert chunk_counts(plan, (1, pixels, channels)) == tuple(touched)
+        assert touched[0]
+        assert touched[period]
 
 
 @pytest.mark.parametrize("channel", [Laplace(), Gaussian(), Logistic(), Huber(), Sign(1)])

@@ -221,7 +221,7 @@ def forgeries() -> list[tuple[str, Any]]:
             ((*row, "touched"), 2),
             ((*row, "apart"), "yes"),
             ((*row, "step"), 1),
-            ((*row, "chunks"), 0),
+            ((*row, "chunks"), -1),
             ((*row, "candidates"), 0),
             ((*row, "surplus"), 0),
         ]

@@ -19,7 +19,7 @@ from tiny_network import tiny_network
 from dipp import archive, randomness
 from dipp.chain import Chain, Selector
 from dipp.channels import Sign
-from dipp.codec import Codec, as_pixels
+from dipp.codec import Codec, as_pixels, to_pixels
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
 from dipp.model import Denoiser
@@ -112,7 +112,7 @@ def test_a_prefix_decodes(denoiser: Denoiser) -> None:
     codec, coded = Codec(denoiser, plan), Codec(denoiser, plan).encode(list(pictures(2)), seed=SEED)
     (start, t), *_ = codec.states(coded, steps=0)
     assert t == TIMESTEPS[0]
-    torch.testing.assert_close(start, Chain(plan, denoiser, SEED, (8, 8, 3)).start(range(2)))
+    torch.testing.assert_close(start, Chain(plan, denoiser, SEED, (8, 8, 3)).start().expand(2, -1, -1, -1))
     (_, t), *_ = codec.states(coded, steps=2)
     assert t == TIMESTEPS[2]
     with pytest.raises(DippError, match="steps"):
@@ -179,14 +179,43 @@ def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
     assert denoiser.identity in str(error.value)
 
 
+def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
+    codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
+    coded = codec.encode(pictures(2), seed=SEED)
+    ((state, t),) = codec.states(coded)
+    expected = to_pixels(denoiser.x0(state, t))
+    np.testing.assert_array_equal(np.stack(codec.decode(coded, calls=1)), expected)
+    with pytest.raises(DippError, match="calls"):
+        codec.decode(coded, calls=0)
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, Mechanism("sign", Sign(7), Fraction(1), ordered=False)], ids=repr)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 3), (7, 9), (40, 30)])
+def test_pictures_of_any_size_come_back(shape: tuple[int, int], mechanism: Mechanism, denoiser: Denoiser) -> None:
+    """Encoder and decoder reach one state, and the certificate is that of a small picture."""
+    codec = Codec(denoiser, make_plan(mechanism, denoiser.schedule))
+    images, whole = pictures(2, *shape), (*shape, 3)
+    chain = Chain(codec.plan, denoiser, SEED, whole)
+    state, chosen = chain.run(range(2), Selector(codec.plan, SEED, images.reshape(2, -1), "cpu"))
+    rows = np.concatenate(chosen, axis=1)
+    built = archive.Archive.build(codec.plan, denoiser.identity, SEED, [whole] * 2, rows)
+    coded = archive.Archive.from_bytes(built.to_bytes())
+    ((decoded, _),) = codec.states(coded)
+    torch.testing.assert_close(decoded, state, atol=1e-5, rtol=0)
+    assert [picture.shape for picture in codec.decode(coded)] == [whole] * 2
+    small = codec.encode(pictures(1), seed=SEED)
+    if mechanism.certified:
+        assert codec.encode(images).certificate.epsilon == coded.certificate.epsilon == small.certificate.epsilon
+
+
 @pytest.mark.parametrize(
     "image",
     [
         np.zeros((8, 8, 3), np.float32),
-        np.zeros((8, 8), np.uint8),
+        np.zeros(8, np.uint8),
         np.zeros((0, 8, 3), np.uint8),
-        np.zeros((8, 8, 1), np.uint8),
-        np.zeros((7, 8, 3), np.uint8),
+        np.zeros((8, 8, 2), np.uint8),
+        np.zeros((8, 8, 4), np.uint8),
         "a string",
     ],
 )
@@ -197,5 +226,8 @@ def test_what_is_not_an_image_is_refused(image: Any, denoiser: Denoiser) -> None
 
 def test_images_come_as_pil_arrays_and_tensors() -> None:
     array = pictures(1)[0]
-    np.testing.assert_array_equal(as_pixels(Image.fromarray(array)), array)
-    np.testing.assert_array_equal(as_pixels(torch.from_numpy(array).permute(2, 0, 1)), array)
+    np.testing.assert_array_equal(as_pixels(Image.fromarray(array), 3), array)
+    np.testing.assert_array_equal(as_pixels(torch.from_numpy(array).permute(2, 0, 1), 3), array)
+    grey = array[:, :, 0]
+    for one in (grey, grey[:, :, None], torch.from_numpy(grey)[None], Image.fromarray(grey)):
+        np.testing.assert_array_equal(as_pixels(one, 3), np.dstack([grey] * 3))

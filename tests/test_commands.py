@@ -21,7 +21,7 @@ import dipp
 from dipp import calibrate, commands
 from dipp.cli import main
 from dipp.plan import PAPER, SHARP
-from dipp.presets import PRESETS, Preset
+from dipp.presets import PRESETS, Preset, Sizes
 from dipp.privacy import audit
 from dipp.privacy.certificate import Certificate
 
@@ -34,8 +34,8 @@ def _small() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset(SHARP, 10, 3.0))
-        patch.setitem(PRESETS, "paper", Preset(PAPER, 10, 2.0))
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, Sizes(10, 3.0), Sizes(10, 3.0)))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, Sizes(10, 2.0), Sizes(10, 2.0)))
         patch.setattr(calibrate, "EPSILONS", (8.0,))
         yield
     torch.set_num_threads(before)
@@ -221,10 +221,10 @@ def encoding(
         (encoding("--epsilon", "4", "--rho", "1"), "budget"),
         (encoding("--epsilon", "4", "--preset", "x"), "preset"),
         (encoding("--epsilon", "4", "--seed", "x"), "seed"),
-        (encoding("--epsilon", "4", image="{pictures}/none.png"), "images"),
-        (encoding("--epsilon", "4", image="{model}/model_index.json"), "images"),
+        (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),
+        (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
         (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
-        (encoding("--epsilon", "4", model="{out}"), "calibration.json"),
+        (encoding("--epsilon", "4", model="{out}"), "model"),
         (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
         (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
         (("info", "{pictures}/0.png"), ""),
@@ -240,3 +240,36 @@ def test_bad_input(
     last = err.strip().splitlines()[-1]
     assert last.startswith(f"dipp: {word}")
     assert not list(tmp_path.iterdir())
+
+
+def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:
+    """Grey, with alpha, odd and tiny: each comes back in its size, and the plan is that of the smallest."""
+    generator = np.random.default_rng(1)
+    Image.fromarray(generator.integers(0, 256, (11, 6), np.uint8)).save(tmp_path / "grey.png")
+    Image.fromarray(generator.integers(0, 256, (20, 24, 4), np.uint8)).save(tmp_path / "alpha.png")
+    names = [tmp_path / "grey.png", tmp_path / "alpha.png"]
+    code, _, err = run("encode", *names, "-o", tmp_path / "a.dipp", "--model", model, "--epsilon", "8")
+    assert code == 0, err
+    code, _, err = run("decode", tmp_path / "a.dipp", "-o", tmp_path / "out", "--model", model)
+    assert code == 0, err
+    with Image.open(tmp_path / "out" / "00000.png") as grey, Image.open(tmp_path / "out" / "00001.png") as alpha:
+        assert (grey.size, alpha.size) == ((6, 11), (24, 20))
+        assert grey.mode == alpha.mode == "RGB"
+    planned = dipp.Codec.from_pretrained(model, epsilon=8, pixels=66).plan
+    assert dipp.open(tmp_path / "a.dipp").header.plan == planned
+    assert commands.smallest(names) == 66
+    Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
+    code, _, err = run("encode", tmp_path / "dot.png", "-o", tmp_path / "b.dipp", "--model", model, "--epsilon", "8")
+    assert code == 0, err
+
+
+def test_the_table_says_what_made_it(model: Path) -> None:
+    table = json.loads((model / "calibration.json").read_text())
+    facts = table["provenance"]
+    assert facts["images"] == 6
+    assert facts["command"] == "dipp calibrate --count 6"
+    assert facts["version"] == dipp.__version__
+    assert len(facts["model"]) == 64
+    assert {preset.mechanism.name for preset in PRESETS.values() if preset.mechanism.certified} <= set(
+        table["inflation"]
+    )

@@ -131,11 +131,11 @@ def test_images_do_not_depend_on_their_batch(tiny: Denoiser, monkeypatch: pytest
 
 def test_other_sizes_and_dtypes(tiny: Denoiser) -> None:
     assert tiny.x0(noisy(2, 24), 10).shape == (2, 3, 24, 24)
-    assert tiny.x0(noisy(1)[..., :8], 10).shape == (1, 3, 16, 8)
+    assert tiny.x0(noisy(1)[..., :7], 10).shape == (1, 3, 16, 7)
     torch.testing.assert_close(tiny.x0(noisy(1).double(), 10), tiny.x0(noisy(1), 10))
 
 
-@pytest.mark.parametrize("shape", [(3, 16, 16), (0, 3, 16, 16), (1, 1, 16, 16), (1, 3, 15, 16), (1, 3, 16, 0)])
+@pytest.mark.parametrize("shape", [(3, 16, 16), (0, 3, 16, 16), (1, 1, 16, 16), (1, 3, 16, 0)])
 def test_bad_shapes_are_refused(tiny: Denoiser, shape: tuple[int, ...]) -> None:
     with pytest.raises(DippError, match="x_t"):
         tiny.x0(torch.zeros(shape), 10)

@@ -25,7 +25,7 @@ import numpy as np
 
 from dipp.errors import DippError, NoCertificateError
 from dipp.header import MAX_PIXELS, Header, Integers, Reader, check_kind, checked, column, damaged
-from dipp.layout import CHECKSUM_BITS, Layout, Shape, counts_of, cut
+from dipp.layout import CHECKSUM_BITS, Layout, Shape, counts_of, cut, least_indices
 from dipp.plan import Plan
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
@@ -112,8 +112,8 @@ class Archive:
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
         counts, pixels = runs[:, 0], runs[:, 1] * runs[:, 2]
         sizes, which = np.unique(pixels, return_inverse=True)
-        # An image has an index a step, and an index has a bit: whoever claims more is not worth the arithmetic.
-        if len(sizes) * len(plan.steps) > 8 * reader.left:
+        # An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
+        if len(sizes) * least_indices(plan, header.channels) > 8 * reader.left:
             raise damaged("its images do not fit into it")
         layouts = [Layout(plan, counts_of(plan, size, header.channels)) for size in sizes.tolist()]
         each = np.array([layout.least_bits for layout in layouts], np.int64)[which]

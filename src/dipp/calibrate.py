@@ -8,18 +8,21 @@ images are really coded, along the plans of several ε, and the factor that is m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.calibration import ErrorTable, measure
 from dipp.chain import Chain, Selector, StepLayout
+from dipp.codec import planner
 from dipp.model import Denoiser
 from dipp.plan import Plan
 from dipp.presets import PRESETS, Preset
 from dipp.privacy.budget import Budget
-from dipp.schedule import Planner
+
+if TYPE_CHECKING:
+    import torch
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 SEED = bytes(16)
@@ -39,7 +42,7 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
     progress("exact states")
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=provenance)
     for preset in PRESETS.values():
-        if preset.mechanism.certified:
+        if preset.mechanism.certified and preset.mechanism.name not in table.inflation:
             progress(f"coded chains of preset {preset.name}")
             table = _inflated(table, denoiser, preset, pixels)
     return table
@@ -50,8 +53,8 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 
-    def choose(layout: StepLayout, x_hat: NDArray[np.float32]) -> Any:
-        met.append(float(np.square(x_hat - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
+    def choose(layout: StepLayout, x_hat: torch.Tensor) -> Any:
+        met.append(float(np.square(x_hat.cpu().numpy() - (flat[:, layout.chunks.order] / 127.5 - 1)).mean()))
         return select(layout, x_hat)
 
     height, width, channels = pixels.shape[1:]
@@ -61,18 +64,9 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
-    planner = Planner(
-        denoiser.schedule,
-        table,
-        preset.mechanism,
-        channels=pixels.shape[3],
-        pixels=pixels.shape[1] * pixels.shape[2],
-        index_bits=preset.index_bits,
-        pad=preset.pad,
-    )
     factors: dict[float, list[float]] = {}
-    for epsilon in EPSILONS:
-        points = planner.frontier(Budget.pure(epsilon))
+    for budget in map(Budget.pure, EPSILONS):
+        points = planner(denoiser, table, preset.name, budget, pixels.shape[1] * pixels.shape[2]).frontier(budget)
         if points:
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):

@@ -7,7 +7,7 @@ file. All else is a function of the plan, the public seed and the indices, so th
 (but for the rounding of the network's floats, which moves pixels slightly and can desynchronise nothing).
 
 A coordinate of an image is pixel·C + channel. The deal of coordinates to chunks and the mask of the sign channel
-depend on seed, step and size, and are shared by all images; the candidates are an image's own.
+depend on seed, step and size, and are shared by all images, as is x_T; the candidates are an image's own.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp import chunking, diffusion, randomness, scoring
 from dipp.arithmetic import Arithmetic
-from dipp.channels import Sign
+from dipp.channels import Channel, Sign
 from dipp.codes import poisson_order
+from dipp.errors import DippError
 from dipp.layout import Shape
 from dipp.plan import Plan, Step
 from dipp.privacy.ledger import Recorder
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from dipp.model import Denoiser
 
 Indices = NDArray[np.int64]
-Choose = Callable[["StepLayout", NDArray[np.float32]], Indices]
+Choose = Callable[["StepLayout", "torch.Tensor"], Indices]
 """(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""
 
 
@@ -92,54 +93,65 @@ class Chain:
         touched = None
         if isinstance(channel, Sign) and channel.period > 1:
             touched = channel.touched(self.seed, number, height * width, channels)
+            if not len(touched):  # a picture of few pixels, in a cycle of many steps
+                return chunking.NOTHING
         dims = height * width * channels
         count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
         apart = channels if touched is not None or (self.plan.separate and count >= channels) else 1
         return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
 
-    def start(self, images: Sequence[int]) -> torch.Tensor:
-        """x_T of the images, from the common randomness alone."""
+    def start(self) -> torch.Tensor:
+        """x_T, from the common randomness alone: one state, from which all images of the size start."""
         import torch
 
         height, width, channels = self.shape
-        states = [diffusion.start(self.seed, image, (channels, height, width)) for image in images]
-        return torch.from_numpy(np.stack(states)).to(self.denoiser.device)
+        state = diffusion.start(self.seed, (channels, height, width))
+        return torch.from_numpy(state)[None].to(self.denoiser.device)
 
     def run(
         self, images: Sequence[int], choose: Choose, steps: int | None = None
     ) -> tuple[torch.Tensor, list[Indices]]:
         """Walk the first `steps` steps (all, unless told): the state that both sides reach, and the indices."""
-        x_t, chosen = self.start(images), []
+        x_t, chosen = self.start(), []
         for number in range(len(self.plan.steps) if steps is None else steps):
             layout = self.layout(number, images)
             x_hat = self.denoiser.x0(x_t, layout.step.start)
-            chosen.append(choose(layout, self._touched_values(layout, x_hat)))
+            flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, x_t.device)]
+            chosen.append(choose(layout, flat.expand(len(images), -1)))
             noise = self._noise(layout, chosen[-1])
             transition = self.denoiser.schedule.step(layout.step.start, layout.step.end)
             x_t = transition.next_state(x_t, x_hat, noise)
-        return x_t, chosen
-
-    def _touched_values(self, layout: StepLayout, x: torch.Tensor) -> NDArray[np.float32]:
-        import torch
-
-        order = torch.from_numpy(layout.chunks.order.copy()).to(x.device)
-        flat = x.permute(0, 2, 3, 1).reshape(len(x), -1)
-        values: NDArray[np.float32] = flat[:, order].cpu().numpy()
-        return values
+        return x_t.expand(len(images), -1, -1, -1), chosen
 
     def _noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
         """The unit-variance noise of the chosen candidates, and 0 where the step does not touch."""
         import torch
 
-        height, width, channels = self.shape
-        law, on = layout.arithmetic.law, scoring.backend(self.denoiser.device.type)
-        drawn = on.winners(law, layout.streams, layout.offsets, indices.reshape(-1))
-        values = layout.arithmetic.channel.sample(drawn).astype(np.float32).reshape(len(indices), -1)
-        noise = np.zeros((len(indices), height * width * channels), np.float32)
-        noise[:, layout.chunks.order] = values
-        tensor = torch.from_numpy(noise).to(self.denoiser.device)
-        return tensor.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+        (height, width, channels), device = self.shape, self.denoiser.device
+        if not layout.chunks.count:
+            return torch.zeros((1, channels, height, width), device=device)
+        law, on = layout.arithmetic.law, scoring.backend(device.type)
+        drawn = torch.as_tensor(on.winners(law, layout.streams, layout.offsets, indices.reshape(-1))).to(torch.int64)
+        values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)
+        noise = torch.zeros((len(indices), height * width * channels), device=device)
+        noise[:, _order_of(layout, device)] = values
+        return noise.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+
+
+def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
+    import torch
+
+    return torch.tensor(layout.chunks.order, device=device)
+
+
+@functools.lru_cache(maxsize=8)
+def _samples(channel: Channel, group_size: int, device: torch.device) -> torch.Tensor:
+    """The unit-variance noise of every draw: of a bit, where a draw is shared by a group, or of 16."""
+    import torch
+
+    draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
+    return torch.from_numpy(channel.sample(draws).astype(np.float32)).to(device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,25 +165,25 @@ class Selector:
     device: str
     recorder: Recorder = field(default_factory=Recorder)
 
-    def __call__(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:
+    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Scores from the private pixels, an index a chunk from the scores."""
+        if not layout.chunks.count:  # a step that touches nothing of so small an image
+            self._record(layout)
+            return np.empty((len(self.pixels), 0), np.int64)
         task, on = self.task(layout, x_hat), scoring.backend(self.device)
         found = scoring.best(task, on) if self.plan.mechanism.alpha is None else scoring.select(task, on)
         return found.reshape(len(self.pixels), -1)
 
-    def task(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> scoring.ScoringTask:
+    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
         """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
-        arithmetic, step = layout.arithmetic, layout.step
-        levels = arithmetic.levels(np.arange(256) / 127.5 - 1)
-        private: NDArray[np.int32] = levels[self.pixels[:, layout.chunks.order]]
-        shifts = private - arithmetic.centres(x_hat)
-        mechanism, candidates = self.plan.mechanism, 1 << step.index_bits
-        order = None
+        arithmetic, candidates = layout.arithmetic, 1 << layout.step.index_bits
+        private: NDArray[np.int32] = self._record(layout)[self.pixels[:, layout.chunks.order]]
+        shifts: Any = (
+            private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
+        )
+        mechanism, order = self.plan.mechanism, None
         if mechanism.ordered:
             order = _order(self.seed, candidates, mechanism.alpha or Fraction(1), arithmetic.fraction_bits)
-        self.recorder.observe(
-            layout.number, mechanism, layout.channels, layout.chunks, levels, arithmetic.fraction_bits, candidates
-        )
         return scoring.ScoringTask(
             arithmetic.law,
             arithmetic.fraction_bits,
@@ -181,6 +193,25 @@ class Selector:
             shifts.reshape(-1),
             order,
         )
+
+    def _record(self, layout: StepLayout) -> NDArray[np.int32]:
+        """The table A that pixels are looked up in, written down with all that the ε of the step depends on."""
+        levels = layout.arithmetic.levels(np.arange(256) / 127.5 - 1)
+        candidates, scale = 1 << layout.step.index_bits, layout.arithmetic.fraction_bits
+        mechanism, chunks = self.plan.mechanism, layout.chunks
+        self.recorder.observe(layout.number, mechanism, layout.channels, chunks, levels, scale, candidates)
+        return levels
+
+
+def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
+    """`private` less `Arithmetic.centres`, where the prediction lies, so that the host need not fetch it."""
+    import torch
+
+    if not bool(x_hat.isfinite().all()):
+        raise DippError("x_hat: finite predictions are needed; the denoiser returned NaN or infinity")
+    largest = layout.arithmetic.level_of_one
+    centres = (layout.arithmetic.unit * x_hat.double()).round().clamp(-largest, largest).to(torch.int32)
+    return torch.from_numpy(private).to(x_hat.device) - centres
 
 
 _order = functools.lru_cache(maxsize=8)(poisson_order)
@@ -195,7 +226,7 @@ class Reader:
     counts: tuple[int, ...]
     """Chunks of each step."""
 
-    def __call__(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:  # noqa: ARG002
+    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:  # noqa: ARG002
         """The columns of this step."""
         first = sum(self.counts[: layout.number])
         return self.indices[:, first : first + self.counts[layout.number]]

@@ -44,6 +44,10 @@ class Chunks:
         return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
 
 
+NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
+"""The chunks of a step that touches no coordinate: none."""
+
+
 def chunk_count(kl_bits: float, bits_per_chunk: float, dims: int, channels: int = 1) -> int:
     """Fewest chunks with at most `bits_per_chunk` each of the public, calibrated divergence of a step.
 

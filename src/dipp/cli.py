@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from dipp import __version__
+from dipp.embedded import FOLDER
 from dipp.errors import DippError
+
+EMBEDDED = str(FOLDER)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -55,7 +58,12 @@ def simulate(
     typer.echo(simulation.run(output))
 
 
-Model = Annotated[str, typer.Option(help="Folder or hub id of a denoiser in diffusers' format.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub id of a denoiser in diffusers' format.", show_default="the one that ships with dipp"
+    ),
+]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Epsilon = Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")]
 Delta = Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")]
@@ -70,7 +78,7 @@ Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calib
 def encode(
     images: Annotated[list[Path], typer.Argument(help="Pictures to encode, each released once.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
-    model: Model,
+    model: Model = EMBEDDED,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -94,6 +102,7 @@ def encode(
         final_timestep=final_timestep,
         calibration=calibration,
         device=device,
+        pixels=commands.smallest(images),
     )
     typer.echo(commands.encode(codec, images, output, seed))
 
@@ -102,18 +111,23 @@ def encode(
 def decode(
     archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A PNG for one picture, or a folder.")],
-    model: Model,
+    model: Model = EMBEDDED,
     noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
     ancestral: Annotated[
         bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does.")
     ] = False,
+    calls: Annotated[int, typer.Option(help="Network calls that denoise; 1 gives the expected picture.")] = 20,
     steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
     device: Device = "cpu",
 ) -> None:
     """Decode an archive to 00000.png, 00001.png and so on."""
     from dipp import commands
 
-    typer.echo(commands.decode(archive, output, model, noisy=noisy, ancestral=ancestral, steps=steps, device=device))
+    typer.echo(
+        commands.decode(
+            archive, output, model, noisy=noisy, ancestral=ancestral, calls=calls, steps=steps, device=device
+        )
+    )
 
 
 @app.command()
@@ -150,7 +164,7 @@ def audit(
 
 @app.command()
 def schedule(
-    model: Model,
+    model: Model = EMBEDDED,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -169,14 +183,42 @@ def schedule(
 @app.command()
 def calibrate(
     model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser.")],
-    data: Annotated[Path, typer.Argument(help="Folder of PUBLIC pictures of one size.")],
+    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, Parquet, .npz or .npy.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Default: calibration.json beside the model.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Pictures used.")] = 256,
+    count: Annotated[int, typer.Option(help="Pictures used; larger ones are cut into tiles.")] = 256,
     device: Device = "cpu",
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
     from dipp import commands
 
     typer.echo(commands.calibrate(model, data, output, count, device))
+
+
+@app.command()
+def train(
+    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, CIFAR-10's folder, Parquet, .npz or .npy.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; one that was killed goes on.")],
+    minutes: Annotated[float | None, typer.Option(help="Length of the run, over all its parts.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Length of the run in steps, instead of minutes.")] = None,
+    batch: Annotated[int, typer.Option(help="Pictures a step.")] = 512,
+    learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 8e-4,
+    ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995,
+    coded: Annotated[float, typer.Option(help="Share of pictures with the noise of sign steps, not Gaussian.")] = 0.0,
+    size: Annotated[int, typer.Option(help="Side of the pictures; larger ones are cut into tiles.")] = 32,
+    network: Annotated[Path | None, typer.Option(help="UNet2DModel config (JSON), instead of the default one.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,
+    validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
+    half: Annotated[bool, typer.Option("--half", help="Store the weights in fp16.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="torch.compile, on CUDA.")] = True,
+    pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
+    seed: Annotated[int, typer.Option(help="What every random choice follows from.")] = 0,
+    device: Device = "cpu",
+) -> None:
+    """Train a denoiser on public pictures; writes a folder in diffusers' format."""
+    from dipp.train import Settings
+    from dipp.training import command
+
+    settings = Settings(steps, minutes, batch, learning_rate, ema, coded, seed, half, compiled)
+    typer.echo(command.train(data, output, settings, size, network, start, validation, pause_after, device))

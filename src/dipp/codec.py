@@ -6,6 +6,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dipp import diffusion, presets, randomness
+from dipp import diffusion, embedded, pictures, presets, randomness
 from dipp.archive import Archive
 from dipp.chain import Chain, Indices, Reader, Selector
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
+from dipp.pictures import Pixels
 from dipp.plan import Plan
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
     from dipp.model import Denoiser
     from dipp.schedule import Planner
 
-Pixels = NDArray[np.uint8]
 Progress = Callable[[int], None]
 """Told how many images are done."""
 
 BATCH = {"cpu": 16, "cuda": 512}
-"""Images that are encoded or decoded at a time."""
+"""Images that are encoded or decoded at a time, at most."""
+BATCH_PIXELS = 1 << 20
+"""Pixels of such a batch: it holds a larger image alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class Codec:
     @classmethod
     def from_pretrained(
         cls,
-        model: str | Path,
+        model: str | Path = embedded.FOLDER,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -62,23 +64,25 @@ class Codec:
         final_timestep: int | None = None,
         device: str = "cpu",
         calibration: str | Path | None = None,
+        pixels: int | None = None,
     ) -> Codec:
         """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
 
-        `model` is a folder or hub id in diffusers' format; its public cost table is calibration.json beside the
-        weights, or the file that is named.
+        `model` is a folder or hub id in diffusers' format, or the denoiser that ships with dipp; its public cost table
+        is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
+        be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
         """
         from dipp.calibration import FILE_NAME, ErrorTable
         from dipp.model import Denoiser
 
         limit = budget(preset, epsilon, delta, rho)
-        table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
         denoiser = Denoiser.load(model, device)
-        point = planner(denoiser, table, preset).choose(limit, final_timestep=final_timestep, bpp=bpp)
+        table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
+        point = planner(denoiser, table, preset, limit, pixels).choose(limit, final_timestep=final_timestep, bpp=bpp)
         return cls(denoiser, point.plan, limit)
 
     @classmethod
-    def for_archive(cls, source: Archive, model: str | Path, *, device: str = "cpu") -> Codec:
+    def for_archive(cls, source: Archive, model: str | Path = embedded.FOLDER, *, device: str = "cpu") -> Codec:
         """The codec that decodes an archive: the plan comes from the file, the denoiser must be the file's."""
         from dipp.model import Denoiser
 
@@ -98,7 +102,7 @@ class Codec:
         rows: list[Indices] = []
         shapes: list[Shape] = []
         done = 0
-        for batch in self._batches(as_pixels(image) for image in images):
+        for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
             chain = self._chain(seed, batch[0].shape)
             pixels = np.stack(batch).reshape(len(batch), -1)
             choose = Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder)
@@ -116,21 +120,24 @@ class Codec:
         source: Archive,
         *,
         denoise: bool = True,
+        calls: int = diffusion.FAST_CALLS,
         ancestral: bool = False,
         steps: int | None = None,
         progress: Progress = lambda _: None,
     ) -> list[Pixels]:
         """Decode all images of an archive: denoised, or with denoise = False the noisy reconstruction.
 
+        `calls` of the network draw a picture that looks real. One call gives the expected picture, which is smoother,
+        invents nothing, and has the least squared error.
         `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
         `steps` decodes only the first so many steps of the plan: a preview.
         """
-        pictures: list[Pixels] = []
+        decoded: list[Pixels] = []
         for states, t in self.states(source, steps=steps):
-            finished = self._denoised(states, t, ancestral, source, len(pictures)) if denoise else states
-            pictures.extend(to_pixels(finished))
-            progress(len(pictures))
-        return pictures
+            finished = self._denoised(states, t, calls, ancestral, source, len(decoded)) if denoise else states
+            decoded.extend(to_pixels(finished))
+            progress(len(decoded))
+        return decoded
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
         """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
@@ -144,15 +151,17 @@ class Codec:
             chain = Codec(self.denoiser, plan)._chain(source.header.seed, shape)
             remaining = len(list(run))
             while remaining:
-                count = min(remaining, BATCH[self.denoiser.device.type])
+                count = min(remaining, self._batch(shape))
                 reader = Reader(source.batch(first, first + count), chunk_counts(plan, shape))
                 state, _ = chain.run(range(first, first + count), reader, steps)
                 yield state, end
                 first, remaining = first + count, remaining - count
 
-    def _denoised(self, x_t: torch.Tensor, t: int, ancestral: bool, source: Archive, first: int) -> torch.Tensor:
+    def _denoised(
+        self, x_t: torch.Tensor, t: int, calls: int, ancestral: bool, source: Archive, first: int
+    ) -> torch.Tensor:
         if not ancestral:
-            return diffusion.fast(lambda x, s: self.denoiser.x0(x, s, fast=True), self.denoiser.schedule, x_t, t)
+            return diffusion.fast(lambda x, s: self.denoiser.x0(x, s, fast=True), self.denoiser.schedule, x_t, t, calls)
         import torch
 
         def noise(s: int) -> torch.Tensor:
@@ -173,20 +182,21 @@ class Codec:
         batch: list[Pixels] = []
         for image in images:
             self._check_shape(image.shape)
-            if batch and (image.shape != batch[0].shape or len(batch) == BATCH[self.denoiser.device.type]):
+            if batch and (image.shape != batch[0].shape or len(batch) == self._batch(image.shape)):
                 yield batch
                 batch = []
             batch.append(image)
         if batch:
             yield batch
 
+    def _batch(self, shape: Sequence[int]) -> int:
+        """Images of a size that are taken at a time."""
+        return max(1, min(BATCH[self.denoiser.device.type], BATCH_PIXELS // (shape[0] * shape[1])))
+
     def _check_shape(self, shape: Sequence[int]) -> None:
         height, width, channels = shape
-        multiple = self.denoiser.multiple
         if channels != self.denoiser.channels:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
-        if height % multiple or width % multiple:
-            raise DippError(f"image: sides must be multiples of {multiple} for this model, got {height}×{width}")
         if self.budget and not self.budget.allows(Certificate.of(self.plan, channels, height * width)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
@@ -210,35 +220,44 @@ def budget(preset: str, epsilon: float | None, delta: float | None, rho: float |
     return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
 
 
-def planner(denoiser: Denoiser, table: ErrorTable, preset: str) -> Planner:
-    """The planner of a preset for images of the size that the denoiser was trained on; it serves other sizes too."""
+def planner(
+    denoiser: Denoiser, table: ErrorTable, preset: str, limit: Budget | None, pixels: int | None = None
+) -> Planner:
+    """The planner of a preset within a budget, for images of so many pixels, or of the denoiser's own size."""
     from dipp.schedule import Planner
 
-    chosen, (height, width) = presets.preset(preset), denoiser.sample_size
+    chosen = presets.preset(preset)
+    sizes = chosen.sizes(limit)
     return Planner(
         denoiser.schedule,
         table,
         chosen.mechanism,
         channels=denoiser.channels,
-        pixels=height * width,
-        index_bits=chosen.index_bits,
-        pad=chosen.pad,
+        pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
+        index_bits=sizes.index_bits,
+        pad=sizes.pad,
+        saturation=sizes.saturation,
     )
 
 
-def as_pixels(image: Any) -> Pixels:
-    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use."""
+def as_pixels(image: Any, channels: int) -> Pixels:
+    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use.
+
+    PIL images are converted as `pictures` says. An array (H, W) or (H, W, 1) is grey: its value is repeated in all the
+    channels of the denoiser.
+    """
     from PIL import Image
 
     if isinstance(image, Image.Image):
-        return np.asarray(image.convert("RGB"), np.uint8)
+        return pictures.from_pil(image)
     if hasattr(image, "detach"):
         image = image.detach().cpu().numpy()
         image = np.moveaxis(image, 0, -1) if image.ndim == 3 else image
     array = np.asarray(image)
+    array = array[..., None] if array.ndim == 2 else array
     if array.dtype != np.uint8 or array.ndim != 3 or not array.size:
         raise DippError(f"image: uint8 of shape (H, W, C) is needed, got {array.dtype} of shape {array.shape}")
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(np.repeat(array, channels, axis=2) if array.shape[2] == 1 else array)
 
 
 def to_pixels(x: torch.Tensor) -> Pixels:

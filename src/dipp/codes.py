@@ -140,13 +140,14 @@ class _ChannelCode(ABC):
         )
 
     def _sample(self, index: int, seed: bytes) -> Floats:
-        drawn = scoring.backend(self.device).winners(
+        on = scoring.backend(self.device)
+        drawn = on.winners(
             self._arithmetic.law,
             scoring.stream_rows([randomness.stream(seed)], [0]),
             np.array([0, self.dims]),
             np.array([index]),
         )
-        return self.channel.sample(drawn) / math.sqrt(self.snr)
+        return self.channel.sample(on.host(drawn)) / math.sqrt(self.snr)
 
 
 @dataclass(frozen=True)

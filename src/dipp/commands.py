@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
 
+from dipp import __version__, pictures, sources
 from dipp import archive as archives
 from dipp.archive import Archive
 from dipp.calibration import FILE_NAME, ErrorTable
-from dipp.codec import Codec, Pixels, as_pixels, budget, planner
+from dipp.codec import Codec, budget, planner
 from dipp.errors import DippError
 from dipp.plan import Plan
 from dipp.privacy.certificate import UNIT, Certificate
@@ -34,12 +33,14 @@ def make_codec(model: str, **options: Any) -> Codec:
     return Codec.from_pretrained(model, **options)
 
 
+def smallest(images: list[Path]) -> int:
+    """Pixels of the smallest picture, from the headers of the files: sizes are public, and plans may depend on them."""
+    return min(pictures.declared_pixels(path) for path in images)
+
+
 def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> str:
     """Encode files into an archive."""
     _writable(output)
-    missing = [path for path in images if not path.is_file()]
-    if missing:
-        raise DippError(f"images: {missing[0]} is not a file")
     public = None
     if seed is not None:
         try:
@@ -48,13 +49,15 @@ def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> 
             raise DippError("seed: 32 hex digits are needed") from None
     with Progress(console=Console(stderr=True), disable=len(images) < 2) as bars:
         task = bars.add_task("encoding", total=len(images))
-        made = codec.encode(_read(images), seed=public, progress=lambda done: bars.update(task, completed=done))
+        made = codec.encode(
+            map(pictures.read, images), seed=public, progress=lambda done: bars.update(task, completed=done)
+        )
     made.save(output)
     return info(output, as_json=False)
 
 
 def decode(
-    path: Path, output: Path, model: str, *, noisy: bool, ancestral: bool, steps: int | None, device: str
+    path: Path, output: Path, model: str, *, noisy: bool, ancestral: bool, calls: int, steps: int | None, device: str
 ) -> str:
     """Decode an archive to PNGs, each written to a temporary name first."""
     source = archives.open(path)
@@ -65,21 +68,22 @@ def decode(
     codec = Codec.for_archive(source, model, device=device)
     with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
         task = bars.add_task("decoding", total=len(source))
-        pictures = codec.decode(
+        decoded = codec.decode(
             source,
             denoise=not noisy,
             ancestral=ancestral,
+            calls=calls,
             steps=steps,
             progress=lambda done: bars.update(task, completed=done),
         )
     if not single:
         output.mkdir(exist_ok=True)
-    for number, picture in enumerate(pictures):
+    for number, picture in enumerate(decoded):
         place = output if single else output / f"{number:05d}.png"
         partial = place.with_name(f".{place.name}.partial")
         Image.fromarray(picture).save(partial, format="PNG")
         partial.replace(place)
-    return f"{len(pictures)} pictures written to {output}"
+    return f"{len(decoded)} pictures written to {output}"
 
 
 def info(path: Path, as_json: bool, verify: bool = False) -> str:
@@ -191,7 +195,7 @@ def schedule(
 
     limit = budget(preset, epsilon, delta, rho)
     table = ErrorTable.load(calibration or Path(model) / FILE_NAME)
-    plans = planner(Denoiser.load(model), table, preset)
+    plans = planner(Denoiser.load(model), table, preset, limit)
     point = plans.choose(limit, final_timestep=final_timestep, bpp=bpp)
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
     mechanism = point.plan.mechanism
@@ -218,25 +222,20 @@ def calibrate(model: str, data: Path, output: Path | None, count: int, device: s
 
     place = output or Path(model) / FILE_NAME
     _writable(place)
-    if not data.is_dir():
-        raise DippError(f"data: {data} is not a folder of pictures")
-    files = sorted(path for path in data.rglob("*") if path.is_file())[:count]
-    pictures = list(_read(files))
-    if not pictures or len({picture.shape for picture in pictures}) != 1:
-        raise DippError("data: one or more pictures, all of one size, are needed")
-    console = Console(stderr=True)
-    facts = {"data": data.name, "command": f"dipp calibrate --count {count}"}
-    run(Denoiser.load(model, device), np.stack(pictures), facts, console.print).save(place)
-    return f"calibrated on {len(pictures)} pictures: {place}"
-
-
-def _read(paths: Iterable[Path]) -> Iterator[Pixels]:
-    for path in paths:
-        try:
-            with Image.open(path) as image:
-                yield as_pixels(image)
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError):
-            raise DippError(f"images: {path.name} is not a picture that can be read") from None
+    denoiser = Denoiser.load(model, device)
+    height, width = denoiser.sample_size
+    if height != width:
+        raise DippError(f"model: calibration needs a denoiser of square pictures, got {height}×{width}")
+    found = sources.load(data, height, count)
+    facts = {
+        "data": data.name,
+        "skipped": found.skipped,
+        "model": denoiser.identity,
+        "command": f"dipp calibrate --count {count}",
+        "version": __version__,
+    }
+    run(denoiser, found.pixels, facts, Console(stderr=True).print).save(place)
+    return f"calibrated on {len(found.pixels)} pictures ({found.skipped} skipped): {place}"
 
 
 def _writable(path: Path) -> None:

@@ -188,13 +188,14 @@ def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.flo
     return np.asarray(special.ndtri(uniforms), np.float32).reshape(shape)
 
 
-def start(seed: bytes, image: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Draw the state x_{T−1} of an image: common randomness alone, so it costs neither bits nor ε.
+def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Draw the state x_{T−1} that all images of a size start from: common randomness alone, neither bits nor ε.
 
     A true x_{T−1} would have the mean γ_{T−1}·x0; leaving that out shortens the mean of x_s by the share
-    SNR(T−1)/SNR(s).
+    SNR(T−1)/SNR(s). Its noise has the same share in that of x_s: sharing it correlates the noise of two images by no
+    more than that, and spares them a network call each.
     """
-    return normals(randomness.stream(seed, image, purpose="start"), shape)
+    return normals(randomness.stream(seed, purpose="start"), shape)
 
 
 def ancestral(

@@ -29,7 +29,11 @@ ROW_INDICES = 4096
 
 
 def chunk_counts(plan: Plan, shape: Shape) -> tuple[int, ...]:
-    """How many chunks, and so indices, each step of an image has: public, from the plan and the size alone."""
+    """How many chunks, and so indices, each step of an image has: public, from the plan and the size alone.
+
+    A sign channel with a period above C touches, in some steps, no coordinate of an image of very few pixels: such a
+    step has no chunk and takes no bits. The first step of a cycle always has one, the pixel of rank 0.
+    """
     height, width, channels = shape
     return counts_of(plan, height * width, channels)
 
@@ -39,10 +43,12 @@ def counts_of(plan: Plan, pixels: int, channels: int) -> tuple[int, ...]:
     checked("pixels", pixels, 1, MAX_PIXELS)
     period = _period(plan, channels)
     touched = (_touched(period, number, pixels, channels) for number in range(len(plan.steps)))
-    counts = tuple(-(-dims // step.chunk_size) for dims, step in zip(touched, plan.steps, strict=True))
-    if not all(counts):
-        raise DippError(f"shape: {pixels} pixels are too few, some step would touch none of them; use a larger image")
-    return counts
+    return tuple(-(-dims // step.chunk_size) for dims, step in zip(touched, plan.steps, strict=True))
+
+
+def least_indices(plan: Plan, channels: int) -> int:
+    """Indices that an image of any size has, at least: one in the first step of every cycle."""
+    return -(-len(plan.steps) // _period(plan, channels))
 
 
 def _period(plan: Plan, channels: int) -> int:

@@ -14,9 +14,10 @@ config. So a file names its denoiser by one SHA-256 over these parts, each prece
 It depends on what is stored, neither on a library's version nor on the folder's name. Saving a model anew may
 add config keys or change the dtype, which makes it another model.
 
-**Numbers.** Inside the coded steps the network runs in full fp32: another machine's x̂0 differs by rounding,
-and sender and receiver stay within a fraction of a grey level. On CUDA it is captured as one graph per padded
-batch size, because launching its small kernels one by one takes longer than running them.
+**Numbers.** Inside the coded steps the network runs with the accuracy of fp32: another machine's x̂0 differs by
+rounding, and sender and receiver stay within a fraction of a grey level. On CUDA its convolutions take three TF32
+products each (`split`), and it is captured as one graph per padded batch size, because launching its small kernels one
+by one takes longer than running them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,9 +45,11 @@ INDEX = "model_index.json"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
 OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
-PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 128 << 10}
+PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 256 << 10}
 """Pixels in one call of the network: bounds the memory that any number of images takes."""
 MAX_GRAPHS = 16
+TENSOR_CORES = (8, 0)
+"""Compute capability from which CUDA devices have TF32 products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +62,16 @@ class Denoiser:
     """Hex SHA-256 over weights, network config and scheduler config (see the module's text)."""
     channels: int
     sample_size: tuple[int, int]
-    """Height and width that the network was trained on."""
+    """Height and width that the network was trained on: other images go through it in windows (`windows`)."""
     multiple: int
-    """Height and width of every image must be multiples of this."""
+    """How often the network can halve them."""
     device: torch.device
     _graphs: dict[tuple[tuple[int, ...], bool], _Graph] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        height, width = self.sample_size
+        if height % self.multiple or width % self.multiple:
+            raise DippError(f"model: its size {height}×{width} must be a multiple of {self.multiple}")
 
     @classmethod
     def load(cls, name_or_folder: str | Path, device: str = "cpu") -> Denoiser:
@@ -94,15 +103,25 @@ class Denoiser:
             raise DippError(f"model: the file was made with {expected}, but {self.identity} is loaded")
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of images (N, C, H, W) at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
+        """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
 
         `fast` runs the network in bf16 on CUDA: for the final denoising only, which nobody has to follow.
         """
         import torch
 
-        height, width = self._check_shape(x_t)
+        from dipp import windows
+
+        self._check_shape(x_t)
         x_t = x_t.to(self.device, torch.float32)
-        size = max(1, PIXELS_PER_CALL[self.device.type] // (height * width))
+        if tuple(x_t.shape[2:]) == self.sample_size:
+            return self._x0(x_t, t, fast)
+        return windows.blend(lambda part: self._x0(part, t, fast), x_t, self.sample_size)
+
+    def _x0(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
+        """x̂0 of images of the network's own size."""
+        import torch
+
+        size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(self.sample_size))
         with torch.inference_mode():
             output = torch.cat([self._predict(part, t, fast) for part in torch.split(x_t, size)])
         # Outside inference mode, so that the caller gets a tensor without its restrictions.
@@ -125,13 +144,10 @@ class Denoiser:
             graph = self._graphs[shape, fast] = _Graph(self.network, shape, fast, self.device, pool)
         return graph(x_t, t)
 
-    def _check_shape(self, x_t: torch.Tensor) -> tuple[int, int]:
-        shape, multiple = tuple(x_t.shape), self.multiple
+    def _check_shape(self, x_t: torch.Tensor) -> None:
+        shape = tuple(x_t.shape)
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
             raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
-        if shape[2] % multiple or shape[3] % multiple:
-            raise DippError(f"x_t: height and width must be multiples of {multiple}, got {shape[2]}×{shape[3]}")
-        return shape[2], shape[3]
 
 
 class _Graph:
@@ -184,11 +200,8 @@ def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Map
 
 
 def _device(name: str) -> torch.device:
-    try:
-        import diffusers  # noqa: F401 - a missing one is told before anything is fetched
-        import torch
-    except ImportError as error:
-        raise DippError(f"model: {error.name} is missing; install dp-dipp[torch]") from None
+    import torch
+
     kind, _, index = name.partition(":")
     if kind not in PIXELS_PER_CALL or not (index or "0").isdecimal():
         raise DippError(f"device: cpu or cuda is needed, got {name!r}")
@@ -277,14 +290,19 @@ def _build(
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
-    return network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)  # type: ignore[no-any-return]
+    network = network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
+        from dipp.split import with_split_convolutions
+
+        network = with_split_convolutions(network)
+    return network  # type: ignore[no-any-return]
 
 
 def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, fast: bool) -> torch.Tensor:
     import torch
 
-    # Repeatable kernels and no TF32, whatever the program around has set: TF32 moves single pixels of the image
-    # by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 a call.
+    # Repeatable kernels and no TF32 by itself, whatever the program around has set: it moves single pixels of the
+    # image by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 a call.
     exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=fast, cache_enabled=False)
     before = torch.get_float32_matmul_precision()

@@ -66,7 +66,7 @@ class Selection:
     candidates: int
     """n. It plays no part in ε, but had it depended on an image, it would tell about it."""
     chunks: int
-    """Selections of an image; of the smallest one, if sizes differ."""
+    """Selections of an image; of the smallest one, if sizes differ. None, where it has too few pixels for the step."""
     touched: int
     """Coordinates of a pixel that the step touches, at most."""
     apart: bool
@@ -78,7 +78,7 @@ class Selection:
             ("sensitivity", 1, selection.MAX_ABS_SCORE),
             ("fraction_bits", 0, selection.MAX_FRACTION_BITS),
             ("candidates", 1, selection.MAX_CANDIDATES),
-            ("chunks", 1, 1 << 40),
+            ("chunks", 0, 1 << 40),
             ("touched", 1, 1 << 10),
         ):
             value = getattr(self, name)
@@ -232,7 +232,7 @@ class Recorder:
             selection.ETA,
             candidates,
             chunks.count,
-            touched=int(np.bincount(pixel).max()),
+            touched=int(np.bincount(pixel).max(initial=1)),
             # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
             apart=not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any(),
         )

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dipp import selection
 from dipp.errors import DippError
 from dipp.laws import IntegerLaw
-from dipp.randomness import Draws
 from dipp.scoring.task import ScoringTask, stream_rows
 
 __all__ = ["Backend", "ScoringTask", "backend", "best", "select", "stream_rows"]
@@ -46,8 +45,11 @@ class Backend(Protocol):
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
-    ) -> Draws:
-        """What the candidate indices[i] of chunk i drew, for all its coordinates, regenerated in parallel."""
+    ) -> Any:
+        """What the candidate indices[i] of chunk i drew, for all its coordinates, in the backend's own memory."""
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """Values in the backend's own memory, on the host."""
 
 
 def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dipp import selection
 from dipp.errors import DippError
 from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
-from dipp.randomness import DRAWS_PER_BLOCK, Draws
+from dipp.randomness import DRAWS_PER_BLOCK
 from dipp.scoring.task import ScoringTask
 
 try:
@@ -111,7 +111,7 @@ class GpuBackend:
         else:
             shape = (candidates, scores.stride(0), fraction_bits)
             kernels.bin_sums[(rows, -(-candidates // TILE))](sums, scores, tops, weights, *shape, TILE=TILE)
-        return self._fetch(sums)
+        return self.host(sums)
 
     def locate(
         self, scores: torch.Tensor, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
@@ -127,21 +127,25 @@ class GpuBackend:
         powers = 1 << (count - 1).bit_length()
         targets = self._send(offsets)
         kernels.place[(rows,)](found, tiles, targets, count, scores, *drawn, *shape, COUNT=powers, TILE=TILE)
-        return self._fetch(torch.where(tiles.sum(1) > targets, found, -1))
+        return self.host(torch.where(tiles.sum(1) > targets, found, -1))
 
     def best(self, scores: torch.Tensor) -> NDArray[np.int64]:
         """The first index of the largest score of each chunk."""
-        return self._fetch(scores.argmax(1))
+        return self.host(scores.argmax(1))
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
-    ) -> Draws:
+    ) -> torch.Tensor:
         """What the chosen candidate of each chunk drew, coordinate after coordinate, in one launch."""
         draws = torch.empty(int(offsets[-1]), dtype=torch.int16, device=self.device)
         sent = (self._send(x) for x in (streams.view(np.int32), offsets, indices))
         grid = (len(indices), -(-int(np.diff(offsets).max()) // WINNER_TILE))
         kernels.winners[grid](draws, *sent, GROUP=law.group_size, TILE=WINNER_TILE)
-        return self._fetch(draws).view(np.uint16)
+        return draws.to(torch.int32) & 0xFFFF
+
+    def host(self, values: torch.Tensor) -> NDArray[Any]:
+        """A copy on the host."""
+        return values.cpu().numpy()
 
     @property
     def _cuda(self) -> Any:
@@ -149,11 +153,10 @@ class GpuBackend:
 
         return cuda_kernels
 
-    def _send(self, array: NDArray[Any]) -> torch.Tensor:
+    def _send(self, array: NDArray[Any] | torch.Tensor) -> torch.Tensor:
+        if isinstance(array, torch.Tensor):
+            return array.to(self.device)
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
-
-    def _fetch(self, tensor: torch.Tensor) -> NDArray[Any]:
-        return tensor.cpu().numpy()
 
     def _tables_of(self, law: IntegerLaw) -> Tables:
         none = torch.empty(0, dtype=torch.int64, device=self.device)

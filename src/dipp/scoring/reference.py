@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,3 +69,7 @@ class ReferenceBackend:
             for stream, low, high, index in zip(streams, offsets[:-1], offsets[1:], indices, strict=True)
         ]
         return np.concatenate(rows)
+
+    def host(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values, which are there already."""
+        return values

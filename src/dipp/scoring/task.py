@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,8 @@ class ScoringTask:
     candidates: int
     streams: NDArray[np.uint32]
     offsets: NDArray[np.int64]
-    shifts: NDArray[np.int32] = field(repr=False)
+    shifts: Any = field(repr=False)
+    """int32, an array on the host or a tensor in the backend's own memory."""
     order: NDArray[np.int32] | None = None
     """Public integers −α·log2 T_k·2^S added to the scores of candidate k (Poisson order), or None (flat)."""
 
@@ -44,7 +46,7 @@ class ScoringTask:
         sizes = np.diff(self.offsets)
         if self.chunks < 1 or self.offsets[0] != 0 or (sizes < 1).any():
             raise DippError("offsets: chunks of at least one coordinate each are needed, starting at 0")
-        if self.shifts.shape != (self.offsets[-1],) or self.shifts.dtype != np.int32:
+        if self.shifts.shape != (self.offsets[-1],) or str(self.shifts.dtype).removeprefix("torch.") != "int32":
             raise DippError(f"shifts: {self.offsets[-1]} int32 are needed, got {self.shifts.shape} {self.shifts.dtype}")
         if max(-int(self.shifts.min()), int(self.shifts.max())) > self.law.limit:
             raise DippError(f"shifts: sizes up to the law's limit {self.law.limit} are needed")

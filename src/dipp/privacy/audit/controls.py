@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from dipp import randomness, scoring, selection
 from dipp.chain import Chain, Indices, Selector, StepLayout
@@ -33,7 +33,7 @@ def _encoder(broken: Broken) -> Encoder:
     def encode(chain: Chain, rows: Pixels) -> Releases:
         selector, released = Selector(chain.plan, chain.seed, rows, "cpu"), []
 
-        def choose(layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:
+        def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
             released.append(broken(layout, selector.task(layout, x_hat)))
             return released[-1][:, : layout.chunks.count]
 
@@ -123,11 +123,11 @@ def float32_law(scores: selection.Scores, fraction_bits: int) -> Floats:
 class Unclamped(Selector):
     """Pixels standardised by a mean and a deviation, as classifiers like them, and not clamped to [−1, 1] again."""
 
-    def task(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> scoring.ScoringTask:
+    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
         """What is scored, with a law that is widened until it takes such shifts."""
         arithmetic = layout.arithmetic
         table = np.trunc(arithmetic.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
-        shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat)
+        shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat.numpy())
         return scoring.ScoringTask(
             arithmetic.channel.law(arithmetic.alpha, arithmetic.fraction_bits, 4 * arithmetic.level_of_one),
             arithmetic.fraction_bits,

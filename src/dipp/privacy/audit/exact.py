@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dipp import scoring, selection
@@ -58,11 +59,11 @@ class Comparison:
     predictions: list[NDArray[np.float32]] = field(default_factory=list)
     """x̂0 of the coordinates that each step touches: what the adversary sees on the way."""
 
-    def __call__(self, layout: StepLayout, x_hat: NDArray[np.float32]) -> Indices:
+    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Indices of x, by the encoder's own code; losses of those chunks in which the images differ."""
         first, second = self.first.task(layout, x_hat), self.second.task(layout, x_hat)
         on = scoring.backend(self.first.device)
-        self.predictions.append(x_hat[0])
+        self.predictions.append(x_hat[0].numpy())
         indices = scoring.select(first, on)
         differ = np.add.reduceat((first.shifts != second.shifts).astype(np.int64), first.offsets[:-1])
         for chunk in np.flatnonzero(differ).tolist():
@@ -183,7 +184,8 @@ def _uncertain(
 ) -> list[scoring.ScoringTask]:
     """What is scored if x̂0 were darker than guessed, or lighter."""
     selector = Selector(chain.plan, chain.seed, image[None], "cpu")
-    return [selector.task(layout, np.clip(guess[None] + side, -1, 1)) for side in (-doubt, doubt)]
+    guesses = (np.clip(guess[None] + side, -1, 1).astype(np.float32) for side in (-doubt, doubt))
+    return [selector.task(layout, torch.from_numpy(x_hat)) for x_hat in guesses]
 
 
 def _scores(on: scoring.Backend, task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:

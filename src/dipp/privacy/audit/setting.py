@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -78,18 +77,10 @@ def plan_within(mechanism: Mechanism, epsilon: float, steps: int, chunk_size: in
     return plan(low)
 
 
-class Repeated(Chain):
-    """A chain for many encodings of image 0, whose start is computed once."""
-
-    def start(self, images: Sequence[int]) -> torch.Tensor:
-        """x_T of each."""
-        return super().start([0]).expand(len(images), -1, -1, -1)
-
-
 def chain_of(plan: Plan, shape: Shape, number: int, denoiser: Denoiser | None = None) -> Chain:
     """A chain with the public seed of so many, on a denoiser or the simple one (which has all that a chain uses)."""
     public = denoiser or cast("Denoiser", Shrink(schedule()))
-    return Repeated(plan, public, number.to_bytes(16, "little"), shape)
+    return Chain(plan, public, number.to_bytes(16, "little"), shape)
 
 
 def plan_for(mechanism: Mechanism, epsilon: float) -> tuple[Plan, Shape]:

@@ -1,0 +1,111 @@
+"""What preset `sharp` should be at each ε: period, candidates, pad and saturation, measured on public images.
+
+    python benchmarks/choice.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/choice.json
+
+IMAGES.npz holds a uint8 array `choose` (N, 32, 32, 3) of public images, which neither the costs in TABLE.json were
+measured on nor any other benchmark encodes. Each setting is planned for the best expected quality within ε, coded once,
+and compared with the channel sampled without a code along the same plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from quality import coded, exact, psnr
+
+from dipp import randomness
+from dipp.calibration import ErrorTable
+from dipp.channels import Channel, Huber, Laplace, Sign
+from dipp.model import Denoiser
+from dipp.plan import Mechanism
+from dipp.privacy.budget import Budget
+from dipp.schedule import Planner
+
+EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+PERIODS = (3, 6, 9, 12)
+SIZES = ((16, 3.0), (18, 5.0), (20, 6.0), (20, 7.0), (22, 6.0), (22, 8.0))
+SATURATIONS = (0.015, 0.06, 0.12)
+MANY_STEPS = 256.0
+"""From this ε on only the default period is tried: others would take a hundred steps."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A candidate for the preset."""
+
+    channel: Channel
+    index_bits: int = 22
+    pad: float = 7.0
+    saturation: float = 0.03
+
+
+DEFAULT = Setting(Sign(3))
+
+
+def settings() -> list[Setting]:
+    """The default first, then one thing varied at a time."""
+    found = [DEFAULT, *(replace(DEFAULT, channel=Sign(period)) for period in PERIODS[1:])]
+    found += [replace(DEFAULT, index_bits=bits, pad=pad) for bits, pad in SIZES]
+    found += [replace(DEFAULT, saturation=share) for share in SATURATIONS]
+    return [*found, replace(DEFAULT, channel=Sign(1)), Setting(Laplace(), 20, 6.0), Setting(Huber(1.0), 16, 3.0)]
+
+
+def main() -> None:
+    """Plan, code and measure every setting at every ε."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("images", type=Path)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--count", type=int, default=128)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    denoiser = Denoiser.load(arguments.model, arguments.device)
+    pixels = np.load(arguments.images)["choose"][: arguments.count]
+    table = ErrorTable.load(arguments.table)
+    device = torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
+    rows: list[dict[str, Any]] = []
+    rate: dict[float, float] = {}
+    for setting in settings():
+        mechanism = Mechanism("sharp", setting.channel, Fraction(1), ordered=False)
+        height, width, channels = pixels.shape[1:]
+        planner = Planner(
+            denoiser.schedule,
+            table,
+            mechanism,
+            channels,
+            height * width,
+            setting.index_bits,
+            setting.pad,
+            separate=True,
+            saturation=setting.saturation,
+        )
+        other = not isinstance(setting.channel, Sign)
+        for epsilon in EPSILONS:
+            if epsilon >= MANY_STEPS and (other or setting.channel not in (Sign(1), Sign(3))):
+                continue
+            row: dict[str, Any] = {"epsilon": epsilon, **asdict(setting), "channel": repr(setting.channel)}
+            start = time.perf_counter()
+            # Other channels have no bar to saturate at, and would take any number of bits: as many as the default.
+            plan = planner.choose(Budget.pure(epsilon), bpp=rate[epsilon] if other else None).plan
+            x_hat, archive = coded(plan, denoiser, pixels, randomness.fresh_seed())
+            rate.setdefault(epsilon, archive.payload_bpp)
+            row |= {"steps": len(plan.steps), "snr": denoiser.schedule.snr(plan.steps[-1].end)}
+            row |= {"bpp": archive.payload_bpp, "seconds": time.perf_counter() - start}
+            value, error = psnr(x_hat, pixels)
+            row |= {"psnr": value, "standard_error": error, "exact": exact(plan, denoiser, pixels)[0]}
+            rows.append(row)
+            print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+            arguments.out.write_text(json.dumps({"device": device, "images": len(pixels), "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Whether files travel: archives made on the CPU and on CUDA, decoded on both, and how far the pixels are apart.
+
+    python benchmarks/devices.py MODEL IMAGES.npz TABLE.json --out benchmarks/results/devices.json
+
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). Differences are in grey levels of 255, the largest over all
+images, of the noisy reconstruction and of the posterior mean at the final step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dipp.calibration import ErrorTable
+from dipp.codec import Codec, planner
+from dipp.model import Denoiser
+from dipp.presets import PRESETS, preset
+from dipp.privacy.budget import Budget
+
+IMAGES = 8
+EPSILON = 16.0
+UNCERTIFIED_BPP = 0.3
+
+
+def main() -> None:
+    """Encode on each device, decode on both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("images", type=Path)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    denoisers = {device: Denoiser.load(arguments.model, device) for device in ("cpu", "cuda")}
+    pixels = list(np.load(arguments.images)["encode"][:IMAGES])
+    table, rows = ErrorTable.load(arguments.table), []
+    for name in PRESETS:
+        certified = preset(name).mechanism.certified
+        budget = Budget.pure(EPSILON) if certified else None
+        plans = planner(denoisers["cpu"], table, name, budget)
+        plan = plans.choose(budget, bpp=None if certified else UNCERTIFIED_BPP).plan
+        codecs = {device: Codec(denoiser, plan, budget) for device, denoiser in denoisers.items()}
+        for encoder, codec in codecs.items():
+            archive = codec.encode(pixels)
+            found: dict[str, list[Any]] = {"noisy": [], "mean": []}
+            for device, other in codecs.items():
+                states, means = zip(*((x, denoisers[device].x0(x, t)) for x, t in other.states(archive)), strict=True)
+                found["noisy"].append(torch.cat(states).cpu())
+                found["mean"].append(torch.cat(means).cpu())
+            row: dict[str, Any] = {"preset": name, "encoded_on": encoder, "steps": len(plan.steps)}
+            for kind, (one, two) in found.items():
+                row[kind] = float((one - two).abs().max()) * 127.5
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            content = {"device": torch.cuda.get_device_name(), "images": IMAGES, "rows": rows}
+            arguments.out.write_text(json.dumps(content, indent=1))
+
+
+if __name__ == "__main__":
+    main()

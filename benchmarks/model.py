@@ -1,0 +1,85 @@
+"""Two denoisers side by side: bits of the Gaussian path to SNR 2, and CPU time of a network call.
+
+    python benchmarks/model.py FULL DATA [--small FOLDER] [--pictures 256] [-o benchmarks/results/model.json]
+
+DATA are pictures that neither was trained on. Both see the same states; calls of both are timed in turns, batches of 16
+in fp32, so that other work on the machine slows both alike, and the median of the ratios is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import torch
+
+import dipp
+from dipp import embedded, sources
+from dipp.model import Denoiser
+from dipp.training import validation
+
+BATCH = 16
+ROUNDS = 15
+SNR = 2.0
+
+
+def seconds(denoiser: Denoiser, x_t: torch.Tensor) -> float:
+    """One call, per image."""
+    began = time.perf_counter()
+    denoiser.x0(x_t, 500)
+    return (time.perf_counter() - began) / len(x_t)
+
+
+def main() -> None:
+    """Measure both and write the figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("full", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--small", type=Path, default=embedded.FOLDER)
+    parser.add_argument("--pictures", type=int, default=256)
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
+    options = parser.parse_args()
+    models = {"small": Denoiser.load(options.small), "full": Denoiser.load(options.full)}
+    pixels = sources.load(options.data, 32, options.pictures).pixels
+    x_t = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    for denoiser in models.values():
+        seconds(denoiser, x_t)
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(ROUNDS):
+        for name, denoiser in models.items():
+            times[name].append(seconds(denoiser, x_t))
+    figures: dict[str, object] = {}
+    bits = {}
+    for name, denoiser in models.items():
+        table = validation.errors(denoiser, pixels)
+        path = validation.path_bits(table, denoiser)
+        bits[name] = path[SNR]
+        figures[name] = {
+            "identity": denoiser.identity,
+            "parameters": sum(parameter.numel() for parameter in denoiser.network.parameters()),
+            "milliseconds an image": round(1000 * statistics.median(times[name]), 2),
+            "mse of x0 at SNR": {f"{snr:g}": float(f"{table.mse(snr):.4g}") for snr in path},
+            "bits per pixel of the path to SNR": {f"{snr:g}": float(f"{value:.4g}") for snr, value in path.items()},
+        }
+        print(name, json.dumps(figures[name], indent=1))
+    ratios = [small / full for small, full in zip(times["small"], times["full"], strict=True)]
+    result = {
+        "version": dipp.__version__,
+        "threads": torch.get_num_threads(),
+        "batch": BATCH,
+        "rounds": ROUNDS,
+        "data": options.data.name,
+        "pictures": len(pixels),
+        **figures,
+        "time, small over full": round(statistics.median(ratios), 3),
+        "path to SNR 2, small over full": round(bits["small"] / bits["full"], 4),
+    }
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps({key: value for key, value in result.items() if "over" in key}))
+
+
+if __name__ == "__main__":
+    main()

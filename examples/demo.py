@@ -1,0 +1,126 @@
+"""The demo: sample pictures at three ε through the denoiser that ships with dipp, beside noise and PNG at the same ε.
+
+    python examples/demo.py [-o demo]
+
+Writes an archive a picture and ε, and a contact sheet, `sheet.png`; prints the certificates. About two minutes on two
+CPU cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+import dipp
+from dipp import commands, diffusion, pictures
+from dipp.codec import to_pixels
+from dipp.pictures import Pixels
+
+PICTURES = Path(__file__).parent / "pictures"
+EPSILONS = (4.0, 16.0, 64.0)
+CALLS = 10
+"""Network calls of the sampler that denoises: it starts from a state that is no longer very noisy."""
+GAP, CAPTION, TITLE = 8, 34, 30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A picture of the sheet, and the two lines under it."""
+
+    pixels: Pixels
+    lines: tuple[str, str]
+
+
+def png_bits(pixels: Pixels) -> float:
+    """Bits per pixel of an optimised PNG."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="PNG", optimize=True)
+    return 8 * stream.tell() / int(pixels.shape[0] * pixels.shape[1])
+
+
+def psnr(pixels: Pixels, original: Pixels) -> float:
+    """In dB."""
+    return 10 * math.log10(255**2 / float(np.square(pixels.astype(np.float64) - original).mean()))
+
+
+def noised(original: Pixels, epsilon: float) -> Pixels:
+    """Laplace noise of scale 3·255/ε on every channel: pure ε for any change of a pixel, in exact arithmetic."""
+    noise = np.random.default_rng().laplace(scale=3 * 255 / epsilon, size=original.shape)
+    return np.clip(np.rint(original + noise), 0, 255).astype(np.uint8)
+
+
+def released(original: Pixels, epsilon: float, path: Path) -> list[Cell]:
+    """Encode a picture into a file, decode the file, and compare: a row of the sheet."""
+    codec = dipp.Codec.from_pretrained(epsilon=epsilon, pixels=original.shape[0] * original.shape[1])
+    codec.encode([original]).save(path)
+    archive = dipp.open(path)
+    ((state, t),) = codec.states(archive)
+    schedule = codec.denoiser.schedule
+    noisy = to_pixels(state)[0]
+    denoised = to_pixels(diffusion.fast(codec.denoiser.x0, schedule, state, t, CALLS))[0]
+    plain = noised(original, epsilon)
+    rate = f"{archive.file_bpp:.3g} bpp"
+    return [
+        Cell(original, ("original", f"PNG: {png_bits(original):.3g} bpp")),
+        Cell(noisy, (f"dipp, noisy, ε = {epsilon:g}", f"{rate}, {psnr(noisy, original):.1f} dB")),
+        Cell(denoised, (f"dipp, denoised, ε = {epsilon:g}", f"{rate}, {psnr(denoised, original):.1f} dB")),
+        Cell(
+            plain, (f"noise, then PNG, ε = {epsilon:g}", f"{png_bits(plain):.3g} bpp, {psnr(plain, original):.1f} dB")
+        ),
+    ]
+
+
+def sheet(blocks: list[list[list[Cell]]]) -> Image.Image:
+    """The rows of the first picture, and below them those of the others side by side."""
+    rows = [*blocks[0], *([cell for row in rows for cell in row] for rows in zip(*blocks[1:], strict=True))]
+    width = max(sum(cell.pixels.shape[1] + GAP for cell in row) for row in rows) + GAP
+    height = TITLE + sum(row[0].pixels.shape[0] + CAPTION + GAP for row in rows) + GAP
+    canvas = Image.new("RGB", (width, height), "white")
+    draw = ImageDraw.Draw(canvas)
+    face = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+    title, small = ImageFont.truetype(str(face), 14), ImageFont.truetype(str(face), 11)
+    draw.text((GAP, GAP), "ε is per pixel, pure differential privacy; bpp counts every bit of the file", "black", title)
+    top = TITLE + GAP
+    for row in rows:
+        left = GAP
+        for cell in row:
+            canvas.paste(Image.fromarray(cell.pixels), (left, top))
+            shown = small if cell.pixels.shape[1] > 200 else ImageFont.truetype(str(face), 9)
+            draw.text((left, top + cell.pixels.shape[0] + 2), "\n".join(cell.lines), "black", shown)
+            left += cell.pixels.shape[1] + GAP
+        top += row[0].pixels.shape[0] + CAPTION + GAP
+    return canvas
+
+
+def main() -> None:
+    """Encode, decode, draw."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo"))
+    output = parser.parse_args().output
+    output.mkdir(parents=True, exist_ok=True)
+    began, blocks = time.monotonic(), []
+    for name in ("cat", "astronaut", "coffee"):
+        original, rows = pictures.read(PICTURES / f"{name}.png"), []
+        for epsilon in EPSILONS:
+            path = output / f"{name}-{epsilon:g}.dipp"
+            rows.append(released(original, epsilon, path))
+            print(f"{time.monotonic() - began:5.0f} s  {path}, {path.stat().st_size} bytes", flush=True)
+        blocks.append(rows)
+    sheet(blocks).save(output / "sheet.png")
+    for epsilon in EPSILONS:
+        print(f"\n{output / f'cat-{epsilon:g}.dipp'}\n{commands.info(output / f'cat-{epsilon:g}.dipp', as_json=False)}")
+    total = sum(EPSILONS)
+    print(f"\nEach file stands for itself: whoever released all three of a picture would have spent ε = {total:g}.")
+    print(f"{output / 'sheet.png'}: look at it")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Any picture as an eight-bit array (H, W, 3): the pixels that the certificate speaks of.
+
+| picture | what becomes of it |
+|---|---|
+| grey, 1-bit | C = 3: the value is repeated in all three channels, because denoisers are trained on colour |
+| 16-bit, 32-bit integer grey | the upper eight of sixteen bits, then as grey |
+| palette, CMYK, YCbCr, Lab, HSV | converted to RGB |
+| alpha, transparent palette entries | composited on white |
+| EXIF orientation | applied, so that the pixels stand as a viewer shows them |
+| several frames; floating-point pixels | refused: each frame would have to be paid for; floats have no stated range |
+| metadata: EXIF, ICC profile, comments, names | dropped; nothing but the pixels reaches an archive |
+
+All this happens to one pixel at a time: a pixel of the array depends on one pixel of the file, so a change of that one
+changes one. A grey pixel is one private value thrice. The certificate covers any change of the three channels of a
+pixel, and so in particular a change of the three together: grey is covered at the same ε as colour.
+
+The size that a file declares is looked at before anything is decoded; more than `MAX_PIXELS` is refused, so that a few
+bytes cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from dipp.errors import DippError
+
+Pixels = NDArray[np.uint8]
+
+MAX_PIXELS = 1 << 26
+"""64 megapixels; a pixel takes about 40 bytes of memory while it is encoded."""
+SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+
+
+def read(source: str | Path | bytes) -> Pixels:
+    """Read a picture from a file or from the bytes of one."""
+    with _opened(source) as image:
+        return from_pil(image)
+
+
+def declared_pixels(source: str | Path | bytes) -> int:
+    """Width × height as the file's header says; nothing is decoded."""
+    with _opened(source) as image:
+        return _checked_pixels(image)
+
+
+@contextlib.contextmanager
+def _opened(source: str | Path | bytes) -> Iterator[Image.Image]:
+    """A file as a PIL image; whatever goes wrong with it ends in one line with its name."""
+    name = "image" if isinstance(source, bytes) else Path(source).name
+    stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
+    # Pillow's own limit cannot be given per call, and its warnings are of no use: the size is checked here.
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(stream) as image:
+                yield image
+    except DippError as error:
+        raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
+    except FileNotFoundError:
+        raise DippError(f"{name}: there is no such file") from None
+    except Exception:  # every format has its own ways to be damaged
+        raise DippError(f"{name}: not a whole picture in a format that can be read") from None
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def _checked_pixels(image: Image.Image) -> int:
+    width, height = image.size
+    if not 0 < width * height <= MAX_PIXELS:
+        raise DippError(f"image: 1 to {MAX_PIXELS >> 20} megapixels are needed, got {width}×{height}")
+    return width * height
+
+
+def from_pil(image: Image.Image) -> Pixels:
+    """Convert a PIL image as the module's text says; its pixels are loaded here, after its size was looked at."""
+    _checked_pixels(image)
+    if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
+        raise DippError("image: a single picture is needed, this has several frames; save them as files")
+    if image.mode == "F":
+        raise DippError("image: pixels as integers are needed, got floating-point ones without a stated range")
+    image = ImageOps.exif_transpose(image)
+    if image.mode in SIXTEEN_BITS:
+        values = np.clip(np.asarray(image, np.int64), 0, 65_535)
+        image = Image.fromarray((values >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    return np.array(image.convert("RGB"), np.uint8)

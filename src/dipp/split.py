@@ -1,0 +1,80 @@
+"""Convolutions with the accuracy of fp32 at the speed of TF32 tensor cores, for the network inside the coded steps.
+
+A tensor core multiplies numbers of 11 significant bits exactly and adds in fp32. So every fp32 number v is cut into
+h + l, h being v rounded to 11 bits, and
+
+    x·w = h_x·h_w + l_x·h_w + h_x·l_w + l_x·l_w
+
+where the last product is below 2^−22 of the first and left out, and l is taken to 11 bits in its turn, which errs by as
+much. Three products, then, in one convolution with three times the channels: (h_x, l_x, h_x) with (h_w, h_w, l_w).
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+TILE = 1024
+HALF_UNIT, KEPT = 0x1000, -0x2000
+"""Half of the 11th significant bit's unit, and the bits from it upward, of a 32-bit float seen as an integer."""
+
+_HALF_UNIT, _KEPT = tl.constexpr(HALF_UNIT), tl.constexpr(KEPT)
+
+
+class SplitConv2d(torch.nn.Module):
+    """A convolution by three TF32 products; under autocast the plain one, since nobody then wants fp32."""
+
+    def __init__(self, plain: torch.nn.Conv2d) -> None:
+        super().__init__()
+        self.plain = plain
+        high = rounded(plain.weight.detach().contiguous())
+        parts = torch.cat([high, high, plain.weight.detach() - high], dim=1)
+        self.register_buffer("parts", parts.contiguous(memory_format=torch.channels_last), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The convolution of x (N, C, H, W)."""
+        plain = self.plain
+        if torch.is_autocast_enabled(x.device.type):
+            return plain(x)  # type: ignore[no-any-return]
+        with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
+            parts: torch.Tensor = self.get_buffer("parts")
+            return torch.nn.functional.conv2d(split(x), parts, plain.bias, plain.stride, plain.padding)
+
+
+def with_split_convolutions(network: torch.nn.Module) -> torch.nn.Module:
+    """Replace every plain convolution inside the network."""
+    for name, child in network.named_children():
+        if isinstance(child, torch.nn.Conv2d):
+            if child.groups == 1 and child.dilation == (1, 1) and child.padding_mode == "zeros":
+                setattr(network, name, SplitConv2d(child))
+        else:
+            with_split_convolutions(child)
+    return network
+
+
+def rounded(values: torch.Tensor) -> torch.Tensor:
+    """The values to 11 significant bits, halves away from zero."""
+    return ((values.view(torch.int32) + HALF_UNIT) & KEPT).view(torch.float32)
+
+
+def split(x: torch.Tensor) -> torch.Tensor:
+    """The channels (h, l, h) of x (N, C, H, W), channels_last."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    count, channels, height, width = x.shape
+    out = x.new_empty((count, 3 * channels, height, width)).contiguous(memory_format=torch.channels_last)
+    _split[(-(-x.numel() // TILE),)](x, out, x.numel(), channels, TILE=TILE)
+    return out
+
+
+@triton.jit
+def _split(x: tl.tensor, out: tl.tensor, count: tl.tensor, channels: tl.tensor, TILE: tl.constexpr) -> None:  # noqa: N803
+    """Numbers pixel·C + channel of x to their three places in out."""
+    i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    inside = i < count
+    value = tl.load(x + i, mask=inside)
+    high = ((value.to(tl.int32, bitcast=True) + _HALF_UNIT) & _KEPT).to(tl.float32, bitcast=True)
+    place = out + (i // channels) * 3 * channels + i % channels
+    tl.store(place, high, mask=inside)
+    tl.store(place + channels, value - high, mask=inside)
+    tl.store(place + 2 * channels, high, mask=inside)

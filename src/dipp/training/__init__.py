@@ -1,0 +1,1 @@
+"""The parts of the trainer: what is drawn and minimised, what is written, and how good it is."""

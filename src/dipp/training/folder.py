@@ -1,0 +1,104 @@
+"""The folder that a trainer writes: diffusers' format, that `dipp.model` and diffusers' DDPMPipeline load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import torch
+from safetensors.torch import save_file
+
+from dipp.errors import DippError
+from dipp.model import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS, WEIGHTS
+
+CHANNELS = 3
+SCHEDULER = {
+    "_class_name": "DDPMScheduler",
+    "_diffusers_version": diffusers.__version__,
+    "num_train_timesteps": 1000,
+    "beta_schedule": "linear",
+    "beta_start": 1e-4,
+    "beta_end": 0.02,
+    "prediction_type": "v_prediction",
+    "variance_type": "fixed_small",
+    "clip_sample": True,
+    "timestep_spacing": "leading",
+}
+"""Ho et al.'s noise, so that its SNRs, and with them ε and schedules, are those of published DDPMs."""
+
+
+def default_network(size: int) -> dict[str, Any]:
+    """The embedded denoiser's config: 11.5 M parameters, at 0.3 of the time of Ho et al.'s network for CIFAR-10.
+
+    Channels are few where pixels are many. Attention is global and cheap at a quarter of the side.
+    """
+    return {
+        "sample_size": size,
+        "in_channels": CHANNELS,
+        "out_channels": CHANNELS,
+        "block_out_channels": [64, 112, 160, 160],
+        "layers_per_block": 2,
+        "down_block_types": ["DownBlock2D", "DownBlock2D", "AttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "AttnUpBlock2D", "UpBlock2D", "UpBlock2D"],
+        "attention_head_dim": 32,
+        "norm_num_groups": 16,
+        "norm_eps": 1e-6,
+        "dropout": 0.0,
+        "downsample_padding": 0,
+        "flip_sin_to_cos": False,
+        "freq_shift": 1,
+    }
+
+
+def build(config: Mapping[str, Any]) -> Any:
+    """A fresh UNet2DModel of a config."""
+    try:
+        return diffusers.UNet2DModel.from_config(dict(config))  # type: ignore[no-untyped-call]
+    except Exception as error:  # diffusers checks little of it
+        raise DippError(f"network: the config makes no UNet2DModel: {' '.join(str(error).split())[:200]}") from None
+
+
+def complete(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with every key that its network has, as diffusers would write it."""
+    with torch.device("meta"):
+        network = build(config)
+    made = json.loads(network.to_json_string())
+    return {key: value for key, value in made.items() if key != "_name_or_path"}
+
+
+def write(
+    folder: Path,
+    config: Mapping[str, Any],
+    scheduler: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+    half: bool,
+) -> None:
+    """Write the denoiser; each file to a temporary name first. `half` stores the weights in fp16."""
+    index = {
+        "_class_name": "DDPMPipeline",
+        "_diffusers_version": diffusers.__version__,
+        "scheduler": ["diffusers", "DDPMScheduler"],
+        "unet": ["diffusers", "UNet2DModel"],
+    }
+    for name, content in ((INDEX, index), (NETWORK_CONFIGS[0], config), (SCHEDULER_CONFIGS[0], scheduler)):
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_json(place, dict(content))
+    weights = folder / NETWORK_CONFIGS[0].replace("config.json", WEIGHTS)
+    partial = weights.with_name(f".{WEIGHTS}.partial")
+    kind = torch.float16 if half else torch.float32
+    stored = {name: tensor.detach().to("cpu", kind).contiguous() for name, tensor in tensors.items()}
+    if not all(bool(tensor.isfinite().all()) for tensor in stored.values()):
+        raise DippError("train: the weights are no longer finite; lower --learning-rate")
+    save_file(stored, partial)
+    partial.replace(weights)
+
+
+def write_json(path: Path, content: object) -> None:
+    """JSON for people, to a temporary name first."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)

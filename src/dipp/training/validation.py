@@ -1,0 +1,56 @@
+"""How good a denoiser is: the bits that the path to an SNR costs, and pictures out of nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from dipp import diffusion, randomness
+from dipp.calibration import ErrorTable, measure
+from dipp.model import Denoiser
+from dipp.pictures import Pixels
+
+SNRS = (0.0075, 0.027, 0.097, 0.35, 1.24, 2.0, 4.5, 15.8)
+"""Where the path's bits are stated."""
+SEED = bytes(16)
+"""Public noise, the same for every denoiser."""
+GRID_SIDE = 8
+
+
+def errors(denoiser: Denoiser, pixels: Pixels) -> ErrorTable:
+    """The errors of a denoiser on exact states of pictures (N, H, W, C)."""
+    x = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).float().to(denoiser.device)
+    return measure(denoiser.x0, denoiser.schedule, x, SEED)
+
+
+def path_bits(table: ErrorTable, denoiser: Denoiser, snrs: Sequence[float] = SNRS) -> dict[float, float]:
+    """Bits per pixel of the Gaussian path to each SNR, through every timestep.
+
+    A step t → t − 1 costs mse_x0(t)·ΔSNR/2 nats a coordinate; the last one counts as far as it goes.
+    """
+    schedule = denoiser.schedule
+    levels = np.array([schedule.snr(t) for t in range(len(schedule) - 1, -1, -1)])
+    costs = table.mse(levels[:-1]) * np.diff(levels) * denoiser.channels / (2 * math.log(2))
+    total = np.concatenate([[0.0], np.cumsum(costs)])
+    return {snr: float(np.interp(snr, levels, total)) for snr in snrs}
+
+
+def sample_grid(denoiser: Denoiser, path: Path) -> None:
+    """Pictures out of public noise, by the fast sampler."""
+    from dipp.codec import to_pixels
+
+    last, shape = len(denoiser.schedule) - 1, (denoiser.channels, *denoiser.sample_size)
+    streams = (randomness.stream(SEED, image, purpose="start") for image in range(GRID_SIDE**2))
+    noise = np.stack([diffusion.normals(stream, shape) for stream in streams])
+    x_t = torch.from_numpy(noise).to(denoiser.device)
+    drawn = to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, x_t, last))
+    _, height, width, channels = drawn.shape
+    rows = drawn.reshape(GRID_SIDE, GRID_SIDE, height, width, channels).transpose(0, 2, 1, 3, 4)
+    partial = path.with_name(f".{path.name}.partial")
+    Image.fromarray(rows.reshape(GRID_SIDE * height, GRID_SIDE * width, channels)).save(partial, format="PNG")
+    partial.replace(path)

@@ -1,0 +1,63 @@
+"""Golden archives of every mechanism decode to the same indices and the same pixels, on the CPU and on CUDA."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_codec import make_plan, pictures
+
+from dipp import archive
+from dipp.codec import Codec
+from dipp.model import Denoiser
+from dipp.plan import DIFFC, PAPER, SHARP, Mechanism
+
+GOLDEN = Path(__file__).parent / "golden"
+MECHANISMS = {mechanism.name: mechanism for mechanism in (SHARP, PAPER, DIFFC)}
+TWO_LEVELS = 2 / 127.5
+"""Two of 255 grey levels in [−1, 1]."""
+HAS_CUDA = torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
+CUDA = pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=CUDA)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def reconstructions(codec: Codec, source: archive.Archive) -> dict[str, Any]:
+    ((state, t),) = codec.states(source)
+    return {"noisy": state.cpu().numpy(), "mean": codec.denoiser.x0(state, t).cpu().numpy()}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> None:
+    """Files of format 1 with a denoiser that never changes: noisy reconstruction and posterior mean within 2/255."""
+    source = archive.open(GOLDEN / f"coded-{name}.dipp")
+    expected = np.load(GOLDEN / "coded.npz")
+    found = reconstructions(Codec.for_archive(source, GOLDEN / "denoiser", device=device), source)
+    for kind, values in found.items():
+        assert np.abs(values - expected[f"{name}-{kind}"]).max() < TWO_LEVELS, kind
+    assert np.abs(expected[f"{name}-noisy"]).max() > 1
+
+
+@CUDA
+@pytest.mark.parametrize("encoder", ["cpu", "cuda"])
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS.keys())
+def test_either_device_decodes_what_either_encoded(mechanism: Mechanism, encoder: str) -> None:
+    denoisers = {device: Denoiser.load(GOLDEN / "denoiser", device) for device in ("cpu", "cuda")}
+    plan = make_plan(mechanism, denoisers["cpu"].schedule)
+    source = Codec(denoisers[encoder], plan).encode(list(pictures(5)))
+    cpu, cuda = (reconstructions(Codec(denoisers[device], plan), source) for device in ("cpu", "cuda"))
+    for kind in cpu:
+        assert np.abs(cpu[kind] - cuda[kind]).max() < TWO_LEVELS, kind
