@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dipp import randomness
 from dipp.channels import Sign
-from dipp.chunking import Chunks, chunk_count, chunks
+from dipp.chunking import Chunks, chunks
 from dipp.errors import DippError
 
 SEED = bytes(range(16))
@@ -137,53 +137,6 @@ def test_chunks_cannot_be_changed() -> None:
 def test_one_dimension() -> None:
     found = chunks(SEED, 0, 1, 1)
     assert (found.order.tolist(), found.offsets.tolist()) == ([0], [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("kl", "bits", "dims", "channels", "count"),
-    [
-        (0.0, 16, 3072, 1, 1),
-        (1e-9, 16, 3072, 1, 1),
-        (16, 16, 3072, 1, 1),
-        (16.001, 16, 3072, 1, 2),
-        (160, 16, 3072, 1, 10),
-        (1000, 1, 30, 1, 30),
-        (1e308, 1e-308, 30, 1, 30),
-        (0.0, 16, 1, 1, 1),
-        (0.0, 16, 3072, 3, 3),
-        (17, 16, 3072, 3, 3),
-        (160, 16, 3072, 3, 10),
-        (160, 16, 3, 3, 3),
-    ],
-)
-def test_chunk_count(kl: float, bits: float, dims: int, channels: int, count: int) -> None:
-    assert chunk_count(kl, bits, dims, channels) == count
-
-
-@given(st.floats(0, 1e6), st.floats(1e-3, 100), st.integers(1, 5000))
-def test_chunk_count_is_the_fewest(kl: float, bits: float, dims: int) -> None:
-    count = chunk_count(kl, bits, dims)
-    assert 1 <= count <= dims
-    assert count == dims or kl / count <= bits * (1 + 1e-12)
-    assert count == 1 or kl / (count - 1) > bits * (1 - 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("kl", "bits", "dims", "channels", "name"),
-    [
-        (-1.0, 16, 10, 1, "kl_bits"),
-        (math.nan, 16, 10, 1, "kl_bits"),
-        (math.inf, 16, 10, 1, "kl_bits"),
-        (1.0, 0, 10, 1, "bits_per_chunk"),
-        (1.0, math.nan, 10, 1, "bits_per_chunk"),
-        (1.0, 16, 0, 1, "dims"),
-        (1.0, 16, 2, 3, "dims"),
-        (1.0, 16, 2, 0, "dims"),
-    ],
-)
-def test_bad_counts(kl: float, bits: float, dims: int, channels: int, name: str) -> None:
-    with pytest.raises(DippError, match=f"^{name}"):
-        chunk_count(kl, bits, dims, channels)
 
 
 @pytest.mark.parametrize(

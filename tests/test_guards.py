@@ -89,7 +89,7 @@ def test_1_there_is_one_source_of_private_randomness() -> None:
     }
     assert {path: names for path, names in own.items() if names} == {
         "randomness.py": {"os.urandom"},
-        "archive.py": {"secrets", "secrets.token_hex"},
+        "files.py": {"secrets", "secrets.token_hex"},
     }
 
 

@@ -8,13 +8,11 @@ for; it never holds the indices of all images.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
 import mmap
 import os
-import secrets
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dipp import files
 from dipp.errors import DippError, NoCertificateError
 from dipp.header import MAX_PIXELS, Header, Integers, Reader, check_kind, checked, column, damaged
 from dipp.layout import CHECKSUM_BITS, Layout, Shape, counts_of, cut, least_indices
@@ -222,19 +221,8 @@ class Archive:
 
     def save(self, path: str | Path) -> None:
         """Write the file at once or not at all: to another name in the same folder, then renamed."""
-        path = Path(path)
-        part = path.parent / f".{secrets.token_hex(8)}.part"
-        try:
-            with part.open("xb") as file:
-                file.write(self._data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        except OSError as error:
-            raise DippError(f"{path}: cannot be written ({error.strerror})") from None
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+        with files.atomic(Path(path)) as part:
+            part.write_bytes(self._data)
 
 
 def _certificate(plan: Plan, channels: int, runs: Integers, delta: float | None) -> Certificate | None:

@@ -110,7 +110,7 @@ class Arithmetic:
         return np.clip(c, -self.level_of_one, self.level_of_one).astype(np.int32)
 
     def shifts(self, x: Floats, x_hat: Floats) -> NDArray[np.int32]:
-        """m = A(x) − c: the one place where the private values enter."""
+        """m = A(x) − c, where the private values enter (of pictures: `chain.Selector`)."""
         return self.levels(x) - self.centres(x_hat)
 
     @functools.cached_property

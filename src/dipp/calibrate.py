@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 SEED = bytes(16)
 """Calibration is public and repeatable."""
+ROUNDS = 2
+"""First along plans made from exact states, then along plans that know the factors of the first."""
 NEIGHBOURS = 5
 """Points that a factor is averaged over: those of single plans are noisy."""
 
@@ -40,10 +42,13 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
 
     x = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).float().to(denoiser.device)
     progress("exact states")
-    table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=provenance)
-    for preset in PRESETS.values():
-        if preset.mechanism.certified and preset.mechanism.name not in table.inflation:
-            progress(f"coded chains of preset {preset.name}")
+    facts = {"model": denoiser.identity, **provenance}
+    table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
+    # The first preset of a mechanism stands for all of them.
+    firsts = {preset.mechanism.name: preset for preset in reversed(PRESETS.values()) if preset.mechanism.certified}
+    for preset in firsts.values():
+        for number in range(ROUNDS):
+            progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
             table = _inflated(table, denoiser, preset, pixels)
     return table
 
@@ -75,4 +80,4 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pix
     snrs = np.array(sorted(factors))
     logs = np.log([np.mean(factors[snr]) for snr in snrs])
     smooth = np.convolve(np.pad(logs, NEIGHBOURS // 2, mode="edge"), np.ones(NEIGHBOURS) / NEIGHBOURS, mode="valid")
-    return table.with_inflation(preset.name, snrs, np.exp(np.maximum(smooth, 0)))
+    return table.with_inflation(preset.mechanism.name, snrs, np.exp(np.maximum(smooth, 0)))

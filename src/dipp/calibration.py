@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import randomness
+from dipp import files, randomness
 from dipp.channels import Channel, Sign
 from dipp.diffusion import Denoise, NoiseSchedule, normals
 from dipp.errors import DippError
@@ -143,7 +143,7 @@ class ErrorTable:
         return replace(self, inflation={**self.inflation, mechanism: row})
 
     def save(self, path: Path) -> None:
-        """Write the table, to a temporary name first, so that no reader finds half of it."""
+        """Write the table, whole or not at all."""
         content = {
             "version": VERSION,
             "timesteps": self.timesteps.tolist(),
@@ -152,9 +152,8 @@ class ErrorTable:
             "inflation": {name: _rounded(row) for name, row in self.inflation.items()},
             "provenance": dict(self.provenance),
         }
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
-        partial.replace(path)
+        with files.atomic(path) as part:
+            part.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> ErrorTable:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from dipp.model import Denoiser
 
+LARGE_PICTURE = 1 << 16
+"""Pixels."""
+
 Indices = NDArray[np.int64]
 Choose = Callable[["StepLayout", "torch.Tensor"], Indices]
 """(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""
@@ -85,7 +88,9 @@ class Chain:
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
-        return functools.cache(self._deal)
+        # Of a large picture, one deal at a time: it takes 16 bytes a coordinate, and there is one for every step.
+        large = self.shape[0] * self.shape[1] > LARGE_PICTURE
+        return functools.lru_cache(maxsize=1 if large else None)(self._deal)
 
     def _deal(self, number: int) -> chunking.Chunks:
         height, width, channels = self.shape

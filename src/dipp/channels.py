@@ -43,6 +43,11 @@ class Channel(ABC):
         """L: nats by which a unit of shift of one touched coordinate can move the score."""
 
     @property
+    def period(self) -> int:
+        """Steps after which every coordinate was touched once."""
+        return 1
+
+    @property
     def unit_slope(self) -> float:
         """Nats of score per unit of shift that one integer unit of m stands for."""
         return self.slope

@@ -13,7 +13,6 @@ its channels from number −r mod C on, so that no chunk is left with one colour
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,21 +47,6 @@ NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
 """The chunks of a step that touches no coordinate: none."""
 
 
-def chunk_count(kl_bits: float, bits_per_chunk: float, dims: int, channels: int = 1) -> int:
-    """Fewest chunks with at most `bits_per_chunk` each of the public, calibrated divergence of a step.
-
-    No fewer than `channels`, where the coordinates of a pixel must be kept apart, and no more than coordinates.
-    """
-    if not 0 <= kl_bits < math.inf:
-        raise DippError(f"kl_bits: a finite number ≥ 0 is needed, got {kl_bits}")
-    if not 0 < bits_per_chunk < math.inf:
-        raise DippError(f"bits_per_chunk: a finite number above 0 is needed, got {bits_per_chunk}")
-    if not 1 <= channels <= dims:
-        raise DippError(f"dims, channels: dims ≥ channels ≥ 1 is needed, got {dims} and {channels}")
-    # Compared before it is rounded: the quotient may be infinite.
-    return math.ceil(min(max(kl_bits / bits_per_chunk, channels), dims))
-
-
 def chunks(
     seed: bytes,
     step: int,
@@ -77,7 +61,7 @@ def chunks(
 
     `coordinates` are those that the step touches, ascending, out of 0 … dims − 1 (all, unless told). Coordinate i
     belongs to pixel i // channels, and no two coordinates of a pixel meet in a chunk: a count too small for that is
-    refused (`chunk_count` can be told). channels = 1 leaves each coordinate free.
+    refused. channels = 1 leaves each coordinate free.
     """
     if channels < 1 or dims < 1 or dims % channels:
         raise DippError(f"dims, channels: dims ≥ 1 in whole pixels is needed, got {dims} and {channels}")

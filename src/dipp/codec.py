@@ -40,6 +40,8 @@ BATCH = {"cpu": 16, "cuda": 512}
 """Images that are encoded or decoded at a time, at most."""
 BATCH_PIXELS = 1 << 20
 """Pixels of such a batch: it holds a larger image alone."""
+LOST_GAIN = 1 / 128
+"""A plan's SNR gains are the model's, rounded down by less than this share (`schedule`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,15 @@ class Codec:
     plan: Plan
     budget: Budget | None = None
     """What the plan was made for: images so small that they would exceed it are refused."""
+
+    def __post_init__(self) -> None:
+        for step in self.plan.steps:
+            real = self.denoiser.schedule.step(step.start, step.end).snr_gain
+            if not real * (1 - LOST_GAIN) <= step.snr_gain <= real:
+                raise DippError(
+                    f"plan: step {step.start} → {step.end} claims the SNR gain {step.snr_gain:.4g}, "
+                    f"where the model has {real:.4g}; do not trust the file"
+                )
 
     @classmethod
     def from_pretrained(
@@ -72,12 +83,11 @@ class Codec:
         is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
         be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
         """
-        from dipp.calibration import FILE_NAME, ErrorTable
         from dipp.model import Denoiser
 
         limit = budget(preset, epsilon, delta, rho)
         denoiser = Denoiser.load(model, device)
-        table = ErrorTable.load(Path(model) / FILE_NAME if calibration is None else Path(calibration))
+        table = load_table(model, calibration)
         point = planner(denoiser, table, preset, limit, pixels).choose(limit, final_timestep=final_timestep, bpp=bpp)
         return cls(denoiser, point.plan, limit)
 
@@ -132,12 +142,28 @@ class Codec:
         `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
         `steps` decodes only the first so many steps of the plan: a preview.
         """
-        decoded: list[Pixels] = []
-        for states, t in self.states(source, steps=steps):
-            finished = self._denoised(states, t, calls, ancestral, source, len(decoded)) if denoise else states
-            decoded.extend(to_pixels(finished))
-            progress(len(decoded))
+        decoded = []
+        drawn = self.pictures(source, denoise=denoise, calls=calls, ancestral=ancestral, steps=steps)
+        for number, picture in enumerate(drawn):
+            decoded.append(picture)
+            progress(number + 1)
         return decoded
+
+    def pictures(
+        self,
+        source: Archive,
+        *,
+        denoise: bool = True,
+        calls: int = diffusion.FAST_CALLS,
+        ancestral: bool = False,
+        steps: int | None = None,
+    ) -> Iterator[Pixels]:
+        """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
+        first = 0
+        for states, t in self.states(source, steps=steps):
+            finished = self._denoised(states, t, calls, ancestral, source, first) if denoise else states
+            yield from to_pixels(finished)
+            first += len(states)
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
         """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
@@ -148,6 +174,8 @@ class Codec:
         end = plan.steps[-1].end if steps is None else (plan.steps[0].start, *(s.end for s in plan.steps))[steps]
         first = 0
         for shape, run in groupby(range(len(source)), key=source.shape):
+            if shape[0] * shape[1] > pictures.MAX_PICTURE:
+                raise DippError(f"image: {shape[0]}×{shape[1]} is larger than can be decoded")
             chain = Codec(self.denoiser, plan)._chain(source.header.seed, shape)
             remaining = len(list(run))
             while remaining:
@@ -206,6 +234,8 @@ class Codec:
 def budget(preset: str, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
     """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
     certified = presets.preset(preset).mechanism.certified
+    if delta is not None and epsilon is None:
+        raise DippError("budget: delta goes with epsilon")
     if (epsilon is None) == (rho is None) and (certified or epsilon is not None):
         raise DippError("budget: give epsilon, epsilon with delta, or rho")
     if not certified:
@@ -213,8 +243,6 @@ def budget(preset: str, epsilon: float | None, delta: float | None, rho: float |
             raise NoCertificateError(f"preset: {preset} has no certificate, so no budget can bind it; use another")
         return None
     if rho is not None:
-        if delta is not None:
-            raise DippError("budget: delta goes with epsilon, not with rho")
         return Budget.zcdp(rho)
     assert epsilon is not None  # noqa: S101 - for the type checker
     return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
@@ -226,6 +254,9 @@ def planner(
     """The planner of a preset within a budget, for images of so many pixels, or of the denoiser's own size."""
     from dipp.schedule import Planner
 
+    measured = table.provenance.get("model", denoiser.identity)
+    if measured != denoiser.identity:
+        raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
     chosen = presets.preset(preset)
     sizes = chosen.sizes(limit)
     return Planner(
@@ -240,16 +271,24 @@ def planner(
     )
 
 
+def load_table(model: str | Path, calibration: str | Path | None) -> ErrorTable:
+    """The cost table of a denoiser: calibration.json beside the weights, or the file that is named."""
+    from dipp.calibration import FILE_NAME, ErrorTable
+    from dipp.model import fetch
+
+    return ErrorTable.load(fetch(str(model), (FILE_NAME,)) / FILE_NAME if calibration is None else Path(calibration))
+
+
 def as_pixels(image: Any, channels: int) -> Pixels:
     """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use.
 
-    PIL images are converted as `pictures` says. An array (H, W) or (H, W, 1) is grey: its value is repeated in all the
-    channels of the denoiser.
+    PIL images are converted as `pictures` says; a denoiser of one channel takes their luminance. An array (H, W) or
+    (H, W, 1) is grey: its value is repeated in all the channels of the denoiser.
     """
     from PIL import Image
 
     if isinstance(image, Image.Image):
-        return pictures.from_pil(image)
+        return pictures.from_pil(image, channels)
     if hasattr(image, "detach"):
         image = image.detach().cpu().numpy()
         image = np.moveaxis(image, 0, -1) if image.ndim == 3 else image

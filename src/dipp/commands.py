@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,11 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
 
-from dipp import __version__, pictures, sources
+from dipp import __version__, files, pictures, sources
 from dipp import archive as archives
 from dipp.archive import Archive
-from dipp.calibration import FILE_NAME, ErrorTable
-from dipp.codec import Codec, budget, planner
+from dipp.calibration import FILE_NAME
+from dipp.codec import Codec, budget, load_table, planner
 from dipp.errors import DippError
 from dipp.plan import Plan
 from dipp.privacy.certificate import UNIT, Certificate
@@ -40,7 +39,7 @@ def smallest(images: list[Path]) -> int:
 
 def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> str:
     """Encode files into an archive."""
-    _writable(output)
+    files.require_writable(output)
     public = None
     if seed is not None:
         try:
@@ -50,7 +49,9 @@ def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> 
     with Progress(console=Console(stderr=True), disable=len(images) < 2) as bars:
         task = bars.add_task("encoding", total=len(images))
         made = codec.encode(
-            map(pictures.read, images), seed=public, progress=lambda done: bars.update(task, completed=done)
+            (pictures.read(path, codec.denoiser.channels) for path in images),
+            seed=public,
+            progress=lambda done: bars.update(task, completed=done),
         )
     made.save(output)
     return info(output, as_json=False)
@@ -59,31 +60,22 @@ def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> 
 def decode(
     path: Path, output: Path, model: str, *, noisy: bool, ancestral: bool, calls: int, steps: int | None, device: str
 ) -> str:
-    """Decode an archive to PNGs, each written to a temporary name first."""
+    """Decode an archive to PNGs, each written whole or not at all."""
     source = archives.open(path)
     single = output.suffix.lower() == ".png"
     if single and len(source) != 1:
         raise DippError(f"output: {len(source)} pictures need a folder, not {output.name}")
-    _writable(output)
+    files.require_writable(output, folder=not single)
     codec = Codec.for_archive(source, model, device=device)
-    with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
-        task = bars.add_task("decoding", total=len(source))
-        decoded = codec.decode(
-            source,
-            denoise=not noisy,
-            ancestral=ancestral,
-            calls=calls,
-            steps=steps,
-            progress=lambda done: bars.update(task, completed=done),
-        )
+    drawn = codec.pictures(source, denoise=not noisy, ancestral=ancestral, calls=calls, steps=steps)
     if not single:
         output.mkdir(exist_ok=True)
-    for number, picture in enumerate(decoded):
-        place = output if single else output / f"{number:05d}.png"
-        partial = place.with_name(f".{place.name}.partial")
-        Image.fromarray(picture).save(partial, format="PNG")
-        partial.replace(place)
-    return f"{len(decoded)} pictures written to {output}"
+    with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
+        for number, picture in enumerate(bars.track(drawn, len(source), description="decoding")):
+            place = output if single else output / f"{number:05d}.png"
+            with files.atomic(place) as part:
+                Image.fromarray(picture if picture.shape[2] > 1 else picture[..., 0]).save(part, format="PNG")
+    return f"{len(source)} pictures written to {output}"
 
 
 def info(path: Path, as_json: bool, verify: bool = False) -> str:
@@ -141,7 +133,7 @@ def audit(
     from dipp.privacy import audit as audits
 
     if plot is not None:
-        _writable(plot)
+        files.require_writable(plot)
     found = []
     for name in dict.fromkeys(names):
         real = None
@@ -193,9 +185,10 @@ def schedule(
     """The plan within a budget, and the frontier as a picture."""
     from dipp.model import Denoiser
 
-    limit = budget(preset, epsilon, delta, rho)
-    table = ErrorTable.load(calibration or Path(model) / FILE_NAME)
-    plans = planner(Denoiser.load(model), table, preset, limit)
+    if plot is not None:
+        files.require_writable(plot)
+    limit, denoiser = budget(preset, epsilon, delta, rho), Denoiser.load(model)
+    plans = planner(denoiser, load_table(model, calibration), preset, limit)
     point = plans.choose(limit, final_timestep=final_timestep, bpp=bpp)
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
     mechanism = point.plan.mechanism
@@ -209,7 +202,6 @@ def schedule(
         )
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
     if plot is not None:
-        _writable(plot)
         _draw(plans.frontier(limit), point, plot)
         lines.append(f"frontier: {plot}")
     return "\n".join(lines)
@@ -221,7 +213,7 @@ def calibrate(model: str, data: Path, output: Path | None, count: int, device: s
     from dipp.model import Denoiser
 
     place = output or Path(model) / FILE_NAME
-    _writable(place)
+    files.require_writable(place)
     denoiser = Denoiser.load(model, device)
     height, width = denoiser.sample_size
     if height != width:
@@ -238,13 +230,6 @@ def calibrate(model: str, data: Path, output: Path | None, count: int, device: s
     return f"calibrated on {len(found.pixels)} pictures ({found.skipped} skipped): {place}"
 
 
-def _writable(path: Path) -> None:
-    """Refuse at the start what could not be written at the end."""
-    parent = path.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise DippError(f"output: the folder {parent} does not exist or cannot be written to")
-
-
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
@@ -259,4 +244,5 @@ def _draw(points: tuple[Point, ...], chosen: Point, output: Path) -> None:
     axes.set(xscale="log", xlabel="expected payload bits per pixel", ylabel="expected PSNR of the posterior mean, dB")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.savefig(output, format="png", dpi=120)
+    with files.atomic(output) as part:
+        figure.savefig(part, format="png", dpi=120)

@@ -67,11 +67,6 @@ class Transition:
     snr_gain: float
     """SNR(s) − SNR(t)."""
 
-    @property
-    def shift_scale(self) -> float:
-        """√ΔSNR: what a unit of x0 − x̂0 shifts the unit-variance noise by; equal to data_weight/sigma."""
-        return math.sqrt(self.snr_gain)
-
     def mean(self, x_t: State, x: State) -> State:
         """μ_q for x = x0; μ_p for x = x̂0."""
         return self.data_weight * x + self.state_weight * x_t
@@ -240,6 +235,8 @@ def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, c
 def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
     """β_t of a scheduler config, in float64 (diffusers rounds them to float32)."""
     trained = config.get("trained_betas")
+    if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
+        raise DippError("trained_betas: the scheduler config needs a list of numbers")
     count = config.get("num_train_timesteps", len(trained) if trained is not None else None)
     if not isinstance(count, int) or count < 2:
         raise DippError(f"num_train_timesteps: the scheduler config needs a whole number ≥ 2, got {count}")
@@ -252,13 +249,18 @@ def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
         raise DippError(f"beta_schedule: one of {', '.join(BETA_SCHEDULES)} is needed, got {kind!r}")
     if kind == "squaredcos_cap_v2":
         return _cosine_betas(count)
-    first, last = config.get("beta_start"), config.get("beta_end")
-    if not (isinstance(first, float) and isinstance(last, float) and first > 0 and last > 0):
+    first: Any = config.get("beta_start")
+    last: Any = config.get("beta_end")
+    if not (_is_number(first) and _is_number(last) and first > 0 and last > 0):
         raise DippError(f"beta_start, beta_end: the scheduler config needs numbers above 0, got {first}, {last}")
     ramp = np.arange(count) / (count - 1)
     if kind == "linear":
-        return first + (last - first) * ramp
+        return np.asarray(first + (last - first) * ramp, np.float64)
     return np.square(math.sqrt(first) + (math.sqrt(last) - math.sqrt(first)) * ramp)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cosine_betas(count: int) -> NDArray[np.float64]:

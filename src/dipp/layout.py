@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 
 from dipp import entropy
-from dipp.channels import Sign
 from dipp.errors import DippError
 from dipp.header import MAX_PIXELS, Integers, checked, damaged
 from dipp.plan import Plan
@@ -41,9 +40,9 @@ def chunk_counts(plan: Plan, shape: Shape) -> tuple[int, ...]:
 def counts_of(plan: Plan, pixels: int, channels: int) -> tuple[int, ...]:
     """`chunk_counts` of images with so many pixels, whatever their sides."""
     checked("pixels", pixels, 1, MAX_PIXELS)
-    period = _period(plan, channels)
-    touched = (_touched(period, number, pixels, channels) for number in range(len(plan.steps)))
-    return tuple(-(-dims // step.chunk_size) for dims, step in zip(touched, plan.steps, strict=True))
+    touched = _touched(_period(plan, channels), len(plan.steps), pixels, channels)
+    sizes = np.array([step.chunk_size for step in plan.steps])
+    return tuple((-(-touched // sizes)).tolist())
 
 
 def least_indices(plan: Plan, channels: int) -> int:
@@ -53,25 +52,25 @@ def least_indices(plan: Plan, channels: int) -> int:
 
 def _period(plan: Plan, channels: int) -> int:
     """Steps after which every coordinate was touched once."""
-    period = plan.mechanism.channel.period if isinstance(plan.mechanism.channel, Sign) else 1
+    period = plan.mechanism.channel.period
     if 1 < period < channels:
         raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {period}")
     return period
 
 
-def _touched(period: int, number: int, pixels: int, channels: int) -> int:
-    """Coordinates that a step touches: the length of `Sign.touched`, in closed form.
+def _touched(period: int, steps: int, pixels: int, channels: int) -> Integers:
+    """Coordinates that each step touches: the length of `Sign.touched`, in closed form.
 
     A pixel's rank r and a channel's position p fill slot (r + p·q) mod P, q = ⌊P/C⌋. Whole cycles of P ranks fill every
     slot C times. The m ranks that are left fill slot s once for each p·q from s − m + 1 to s or, going round, above
     s − m + P.
     """
     if period == 1:
-        return pixels * channels
-    slot, (cycles, left) = number % period, divmod(pixels, period)
+        return np.full(steps, pixels * channels)
+    slot, (cycles, left) = np.arange(steps) % period, divmod(pixels, period)
 
-    def positions_up_to(place: int) -> int:
-        return min(max(place // (period // channels) + 1, 0), channels)
+    def positions_up_to(place: Integers) -> Integers:
+        return np.clip(place // (period // channels) + 1, 0, channels)
 
     inside = positions_up_to(slot) - positions_up_to(slot - left)
     return cycles * channels + inside + channels - positions_up_to(slot - left + period)

@@ -27,6 +27,7 @@ import hashlib
 import json
 import math
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,8 @@ class Denoiser:
     """How often the network can halve them."""
     device: torch.device
     _graphs: dict[tuple[tuple[int, ...], bool], _Graph] = field(default_factory=dict, repr=False)
+    _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Graphs share their memory, so that one runs at a time."""
 
     def __post_init__(self) -> None:
         height, width = self.sample_size
@@ -78,7 +81,7 @@ class Denoiser:
         """Load a denoiser from a folder or a hub id, for example google/ddpm-cifar10-32."""
         name = str(name_or_folder)
         place = _device(device)
-        folder = _fetch(name, (INDEX, *NETWORK_CONFIGS, *SCHEDULER_CONFIGS))
+        folder = fetch(name, (INDEX, *NETWORK_CONFIGS, *SCHEDULER_CONFIGS))
         path = _find(name, folder, NETWORK_CONFIGS)
         config = _read_json(name, folder / path)
         index = _read_json(name, folder / INDEX) if (folder / INDEX).is_file() else {}
@@ -135,14 +138,14 @@ class Denoiser:
             return _forward(self.network, x_t, torch.tensor([t]), fast=False)
         # A power of two: few graphs, and less than half of a batch is padding.
         shape = (1 << (len(x_t) - 1).bit_length(), *x_t.shape[1:])
-        graph = self._graphs.get((shape, fast))
-        if graph is None:
-            if len(self._graphs) >= MAX_GRAPHS:
-                self._graphs.pop(next(iter(self._graphs)))
-            # The graphs share their memory: they never run at the same time, and hand out copies.
-            pool = next((other.graph.pool() for other in self._graphs.values()), None)
-            graph = self._graphs[shape, fast] = _Graph(self.network, shape, fast, self.device, pool)
-        return graph(x_t, t)
+        with self._running:
+            graph = self._graphs.get((shape, fast))
+            if graph is None:
+                if len(self._graphs) >= MAX_GRAPHS:
+                    self._graphs.pop(next(iter(self._graphs)))
+                pool = next((other.graph.pool() for other in self._graphs.values()), None)
+                graph = self._graphs[shape, fast] = _Graph(self.network, shape, fast, self.device, pool)
+            return graph(x_t, t)  # a copy
 
     def _check_shape(self, x_t: torch.Tensor) -> None:
         shape = tuple(x_t.shape)
@@ -202,15 +205,14 @@ def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Map
 def _device(name: str) -> torch.device:
     import torch
 
-    kind, _, index = name.partition(":")
-    if kind not in PIXELS_PER_CALL or not (index or "0").isdecimal():
+    if name not in PIXELS_PER_CALL:
         raise DippError(f"device: cpu or cuda is needed, got {name!r}")
-    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+    if name == "cuda" and not torch.cuda.is_available():
         raise DippError(f"device: {name} is not available here; use cpu")
     return torch.device(name)
 
 
-def _fetch(name: str, files: tuple[str, ...]) -> Path:
+def fetch(name: str, files: tuple[str, ...]) -> Path:
     """Find the folder of that name, or get the hub's snapshot with those of the files that it has."""
     if (folder := Path(name)).is_dir():
         return folder
@@ -251,8 +253,8 @@ def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) 
         f"also has {', '.join(others)}": bool(others),
         "is conditional": {config.get("class_embed_type"), config.get("num_class_embeds")} != {None},
         "takes noise levels, not timesteps": config.get("time_embedding_type") == "fourier",
-        f"maps {inputs} channels to {outputs}": inputs != outputs or not isinstance(inputs, int),
-        "does not say its sample_size": not config.get("sample_size"),
+        f"maps {inputs} channels to {outputs}": inputs != outputs or inputs not in (1, 3),
+        "does not say its sample_size": not _is_size(config.get("sample_size")),
         "does not say its block_out_channels": not config.get("block_out_channels"),
     }
     for reason, refused in refusals.items():
@@ -260,11 +262,16 @@ def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) 
             raise DippError(f"model: {name} {reason}; a pipeline of an unconditional UNet2DModel is needed")
 
 
+def _is_size(size: Any) -> bool:
+    sides = size if isinstance(size, list | tuple) else (size, size)
+    return len(sides) == 2 and all(isinstance(side, int) and side > 0 for side in sides)
+
+
 def _read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    folder = _fetch(name, (path.as_posix(),))
+    folder = fetch(name, (path.as_posix(),))
     if not (folder / path).is_file():
         pickles = ", ".join(p.name for p in (folder / path.parent).glob("*.bin"))
         found = f"pickled weights only ({pickles}), which can run code" if pickles else "no safetensors weights"

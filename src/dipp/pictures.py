@@ -14,7 +14,7 @@ All this happens to one pixel at a time: a pixel of the array depends on one pix
 changes one. A grey pixel is one private value thrice. The certificate covers any change of the three channels of a
 pixel, and so in particular a change of the three together: grey is covered at the same ε as colour.
 
-The size that a file declares is looked at before anything is decoded; more than `MAX_PIXELS` is refused, so that a few
+The size that a file declares is looked at before anything is decoded; more than `MAX_PICTURE` is refused, so that a few
 bytes cannot fill the memory.
 """
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,15 +36,17 @@ from dipp.errors import DippError
 
 Pixels = NDArray[np.uint8]
 
-MAX_PIXELS = 1 << 26
-"""64 megapixels; a pixel takes about 40 bytes of memory while it is encoded."""
+MAX_PICTURE = 1 << 26
+"""64 megapixels; a pixel takes about 250 bytes of memory while it is encoded."""
+_OPENING = threading.Lock()
+"""Pillow's limit is the whole process's."""
 SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
 
 
-def read(source: str | Path | bytes) -> Pixels:
+def read(source: str | Path | bytes, channels: int = 3) -> Pixels:
     """Read a picture from a file or from the bytes of one."""
     with _opened(source) as image:
-        return from_pil(image)
+        return from_pil(image, channels)
 
 
 def declared_pixels(source: str | Path | bytes) -> int:
@@ -55,34 +58,40 @@ def declared_pixels(source: str | Path | bytes) -> int:
 @contextlib.contextmanager
 def _opened(source: str | Path | bytes) -> Iterator[Image.Image]:
     """A file as a PIL image; whatever goes wrong with it ends in one line with its name."""
-    name = "image" if isinstance(source, bytes) else Path(source).name
+    name = "image" if isinstance(source, bytes) else Path(source).name or str(source)
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
-    # Pillow's own limit cannot be given per call, and its warnings are of no use: the size is checked here.
-    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
-        with warnings.catch_warnings():
+        # Pillow's own limit cannot be given per call, and its warnings are of no use: the size is checked here.
+        with _OPENING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(stream) as image:
-                yield image
+            limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+            try:
+                opened = Image.open(stream)
+            finally:
+                Image.MAX_IMAGE_PIXELS = limit
+        with opened as image, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield image
     except DippError as error:
         raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
     except FileNotFoundError:
         raise DippError(f"{name}: there is no such file") from None
     except Exception:  # every format has its own ways to be damaged
         raise DippError(f"{name}: not a whole picture in a format that can be read") from None
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
 
 
 def _checked_pixels(image: Image.Image) -> int:
     width, height = image.size
-    if not 0 < width * height <= MAX_PIXELS:
-        raise DippError(f"image: 1 to {MAX_PIXELS >> 20} megapixels are needed, got {width}×{height}")
+    if not 0 < width * height <= MAX_PICTURE:
+        raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
     return width * height
 
 
-def from_pil(image: Image.Image) -> Pixels:
-    """Convert a PIL image as the module's text says; its pixels are loaded here, after its size was looked at."""
+def from_pil(image: Image.Image, channels: int = 3) -> Pixels:
+    """Convert a PIL image as the module's text says, to three channels or to luminance alone.
+
+    Its pixels are loaded here, after its size was looked at.
+    """
     _checked_pixels(image)
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
         raise DippError("image: a single picture is needed, this has several frames; save them as files")
@@ -95,4 +104,6 @@ def from_pil(image: Image.Image) -> Pixels:
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
+    if channels == 1:
+        return np.array(image.convert("L"), np.uint8)[..., None]
     return np.array(image.convert("RGB"), np.uint8)

@@ -6,8 +6,8 @@ randomness. An edge costs real bits and is charged privacy (`dipp.privacy.budget
 *Bits.* The KL divergence of a step is d·E kl(|error|·√ΔSNR) for its d touched coordinates, with the errors of public
 images (`dipp.calibration`). Chunks are as large as they may be with index_bits − pad bits of it each. So m chunks cost
 m·⌈KL/m + pad⌉ bits with the flat code, or m times what `zeta_bits` expects: by KL alone, tiny steps would look best.
-Steps that lose more than 3 % of the shift's energy to the sign channel's saturation (`ErrorTable.unsaturated_gains`)
-are barred, or the shortest path would choose exactly those.
+Steps that lose more than `saturation` of the shift's energy to the sign channel's bounds
+(`ErrorTable.unsaturated_gains`) are barred, or the shortest path would choose exactly those.
 
 **Path.** To every final timestep, the path of fewest bits within the budget:
 
@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 
 from dipp import arithmetic, entropy
 from dipp.calibration import ErrorTable
-from dipp.channels import Sign
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
 from dipp.plan import MAX_INDEX_BITS, Mechanism, Plan, Step
@@ -189,9 +188,9 @@ class Planner:
     def _certificate(self, plan: Plan) -> Certificate:
         return Certificate.of(plan, self.channels, self.pixels)
 
-    @functools.cached_property
+    @property
     def _period(self) -> int:
-        return self.mechanism.channel.period if isinstance(self.mechanism.channel, Sign) else 1
+        return self.mechanism.channel.period
 
     @functools.cached_property
     def _touched(self) -> int:

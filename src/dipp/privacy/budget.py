@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import arithmetic, selection
-from dipp.channels import Channel, Sign
+from dipp.channels import Channel
 from dipp.errors import DippError
 from dipp.plan import Mechanism
 from dipp.privacy import conversions
@@ -88,7 +88,7 @@ def touches_one(channel: Channel, channels: int) -> bool:
     """Whether a step touches at most one coordinate of a pixel."""
     if channels < 1:
         raise DippError(f"channels: a whole number of at least 1 is needed, got {channels}")
-    if not isinstance(channel, Sign) or channel.period == 1:
+    if channel.period == 1:
         return channels == 1
     if channel.period < channels:
         raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {channel.period}")

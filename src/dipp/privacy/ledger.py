@@ -39,7 +39,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import selection
-from dipp.channels import Sign
 from dipp.chunking import Chunks
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import counts_of
@@ -134,7 +133,7 @@ class Ledger:
     def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
         """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
         mechanism = plan.mechanism
-        alpha, period = _alpha(mechanism), _period(mechanism)
+        alpha, period = _alpha(mechanism), mechanism.channel.period
         selections = []
         for number, (step, chunks) in enumerate(zip(plan.steps, counts_of(plan, pixels, channels), strict=True)):
             arithmetic = plan.arithmetic(step)
@@ -222,7 +221,7 @@ class Recorder:
         """
         if not mechanism.certified:
             return
-        self._designs.add((channels, _period(mechanism)))
+        self._designs.add((channels, mechanism.channel.period))
         pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
         met = Selection(
             step,
@@ -268,7 +267,3 @@ def _alpha(mechanism: Mechanism) -> Fraction:
             f"{mechanism.name}: there is no certificate, its selections are not differentially private"
         )
     return mechanism.alpha
-
-
-def _period(mechanism: Mechanism) -> int:
-    return mechanism.channel.period if isinstance(mechanism.channel, Sign) else 1
