@@ -28,6 +28,7 @@ from dipp.privacy.certificate import Certificate
 
 SEED = bytes(range(16))
 TIMESTEPS = (999, 700, 450, 300)
+STEPS = {"num_train_timesteps": 1000}
 MECHANISMS = [PAPER, DIFFC, SHARP]
 
 
@@ -206,6 +207,38 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], mechanism: Mecha
     small = codec.encode(pictures(1), seed=SEED)
     if mechanism.certified:
         assert codec.encode(images).certificate.epsilon == coded.certificate.epsilon == small.certificate.epsilon
+
+
+def test_a_denoiser_of_one_channel() -> None:
+    """It takes the luminance of colour, and its pictures have one channel."""
+    schedule = NoiseSchedule.from_config({"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, **STEPS})
+    grey = Denoiser(tiny_network(1).eval(), schedule, "ab" * 32, 1, (8, 8), 2, torch.device("cpu"))
+    codec, colour = Codec(grey, make_plan(SHARP, schedule)), Image.fromarray(pictures(1)[0])
+    np.testing.assert_array_equal(as_pixels(colour, 1)[..., 0], np.asarray(colour.convert("L")))
+    coded = codec.encode([colour])
+    assert [picture.shape for picture in codec.decode(coded, denoise=False)] == [(8, 8, 1)]
+
+
+def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
+    """A hundred bytes may claim two thousand megapixels: the file opens, decoding is refused at once."""
+    step = dataclasses.replace(make_plan(SHARP, denoiser.schedule).steps[0], chunk_size=(1 << 32) - 1, index_bits=1)
+    plan = Plan(SHARP, (step,))
+    claim = archive.Archive.build(plan, denoiser.identity, SEED, [(46_000, 46_000, 3)], [[0]])
+    assert len(claim.to_bytes()) < 128
+    with pytest.raises(DippError, match="larger than can be decoded"):
+        Codec(denoiser, plan).decode(claim)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.01])
+def test_gains_must_be_those_of_the_model(factor: float, denoiser: Denoiser) -> None:
+    """A smaller gain would state a smaller ε than that of the noise that the file seems to have."""
+    plan = make_plan(SHARP, denoiser.schedule)
+    gain = float(np.float32(plan.steps[1].snr_gain * factor))
+    other = Plan(SHARP, (plan.steps[0], dataclasses.replace(plan.steps[1], snr_gain=gain), plan.steps[2]))
+    counts = sum(chunk_counts(other, (8, 8, 3)))
+    claim = archive.Archive.build(other, denoiser.identity, SEED, [(8, 8, 3)], [[0] * counts])
+    with pytest.raises(DippError, match=r"^plan: step 700 → 450 claims"):
+        Codec(denoiser, plan).decode(claim)
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,7 @@ def encoding(
         (encoding("--epsilon", "1e-9"), "budget"),
         (encoding("--epsilon", "4", "--rho", "1"), "budget"),
         (encoding("--epsilon", "4", "--preset", "x"), "preset"),
+        (encoding("--delta", "1e-6", "--preset", "diffc"), "budget"),
         (encoding("--epsilon", "4", "--seed", "x"), "seed"),
         (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),
         (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
@@ -240,6 +241,24 @@ def test_bad_input(
     last = err.strip().splitlines()[-1]
     assert last.startswith(f"dipp: {word}")
     assert not list(tmp_path.iterdir())
+
+
+def test_outputs_of_the_wrong_kind(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """A file where a folder is needed, or the reverse: told before anything is computed, and nothing is left behind."""
+    made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"
+    code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
+    assert code == 0, err
+    folder.mkdir()
+    for arguments in (
+        ("decode", made, "-o", made, "--model", model),
+        ("decode", made, "-o", folder, "--model", model),
+        ("schedule", "--model", model, "--epsilon", "8", "--plot", folder),
+        ("calibrate", model, pictures, "-o", folder),
+    ):
+        code, _, err = run(*arguments)
+        assert code == 1
+        assert err.strip().splitlines()[-1].startswith("dipp: output")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.dipp", "folder.png"]
 
 
 def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:

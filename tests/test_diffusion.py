@@ -204,6 +204,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "no betas": ({"num_train_timesteps": 10, "beta_schedule": "linear"}, "beta_start"),
     "negative beta": ({**LINEAR, "beta_start": -0.1}, "beta_start"),
     "beta of one": ({"trained_betas": [0.1, 1.0]}, "beta must lie"),
+    "betas that are none": ({"trained_betas": 5}, "trained_betas"),
+    "betas that are words": ({"trained_betas": ["a", "b"]}, "trained_betas"),
     "too few betas": ({**TRAINED, "num_train_timesteps": 6}, "trained_betas"),
     "beta of zero": ({"trained_betas": [0.1, 0.0]}, "beta must lie"),
     "NaN": ({"trained_betas": [0.1, math.nan]}, "beta must lie"),

@@ -8,12 +8,14 @@ import torch
 from diffusers import UNet2DModel
 
 
-def tiny_network() -> Any:
+def tiny_network(channels: int = 3) -> Any:
     """The same weights every time."""
     torch.manual_seed(0)
     make: Any = UNet2DModel
     return make(
         sample_size=8,
+        in_channels=channels,
+        out_channels=channels,
         block_out_channels=(8, 16),
         down_block_types=("DownBlock2D", "DownBlock2D"),
         up_block_types=("UpBlock2D", "UpBlock2D"),
