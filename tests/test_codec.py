@@ -22,6 +22,7 @@ from dipp.channels import Sign
 from dipp.codec import Codec, as_pixels, to_pixels
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
+from dipp.layout import chunk_counts
 from dipp.model import Denoiser
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 from dipp.privacy.certificate import Certificate
