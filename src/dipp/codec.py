@@ -6,6 +6,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -96,16 +97,34 @@ class Codec:
         shapes: list[Shape] = []
         done = 0
         for batch in self._batches(as_pixels(image) for image in images):
-            chain = self._chain(seed, batch[0].shape)
-            pixels = np.stack(batch).reshape(len(batch), -1)
-            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type)
-            _, chosen = chain.run(range(done, done + len(batch)), choose)
-            rows.extend(np.concatenate(chosen, axis=1))
-            shapes.extend([chain.shape] * len(batch))
+            rows.extend(self.select(batch, range(done, done + len(batch)), seed))
+            height, width, channels = batch[0].shape
+            shapes.extend([(height, width, channels)] * len(batch))
             done += len(batch)
             progress(done)
         delta = self.budget.delta if self.budget else None
         return Archive.build(self.plan, self.denoiser.identity, seed, shapes, rows, separate=True, delta=delta)
+
+    def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes) -> Indices:
+        """The indices of equal-sized images, a row each.
+
+        An image's number names its common randomness: no two images of a seed may have the same.
+        """
+        chain = self._chain(seed, images[0].shape)
+        pixels = np.stack(images).reshape(len(images), -1)
+        _, chosen = chain.run(numbers, Selector(self.plan, seed, pixels, self.denoiser.device.type))
+        return np.concatenate(chosen, axis=1)
+
+    def reconstruct(
+        self, rows: Indices, shape: Shape, numbers: Sequence[int], seed: bytes, *, denoise: bool = True
+    ) -> Pixels:
+        """The pictures (N, H, W, C) that `select` chose these rows for."""
+        chain = self._chain(seed, shape)
+        states, _ = chain.run(numbers, Reader(rows, chunk_counts(self.plan, shape)))
+        if denoise:
+            predict = functools.partial(self.denoiser.x0, fast=True)
+            states = diffusion.fast(predict, self.denoiser.schedule, states, self.plan.steps[-1].end)
+        return to_pixels(states)
 
     def decode(
         self,
@@ -168,7 +187,7 @@ class Codec:
         """Neighbours of one size, up to a batch."""
         batch: list[Pixels] = []
         for image in images:
-            self._check_shape(image.shape)
+            self.check_shape(image.shape)
             if batch and (image.shape != batch[0].shape or len(batch) == BATCH[self.denoiser.device.type]):
                 yield batch
                 batch = []
@@ -176,7 +195,8 @@ class Codec:
         if batch:
             yield batch
 
-    def _check_shape(self, shape: Sequence[int]) -> None:
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Refuse an image that the model cannot take, or that is too small for the budget."""
         height, width, channels = shape
         multiple = self.denoiser.multiple
         if channels != self.denoiser.channels:
