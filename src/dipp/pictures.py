@@ -29,6 +29,8 @@ def read(source: str | Path | bytes) -> Pixels:
                 return from_pil(image)
     except DippError as error:
         raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
+    except Image.DecompressionBombError:
+        raise DippError(f"{name}: at most {MAX_PIXELS >> 20} megapixels are needed") from None
     except Exception:  # every format has its own ways to be damaged
         raise DippError(f"{name}: not a whole picture in a format that can be read") from None
 

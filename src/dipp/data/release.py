@@ -80,7 +80,7 @@ def verify(folder: Path) -> dict[str, Any]:
             if sha256(path) != entry["sha256"]:
                 raise DippError(f"{name}: its checksum is wrong; get it again")
             shard = Shard.read(path)
-            public = public or shard.public
+            public = shard.public if public is None else public  # an archive of no images is false
             if shard.public.to_bytes() != public.to_bytes():
                 raise DippError(f"{name}: it belongs to another release")
             if shard.first != position:

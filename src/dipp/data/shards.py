@@ -185,7 +185,7 @@ class Shard:
         except (OSError, pa.ArrowException) as error:
             reason = getattr(error, "strerror", None) or "no Parquet"
             raise DippError(f"{path.name}: cannot be read ({reason}); get it again") from None
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             told = str(error) if isinstance(error, DippError) else "this is not a shard of a dipp dataset"
             raise DippError(f"{path.name}: {told}") from None
 

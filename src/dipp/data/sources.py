@@ -370,7 +370,9 @@ def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labe
     images = [one.name for one in schema if _holds_files(one.type)]
     image = columns.image or (images[0] if len(images) == 1 else None)
     if image is None or image not in images:
-        raise DippError(f"image-column: one of {', '.join(images) or 'no'} columns of bytes is needed, got {image}")
+        raise DippError(
+            f"image-column: a column of bytes is needed ({', '.join(images) or 'there is none'}), got {image}"
+        )
     label = columns.label or ("label" if "label" in schema.names else None)
     if label is None:
         return image, None, None
