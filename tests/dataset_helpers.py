@@ -35,20 +35,23 @@ def save_model(folder: Path) -> Path:
     return folder
 
 
-def plan(denoiser: Denoiser, mechanism: Mechanism = SHARP) -> Plan:
-    """Three steps with few candidates: an image is 3·4 indices of 6 bits."""
+def plan(denoiser: Denoiser, mechanism: Mechanism, index_bits: int) -> Plan:
+    """Three steps: an image is 3·4 indices."""
     steps = []
     for start, end in ((199, 190), (190, 180), (180, 170)):
         gain = float(np.float32(denoiser.schedule.step(start, end).snr_gain))
-        steps.append(Step(start, end, gain, 16, 6, 64 if mechanism.ordered else 0))
+        steps.append(Step(start, end, gain, 16, index_bits, 64 if mechanism.ordered else 0))
     return Plan(mechanism, tuple(steps))
 
 
-def tiny_codec(model: Path, mechanism: Mechanism = SHARP) -> Codec:
-    """Without a certificate (diffc) it needs no private randomness: what it encodes is repeatable."""
+def tiny_codec(model: Path, mechanism: Mechanism = SHARP, index_bits: int = 6) -> Codec:
+    """Few candidates, so that it is fast.
+
+    Without a certificate (diffc) it needs no private randomness: what it encodes is repeatable.
+    """
     denoiser = Denoiser.load(model)
     budget = None if mechanism is DIFFC else Budget.pure(64.0)
-    return Codec(denoiser, plan(denoiser, mechanism), budget)
+    return Codec(denoiser, plan(denoiser, mechanism, index_bits), budget)
 
 
 def pixels(count: int, side: int = 8) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -51,7 +51,7 @@ def test_one_of_many_attempts_is_published(store: Store) -> None:
 def test_a_failed_attempt_leaves_nothing(store: Store) -> None:
     token = begin(store)
 
-    def fail(file: object) -> None:
+    def fail(_: object) -> None:
         raise OSError(28, os.strerror(28))
 
     with pytest.raises(DippError, match="No space left"):
@@ -71,7 +71,7 @@ def test_what_was_overwritten_cannot_publish(store: Store) -> None:
     token = begin(store)
     store.publish(token, 0, lambda file: file.write(b"old"))
 
-    def slow(file: object) -> None:
+    def slow(_: object) -> None:
         store.overwrite()
         new = begin(store)
         store.publish(new, 0, lambda file: file.write(b"new"))

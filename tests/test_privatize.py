@@ -36,11 +36,10 @@ from PIL import Image
 import dipp
 from dipp import calibrate, commands
 from dipp.cli import main
-from dipp.data import release
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
-from dipp.data.store import RUN, RUN_FILE, Store
+from dipp.data.store import RUN, RUN_FILE, Store, sha256
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP
 from dipp.presets import PRESETS, Preset
@@ -225,16 +224,14 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
     codec, other = tiny_codec(model), tiny_codec(model, DIFFC)
 
-    class Stop(Exception): ...
-
     class Stopping(Local):
         def run(self, *arguments: Any) -> Iterator[Any]:
             for number, result in enumerate(super().run(*arguments)):
                 if number == 3:
-                    raise Stop
+                    raise KeyboardInterrupt
                 yield result
 
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10))
     watch = Publications(Store(target))
     assert watch.look() == 4
@@ -377,10 +374,10 @@ def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: C
             third.with_name("shard-000003.parquet").write_bytes(third.read_bytes())
         case "other run":
             second.write_bytes((tmp_path / "other" / second.name).read_bytes())
-            manifest["shards"][1]["sha256"] = release.sha256(second)
+            manifest["shards"][1]["sha256"] = sha256(second)
         case "twice":
             second.write_bytes(first.read_bytes())
-            manifest["shards"][1]["sha256"] = release.sha256(second)
+            manifest["shards"][1]["sha256"] = sha256(second)
         case "manifest ε":
             manifest["certificate"]["epsilon"] /= 2
         case "manifest count":

@@ -370,9 +370,8 @@ def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labe
     images = [one.name for one in schema if _holds_files(one.type)]
     image = columns.image or (images[0] if len(images) == 1 else None)
     if image is None or image not in images:
-        raise DippError(
-            f"image-column: a column of bytes is needed ({', '.join(images) or 'there is none'}), got {image}"
-        )
+        found = ", ".join(images) or "there is none"
+        raise DippError(f"image-column: a column of bytes is needed ({found}), got {image}")
     label = columns.label or ("label" if "label" in schema.names else None)
     if label is None:
         return image, None, None
