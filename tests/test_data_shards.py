@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import tempfile
@@ -9,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from dipp.data.sources import Labels
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 
+datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
 SEED, MODEL = bytes(range(16)), "ab" * 32
 
 

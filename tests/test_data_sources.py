@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import pickle
@@ -9,7 +10,6 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from dipp.data.sources import Columns, Labels, Record, Source, open_hub, open_so
 from dipp.errors import DippError
 
 COUNT = 150
+datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
 
 
 def png(picture: np.ndarray[Any, Any]) -> bytes:

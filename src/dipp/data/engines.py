@@ -134,10 +134,10 @@ class Ray:
             free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
             if not free:
                 raise DippError(f"device: the Ray cluster has no {'GPU' if gpu else 'CPU'}")
-            size = min(self.workers or free, free)
             numbers = [{"shard": shard} for shard in shards]
             if not numbers:
                 return
+            size = min(self.workers or free, free, len(numbers))
             data = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
                 _Actor,
                 fn_constructor_args=(worker.job, method),
@@ -159,6 +159,7 @@ class Ray:
         mine = not ray.is_initialized()
         if mine:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
             where = {"address": self.address} if self.address else {"address": "local", "include_dashboard": False}
             try:
                 ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)

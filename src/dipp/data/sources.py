@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import itertools
 import json
 import pickle
@@ -358,7 +359,7 @@ def open_hub(name: str, columns: Columns) -> Tables:
 
 def _datasets() -> Any:
     try:
-        import datasets
+        datasets = importlib.import_module("datasets")
     except ImportError:
         raise DippError("src: datasets is missing; install dp-dipp[data]") from None
     datasets.disable_progress_bars()
