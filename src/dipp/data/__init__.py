@@ -8,3 +8,10 @@ privatize        the run: seed, plan, source, shards, manifest
 release          a manifest or archive of all shards, and their verification
 loading          `dipp.load`: the release as a PyTorch dataset
 """
+
+from dipp.errors import DippError
+
+try:
+    import pyarrow as _  # noqa: F401 - told here, once, for all modules
+except ImportError:
+    raise DippError("pyarrow is missing; install dp-dipp[data]") from None

@@ -26,6 +26,8 @@ from dipp.errors import DippError
 
 Progress = Callable[[int], None]
 """Told how many images were encoded since it was told last; for the eye only, and not exact."""
+TASK_RETRIES = 8
+"""How often Ray tries a shard whose worker died: a picture that kills its reader must not do so for ever."""
 TICK = 0.5
 """Seconds between two looks at the shared counter."""
 
@@ -50,15 +52,16 @@ class Local:
 
     def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
         """In this process, or in spawned ones that share the cores; a pool that loses a process is made anew."""
-        if self.workers == 1:
-            worker.progress = progress
-            yield from map(getattr(worker, method), shards)
-            return
         left = dict.fromkeys(shards)
+        workers = min(self.workers, len(left))
+        if workers <= 1:
+            worker.progress = progress
+            yield from map(getattr(worker, method), left)
+            return
         while left:
             before = len(left)
             try:
-                for shard, result in self._pool(worker.job, method, list(left), progress):
+                for shard, result in _pool(workers, worker.job, method, list(left), progress):
                     del left[shard]
                     yield result
             except BrokenProcessPool:
@@ -68,27 +71,29 @@ class Local:
                         "use fewer, then run the same command again to go on"
                     ) from None
 
-    def _pool(self, job: Job, method: str, shards: list[int], progress: Progress) -> Iterator[tuple[int, Any]]:
-        context = multiprocessing.get_context("spawn")
-        shared = context.RawArray("q", 2)  # whether to stop, images encoded: no lock, which a killed process could hold
-        arguments = (job, max(1, cores() // self.workers), shared)
-        told = 0
-        with ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=arguments) as pool:
-            try:
-                queue, running = iter(shards), dict[Future[Any], int]()
-                while True:
-                    for shard in islice(queue, 2 * self.workers - len(running)):
-                        running[pool.submit(_call, method, shard)] = shard
-                    if not running:
-                        return
-                    for future in wait(running, TICK, FIRST_COMPLETED).done:
-                        result = future.result()
-                        yield running.pop(future), result
-                    progress(shared[1] - told)
-                    told = shared[1]
-            finally:
-                shared[0] = 1
-                pool.shutdown(wait=False, cancel_futures=True)
+
+def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Progress) -> Iterator[tuple[int, Any]]:
+    context = multiprocessing.get_context("spawn")
+    shared = context.RawArray("q", 2)  # whether to stop, images encoded: no lock, which a killed process could hold
+    arguments = (job, max(1, cores() // workers), shared)
+    told = 0
+    with ProcessPoolExecutor(workers, context, initializer=_start, initargs=arguments) as pool:
+        try:
+            queue, running = iter(shards), dict[Future[Any], int]()
+            while True:
+                for shard in islice(queue, 2 * workers - len(running)):
+                    running[pool.submit(_call, method, shard)] = shard
+                if not running:
+                    return
+                done = wait(running, TICK, FIRST_COMPLETED).done
+                progress(shared[1] - told)
+                told = shared[1]
+                for future in done:
+                    result = future.result()
+                    yield running.pop(future), result
+        finally:
+            shared[0] = 1
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 _worker: Worker
@@ -145,13 +150,20 @@ class Ray:
                 compute=ray.data.ActorPoolStrategy(size=size),
                 num_cpus=1,
                 num_gpus=1 if gpu else 0,
+                max_task_retries=TASK_RETRIES,
             )
-            for row in data.iter_rows():
-                result = json.loads(row["result"])
-                if "error" in result:
-                    raise DippError(result["error"])
-                progress(result["encoded"])
-                yield result["value"]
+            try:
+                for row in data.iter_rows():
+                    result = json.loads(row["result"])
+                    if "error" in result:
+                        raise DippError(result["error"])
+                    progress(result["encoded"])
+                    yield result["value"]
+            except ray.exceptions.RayError as error:
+                raise DippError(
+                    f"engine: Ray gave up ({type(error).__name__}); what was published is safe, run the same command "
+                    "again to go on"
+                ) from None
 
     @contextlib.contextmanager
     def _connected(self, ray: Any) -> Iterator[None]:

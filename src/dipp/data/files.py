@@ -12,7 +12,7 @@ import os
 import secrets
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,7 +65,7 @@ class Files(Source):
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
         """The bytes of each file. One that is gone or forbidden is told; a fault of the machine ends the run."""
-        for position, entry in enumerate(self._entries(start, stop), start):
+        for position, entry in enumerate(self.entries(start, stop), start):
             problem = entry.problem or _problem_of(entry.size)
             content = None
             if not problem:
@@ -81,10 +81,11 @@ class Files(Source):
 
     def name(self, position: int) -> str:
         """The file's own name, below the folder."""
-        (entry,) = self._entries(position, position + 1)
+        (entry,) = self.entries(position, position + 1)
         return _text(entry.name)
 
-    def _entries(self, start: int, stop: int) -> Iterator[Entry]:
+    def entries(self, start: int, stop: int) -> Iterator[Entry]:
+        """Rows of the listing."""
         try:
             file = pa.memory_map(str(self.listing))
         except OSError:
@@ -119,17 +120,20 @@ def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> I
 
 def _walk(folder: Path, deep: bool) -> Iterator[str]:
     """Files below a folder in the order of their names, one directory's names in memory at a time; no hidden ones."""
-    entries = sorted((e for e in os.scandir(folder) if not e.name.startswith(".")), key=lambda e: e.name)
-    for entry in entries:
-        if not entry.is_dir():
-            yield entry.path
-        elif deep and not entry.is_symlink():
-            yield from _walk(Path(entry.path), deep)
+    with os.scandir(folder) as entries:
+        found = sorted((e.name, e.is_dir(), e.is_symlink()) for e in entries if not e.name.startswith("."))
+    for name, is_folder, is_link in found:
+        if not is_folder:
+            yield str(folder / name)
+        elif deep and not is_link:
+            yield from _walk(folder / name, deep)
 
 
 def open_tars(paths: list[Path], columns: Columns, scratch: Path) -> Files:  # noqa: ARG001
     """List tar shards: every image member is a picture, and the number in the .cls of its sample is its label."""
-    return _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
+    found = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
+    labelled = any(entry.label is not None for entry in found.entries(0, len(found)))
+    return found if labelled else replace(found, labels=None)
 
 
 def _tar_entries(path: Path) -> Iterator[tuple[Entry, int]]:

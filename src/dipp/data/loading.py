@@ -62,7 +62,9 @@ class Pictures(Dataset[Item]):
         if place.is_dir():
             stated = read_manifest(place)
             try:
-                self._parts = [_ShardPart(place / name, int(entry["images"])) for name, entry in shard_entries(stated)]
+                self._parts = [_ShardPart(place / name, entry["images"]) for name, entry in shard_entries(stated)]
+                if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
+                    raise TypeError
                 self.labelled = stated["labels"] is not None
                 self.classes = tuple(map(str, stated["labels"]["names"])) if self.labelled else ()
             except (KeyError, TypeError, ValueError) as error:

@@ -96,6 +96,8 @@ def privatize(
             destination.unlink(missing_ok=True)
     if single and destination.exists():
         raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
+    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
+        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
     store.prepare()
     try:
         pictures = open_source(source, choices.columns, store.run_folder)
@@ -199,7 +201,9 @@ def _finish(store: Store, job: Job, destination: Path, single: bool) -> dict[str
     from dipp.commands import describe
 
     if len(store.shards()) != job.shards:
-        raise DippError("dst: shards are missing; run the same command again")
+        raise DippError(
+            "dst: shards are missing; see that all workers write to the same disk, and run the command again"
+        )
     if not single:
         facts = release.manifest(store, job.source.labels if job.labelled else None)
         store.finish(facts)

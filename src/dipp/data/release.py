@@ -11,7 +11,7 @@ from dipp.data.shards import Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, sha256, shard_entries
 from dipp.errors import DippError
-from dipp.header import Integers
+from dipp.header import MAX_PIXELS, Integers
 from dipp.layout import Shape
 
 NOT_HIDDEN = "number, order, widths and heights of the images, their labels, which of the source were skipped and why"
@@ -39,9 +39,9 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         skipped += [one._asdict() for one in shard.skipped]
         images, positions, size = images + len(shard), positions + shard.positions, size + shard.size
         pixels, bits = pixels + int(shard.sizes.sum()), bits + shard.payload_bits
-        if public is None or (len(shard) and not 0 < smallest <= shard.sizes.min()):
-            # The shard with the smallest image has the certificate of all.
-            smallest, public = int(shard.sizes.min(initial=smallest)) if len(shard) else 0, shard
+        least = int(shard.sizes.min()) if len(shard) else MAX_PIXELS + 1
+        if public is None or least < smallest:  # the shard with the smallest image has the certificate of all
+            smallest, public = least, shard
     if public is None:
         raise DippError("dst: there is no shard")
     rates = {"payload_bpp": bits / pixels if pixels else None, "file_bpp": 8 * size / pixels if pixels else None}

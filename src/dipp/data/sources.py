@@ -46,7 +46,7 @@ CIFAR_BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test":
 CIFAR_META = "batches.meta"
 ROWS_PER_READ = 64
 DAMAGED_TABLE = "its part of the table is damaged"
-HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 HUB_PARQUET = "refs/convert/parquet"
 """The branch on which the hub keeps a dataset of any format as Parquet."""
 
@@ -354,7 +354,7 @@ def open_hub(name: str, columns: Columns) -> Tables:
             # A place on the hub names its commit, so that a later state of the dataset is another source.
             return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
         reasons.append("no Parquet files")
-    raise DippError(f"src: {name} cannot be had from the hub ({'; '.join(reasons)})")
+    raise DippError(f"src: {name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
 
 
 def _datasets() -> Any:

@@ -80,7 +80,8 @@ class Store:
             if others:
                 raise DippError(f"dst: {self.folder} holds other files; give a new folder")
         try:
-            self.run_folder.mkdir(parents=True, exist_ok=True)
+            # Unpublished attempts and the names of files are nobody else's business.
+            self.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise DippError(f"dst: {self.folder} cannot be made ({error.strerror})") from None
 

@@ -6,12 +6,14 @@ store or driver ever sees them. Pictures are decoded a little ahead, in threads,
 
 from __future__ import annotations
 
+import functools
 import os
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 READERS = {"cpu": 1, "cuda": 4}
 """Threads that decode pictures ahead of the codec."""
+READ_TOGETHER = 8
+"""Pictures that a thread decodes at a time."""
 HELD_PIXELS = 1 << 25
 """Pixels of pictures that wait for others of their size; more, and the largest group goes as it is."""
 
@@ -162,25 +166,45 @@ class Worker:
         known = frozenset(self.job.bad or ())
         records = (r for r in self.job.source.read(positions.start, positions.stop) if r.position not in known)
 
-        def read(record: Record) -> tuple[Record, Pixels | None, str]:
-            try:
-                pixels = _pixels(record)
-                codec.check_shape(pixels.shape)
-            except DippError as error:
-                return record._replace(content=None), None, str(error).removeprefix("image: ")
-            return record._replace(content=None), pixels, ""
+        def read(some: list[Record]) -> list[tuple[Record, Pixels | None, str]]:
+            return [(record._replace(content=None), *self._picture(record)) for record in some]
 
         readers = READERS[codec.denoiser.device.type]
         with ThreadPoolExecutor(readers) as pool:
-            yield from _ahead(pool, read, records, 4 * readers)
+            for made in _ahead(pool, read, _lists(records, READ_TOGETHER), 2 * readers):
+                yield from made
+
+    def _picture(self, record: Record) -> tuple[Pixels | None, str]:
+        from dipp import pictures
+
+        content, problem = record.content, record.problem
+        if not problem and content is not None:
+            try:
+                pixels = pictures.read(content) if isinstance(content, bytes) else content
+                if not (problem := self._refusal(pixels.shape)):
+                    return pixels, ""
+            except DippError as error:
+                problem = str(error)
+        return None, problem.removeprefix("image: ") or "there is no picture"
+
+    @functools.cached_property
+    def _refusal(self) -> Callable[[tuple[int, ...]], str]:
+        """Why the codec refuses a shape, once for each: its budget is not recomputed for every picture."""
+
+        def refusal(shape: tuple[int, ...]) -> str:
+            try:
+                self.codec.check_shape(shape)
+            except DippError as error:
+                return str(error)
+            return ""
+
+        return functools.lru_cache(maxsize=4096)(refusal)
 
 
-def _pixels(record: Record) -> Pixels:
-    from dipp import pictures
-
-    if record.problem or record.content is None:
-        raise DippError(record.problem)
-    return pictures.read(record.content) if isinstance(record.content, bytes) else record.content
+def _lists(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while some := list(islice(iterator, size)):
+        yield some
 
 
 def _ahead(pool: ThreadPoolExecutor, function: Callable[[Any], Any], items: Iterable[Any], count: int) -> Iterator[Any]:
