@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipp.archive import Archive
-from dipp.data.shards import Image, Shard, Skipped, layout, pack, unpack, write
+from dipp.data import release
+from dipp.data.shards import Image, Shard, Skipped, layout, pack, unpack, worst, write
 from dipp.data.sources import Labels
+from dipp.data.store import Store, shard_name
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 
@@ -203,3 +205,22 @@ def test_damage_never_gets_past_a_clear_line(changes: list[tuple[int, int]]) -> 
             Shard.read(path).archive()
         except DippError:
             return
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_the_manifest_has_the_worst_certificate(order: tuple[int, ...], tmp_path: Path) -> None:
+    """Images so small that the channels of a pixel share a chunk cost more ρ; one of them counts for all."""
+    source, sides = public(PAPER), [[(16, 16)] * 3, [(2, 2), (16, 16)], [(8, 8)]]
+    store, at = Store(tmp_path), 0
+    for number, which in enumerate(order):
+        made = images(source, sides[which], first=at)
+        save(tmp_path / shard_name(number), source, made, first=at, positions=len(made))
+        at += len(made)
+    facts = release.manifest(store, None)
+    claims = {size: worst(source.header, size) for size in (4, 64, 256)}
+    smallest, middle = claims[4], claims[64]
+    assert smallest is not None
+    assert middle is not None
+    assert smallest.rho > middle.rho
+    assert facts["certificate"]["rho"] == smallest.rho
+    assert facts["images"] == at

@@ -231,7 +231,7 @@ class Shard:
             raise damaged("an image has an impossible size")
         if len(self.public):
             raise damaged("its header speaks of other images")
-        if self.certificate != worst(self.public.header, int(self.sizes.min(initial=0)) if len(self) else 0):
+        if self.certificate != worst(self.public.header, int(self.sizes.min()) if len(self) else 0):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
 
     def __len__(self) -> int:
