@@ -172,9 +172,15 @@ def test_nothing_is_unpacked_before_its_length_is_checked(tmp_path: Path) -> Non
 
 def test_small_files_that_grow_are_refused(tmp_path: Path) -> None:
     path = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5))
-    for options in ({"compression": "gzip"}, {"use_dictionary": True}):
-        with pytest.raises(DippError, match="compressed"):
-            Shard.read(changed(path, lambda *_: None, **options))
+
+    def swell(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
+        """2,000 times the same megabyte, which a dictionary stores once."""
+        facts.update(positions=2000)
+        columns.update(payload=[bytes(1 << 20)] * 2000, id=list(range(2000)))
+        columns.update({name: [8] * 2000 for name in ("label", "width", "height")})
+
+    with pytest.raises(DippError, match="do not fit"):
+        Shard.read(changed(path, swell, use_dictionary=True, compression="gzip"))
     empty = pa.Table.from_pydict({"payload": [b""] * 100_000}, pa.schema([("payload", pa.binary())]))
     pq.write_table(empty, tmp_path / "x.parquet")
     with pytest.raises(DippError, match="columns"):
@@ -192,7 +198,7 @@ GOOD = io.BytesIO()
 write(GOOD, public(), Labels(), images(public(), SIDES), 0, 5, [])
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, derandomize=True)  # a fault of pyarrow's own could end the whole test run
 @given(st.lists(st.tuples(st.integers(0, len(GOOD.getvalue()) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_damage_never_gets_past_a_clear_line(changes: list[tuple[int, int]]) -> None:
     content = bytearray(GOOD.getvalue())

@@ -388,6 +388,9 @@ def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: C
     assert code == 1
     assert err.startswith("dipp: ")
     assert len(err.strip().splitlines()) == 1
+    if harm in ("flip", "missing"):
+        with pytest.raises(DippError, match=r"shard-00000[01]\.parquet"):
+            dipp.load(target, two_releases).labels()
 
 
 @pytest.mark.parametrize(

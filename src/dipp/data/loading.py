@@ -24,7 +24,7 @@ from dipp.archive import Archive
 from dipp.codec import BATCH, Codec
 from dipp.data.shards import Shard
 from dipp.data.sources import Label
-from dipp.data.store import read_manifest, shard_entries
+from dipp.data.store import read_manifest, sha256, shard_entries
 from dipp.errors import DippError
 from dipp.header import Certificate, Header, Integers
 from dipp.layout import Shape
@@ -62,7 +62,7 @@ class Pictures(Dataset[Item]):
         if place.is_dir():
             stated = read_manifest(place)
             try:
-                self._parts = [_ShardPart(place / name, entry["images"]) for name, entry in shard_entries(stated)]
+                self._parts = [_ShardPart(place / name, entry) for name, entry in shard_entries(stated)]
                 if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
                     raise TypeError
                 self.labelled = stated["labels"] is not None
@@ -183,11 +183,13 @@ class _Part(Protocol):
 class _ShardPart:
     """A shard, read when it is first needed."""
 
-    def __init__(self, path: Path, images: int) -> None:
-        self.path, self.images = path, images
+    def __init__(self, path: Path, entry: dict[str, Any]) -> None:
+        self.path, self.images, self.checksum = path, entry["images"], entry["sha256"]
 
     @functools.cached_property
     def _shard(self) -> Shard:
+        if self.path.is_file() and sha256(self.path) != self.checksum:
+            raise DippError(f"{self.path.name}: its checksum is wrong; get it again")
         shard = Shard.read(self.path)
         if len(shard) != self.images:
             raise DippError(f"{self.path.name}: the manifest speaks of {self.images} images, it has {len(shard)}")

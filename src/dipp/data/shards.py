@@ -10,8 +10,8 @@ public seed (base64); the certificate of the shard's worst pixel; which position
 for, and which of them were skipped, why. So a shard is checked and decoded without any other file. The key
 `huggingface` names the classes for `datasets`.
 
-A shard is written without compression and without a dictionary of payloads: they are as random as bits can be; and a
-reader who insists on it cannot be made to take more memory than about the file's size.
+A shard is written without compression and without a dictionary of payloads: they are as random as bits can be. It is
+read a few rows at a time, and no further than some multiple of the file's size, whatever the file makes of itself.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipp.archive import Archive
-from dipp.data.sources import Label, Labels
+from dipp.data.sources import ROWS_PER_READ, Label, Labels
 from dipp.errors import DippError
 from dipp.header import MAX_PIXELS, Certificate, Header, Integers, damaged
 from dipp.layout import CHECKSUM_BITS, Layout, Shape, certificate, counts_of
 
 VERSION = 1
 METADATA = b"dipp"
-MAX_SIDE = (1 << 31) - 1
+MAX_EXPANSION = 64
+"""Bytes in memory for a byte of the file: sizes and labels shrink well, payloads do not."""
 
 
 class Skipped(NamedTuple):
@@ -197,7 +198,7 @@ class Shard:
             facts = json.loads(file.schema_arrow.metadata[METADATA])
             if facts["version"] > VERSION:
                 raise DippError(f"written by a newer dipp (shard format {facts['version']}); upgrade")
-            table = file.read(use_threads=False).combine_chunks()
+            table = _rows(file, size)
         if any(table[name].null_count for name in ("payload", "width", "height", "id")):
             raise damaged("a value is missing")
         claim = facts["certificate"]
@@ -291,9 +292,17 @@ def _check_form(file: pq.ParquetFile, size: int) -> None:
     # An image has a byte, at least, that no other has.
     if file.metadata.num_rows > size:
         raise damaged("its images do not fit into it")
-    for group in range(file.metadata.num_row_groups):
-        for number in range(len(found)):
-            column = file.metadata.row_group(group).column(number)
-            squeezed = any("DICTIONARY" in encoding for encoding in column.encodings)
-            if column.compression != "UNCOMPRESSED" or (found.names[number] == "payload" and squeezed):
-                raise DippError("the columns are compressed, which dipp does not do")
+
+
+def _rows(file: pq.ParquetFile, size: int) -> pa.Table:
+    """All rows, a few at a time, and never much more than the file's size.
+
+    What the footer says of compression is not looked at: pyarrow ends the process where it does not know a number.
+    """
+    batches, total = [], 0
+    for batch in file.iter_batches(ROWS_PER_READ, use_threads=False):
+        batches.append(batch)
+        total += batch.nbytes
+        if total > MAX_EXPANSION * size:
+            raise damaged("its images do not fit into it")
+    return pa.Table.from_batches(batches, file.schema_arrow).combine_chunks()
