@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -33,14 +34,17 @@ from dataset_helpers import (
     tiny_codec,
 )
 from PIL import Image
+from rich.console import Console
 
 import dipp
 from dipp import calibrate, commands
 from dipp.cli import main
+from dipp.data.commands import Bar
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import RUN, RUN_FILE, Store, sha256
+from dipp.data.worker import Outcome
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP
 from dipp.presets import PRESETS, Preset
@@ -445,3 +449,19 @@ def test_the_worked_example_runs(
     exec(code, names)  # noqa: S102 - the page's own example
     assert "60 ('night', 'noon')" in capsys.readouterr().out
     assert names["accuracy"] > 0.9
+
+
+def test_the_bar() -> None:
+    """Images, images a second, bits per pixel, time left; what was encoded ahead of a shard is not counted twice."""
+    screen = io.StringIO()
+    bar = Bar(Console(file=screen, force_terminal=True, width=140))
+    with bar.bar:
+        bar.start(100, 20)
+        for _ in range(2):
+            bar.encoded(30)
+            bar.released(Outcome(0, images=35, skipped=5, payload_bits=35 * 64, pixels=35 * 64))
+    shown = screen.getvalue()
+    assert "going on: 20 of 100" in shown
+    assert "100/100" in shown
+    assert "images/s, 1.0000 bpp" in shown
+    assert bar.bar.tasks[0].completed == 100

@@ -35,7 +35,9 @@ class Bar(Watcher):
     def start(self, images: int, published: int) -> None:
         """Show the bar, from where an interrupted run stopped."""
         if published:
-            self.bar.console.print(f"going on: {published} of {images} pictures were dealt with before")
+            self.bar.console.print(
+                f"going on: {published} of {images} pictures were dealt with before", highlight=False
+            )
         self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
 
     def encoded(self, images: int) -> None:
