@@ -26,7 +26,7 @@ from dipp.errors import DippError
 
 Progress = Callable[[int], None]
 """Told how many images were encoded since it was told last; for the eye only, and not exact."""
-TASK_RETRIES = 8
+TASK_RETRIES = 4
 """How often Ray tries a shard whose worker died: a picture that kills its reader must not do so for ever."""
 TICK = 0.5
 """Seconds between two looks at the shared counter."""
@@ -150,7 +150,7 @@ class Ray:
                 compute=ray.data.ActorPoolStrategy(size=size),
                 num_cpus=1,
                 num_gpus=1 if gpu else 0,
-                max_task_retries=TASK_RETRIES,
+                ray_remote_args_fn=_actor_options,
             )
             try:
                 for row in data.iter_rows():
@@ -199,6 +199,10 @@ def _ray() -> Any:
     except ImportError:
         raise DippError("engine: ray is missing; install dp-dipp[ray]") from None
     return ray
+
+
+def _actor_options() -> dict[str, Any]:
+    return {"max_task_retries": TASK_RETRIES}
 
 
 class _Actor:
