@@ -16,7 +16,7 @@ from dipp.data import engines, release
 from dipp.data import privatize as runs
 from dipp.data.privatize import Choices, Summary, Watcher
 from dipp.data.sources import Columns
-from dipp.data.store import read_manifest
+from dipp.data.store import RELEASED_TWICE, read_manifest
 from dipp.data.worker import Outcome
 from dipp.errors import DippError
 
@@ -91,6 +91,8 @@ def privatize(
     codec = make_codec(model, **options)
     place = str(Path(model).resolve()) if Path(model).is_dir() else model
     bar = Bar(console)
+    if overwrite and destination.exists():
+        console.print(f"overwriting {destination}: {RELEASED_TWICE}, for whoever saw both", highlight=False)
     try:
         with bar.bar:
             summary = runs.privatize(
