@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dipp.archive import Archive as Archive
     from dipp.archive import open as open  # noqa: A004 - users say dipp.open
     from dipp.codec import Codec as Codec
+    from dipp.data.loading import load as load
 
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
@@ -15,7 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
 
-_LAZY = {"Archive": "dipp.archive", "open": "dipp.archive", "Codec": "dipp.codec"}
+_LAZY = {"Archive": "dipp.archive", "open": "dipp.archive", "Codec": "dipp.codec", "load": "dipp.data.loading"}
 
 
 def __getattr__(name: str) -> Any:

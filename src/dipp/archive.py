@@ -59,17 +59,19 @@ class Archive:
         *,
         delta: float | None = None,
         recorded: Ledger | None = None,
+        channels: int = 1,
     ) -> Archive:
         """Archive images, given their sizes and, in the order of steps and chunks, their indices.
 
         `recorded` is what the encoder wrote down as it went. The certificate is made from it, and nothing is archived
-        if that is not what the plan says, from which readers will make the same certificate.
+        if that is not what the plan says, from which readers will make the same certificate. `channels` is for an
+        archive without any images.
         """
         if len(shapes) != len(indices):
             raise DippError(f"shapes, indices: one of each an image is needed, got {len(shapes)} and {len(indices)}")
         if len({channels for _, _, channels in shapes}) > 1:
             raise DippError("shapes: images with one number of channels are needed; make an archive for each")
-        channels = shapes[0][2] if shapes else 1
+        channels = shapes[0][2] if shapes else channels
         sizes = [(len(list(run)), height, width) for (height, width, _), run in itertools.groupby(shapes)]
         for _, height, width in sizes:
             checked("height", height, 1, MAX_PIXELS)

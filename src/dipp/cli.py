@@ -132,16 +132,22 @@ def decode(
 
 @app.command()
 def info(
-    archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
+    archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Show the ledger that the certificate was computed again from.")
+        bool,
+        typer.Option("--verify", help="Compute the certificate again and show its ledger; check every shard."),
     ] = False,
 ) -> None:
-    """Certificate, rate, schedule and model of an archive; no model is needed."""
+    """Certificate, rate, schedule and model of an archive or dataset; no model is needed."""
     from dipp import commands
 
-    typer.echo(commands.info(archive, as_json, verify))
+    if archive.is_dir():
+        from dipp.data import commands as datasets
+
+        typer.echo(datasets.info(archive, as_json=as_json, verify=verify))
+    else:
+        typer.echo(commands.info(archive, as_json, verify))
 
 
 @app.command()
@@ -160,6 +166,71 @@ def audit(
     typer.echo(text)
     if not passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def privatize(
+    src: Annotated[str, typer.Argument(help="Folder of images, CIFAR-10, Parquet, tar shards, datasets, hub id.")],
+    dst: Annotated[Path, typer.Argument(help="New folder of Parquet shards, or a .dipp file.")],
+    model: Model = EMBEDDED,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    preset: PresetName = "sharp",
+    bpp: Bpp = None,
+    final_timestep: FinalTimestep = None,
+    calibration: Calibration = None,
+    device: Device = "cpu",
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes, each with the model. Default: the cores, or one on a GPU.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="A Ray cluster that is there.")] = None,
+    shard_size: Annotated[int, typer.Option(help="Images of a shard.")] = 1024,
+    split: Annotated[str, typer.Option(help="Part of the source, where it has parts.")] = "train",
+    image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None,
+    drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad picture.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for whoever saw both.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    seed: Annotated[str | None, typer.Option(help="Public seed, 32 hex digits: for tests only.")] = None,
+) -> None:
+    """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.
+
+    Exit code 3: released, but bad pictures were skipped.
+    """
+    from dipp.data import commands as datasets
+    from dipp.data.sources import Columns
+
+    code = datasets.privatize(
+        src,
+        dst,
+        model,
+        {
+            "epsilon": epsilon,
+            "delta": delta,
+            "rho": rho,
+            "preset": preset,
+            "bpp": bpp,
+            "final_timestep": final_timestep,
+            "calibration": calibration,
+            "device": device,
+        },
+        engine,
+        workers,
+        address,
+        shard_size,
+        Columns(image_column, label_column, split),
+        seed,
+        drop_labels=drop_labels,
+        strict=strict,
+        overwrite=overwrite,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -6,6 +6,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -113,17 +114,35 @@ class Codec:
         shapes: list[Shape] = []
         done = 0
         for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
-            chain = self._chain(seed, batch[0].shape)
-            pixels = np.stack(batch).reshape(len(batch), -1)
-            choose = Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder)
-            _, chosen = chain.run(range(done, done + len(batch)), choose)
-            rows.extend(np.concatenate(chosen, axis=1))
-            shapes.extend([chain.shape] * len(batch))
+            rows.extend(self.select(batch, range(done, done + len(batch)), seed, recorder))
+            height, width, channels = batch[0].shape
+            shapes.extend([(height, width, channels)] * len(batch))
             done += len(batch)
             progress(done)
         delta = self.budget.delta if self.budget else None
         identity, recorded = self.denoiser.identity, recorder.ledger()
         return Archive.build(self.plan, identity, seed, shapes, rows, delta=delta, recorded=recorded)
+
+    def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
+        """The indices of equal-sized images, a row each; what was done is written down by the recorder.
+
+        An image's number names its common randomness: no two images of a seed may have the same.
+        """
+        chain = self._chain(seed, images[0].shape)
+        pixels = np.stack(images).reshape(len(images), -1)
+        _, chosen = chain.run(numbers, Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder))
+        return np.concatenate(chosen, axis=1)
+
+    def reconstruct(
+        self, rows: Indices, shape: Shape, numbers: Sequence[int], seed: bytes, *, denoise: bool = True
+    ) -> Pixels:
+        """The pictures (N, H, W, C) that `select` chose these rows for."""
+        chain = self._chain(seed, shape)
+        states, _ = chain.run(numbers, Reader(rows, chunk_counts(self.plan, shape)))
+        if denoise:
+            predict = functools.partial(self.denoiser.x0, fast=True)
+            states = diffusion.fast(predict, self.denoiser.schedule, states, self.plan.steps[-1].end)
+        return to_pixels(states)
 
     def decode(
         self,
@@ -179,7 +198,7 @@ class Codec:
             chain = Codec(self.denoiser, plan)._chain(source.header.seed, shape)
             remaining = len(list(run))
             while remaining:
-                count = min(remaining, self._batch(shape))
+                count = min(remaining, self.batch_size(shape))
                 reader = Reader(source.batch(first, first + count), chunk_counts(plan, shape))
                 state, _ = chain.run(range(first, first + count), reader, steps)
                 yield state, end
@@ -209,19 +228,20 @@ class Codec:
         """Neighbours of one size, up to a batch."""
         batch: list[Pixels] = []
         for image in images:
-            self._check_shape(image.shape)
-            if batch and (image.shape != batch[0].shape or len(batch) == self._batch(image.shape)):
+            self.check_shape(image.shape)
+            if batch and (image.shape != batch[0].shape or len(batch) == self.batch_size(image.shape)):
                 yield batch
                 batch = []
             batch.append(image)
         if batch:
             yield batch
 
-    def _batch(self, shape: Sequence[int]) -> int:
+    def batch_size(self, shape: Sequence[int]) -> int:
         """Images of a size that are taken at a time."""
         return max(1, min(BATCH[self.denoiser.device.type], BATCH_PIXELS // (shape[0] * shape[1])))
 
-    def _check_shape(self, shape: Sequence[int]) -> None:
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Refuse an image that the model cannot take, or that is too small for the budget."""
         height, width, channels = shape
         if channels != self.denoiser.channels:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")

@@ -1,0 +1,309 @@
+"""Whole datasets: what an engine costs over the bare codec, and memory against the number of pictures.
+
+    python benchmarks/datasets.py cpu  --cifar CIFAR_FOLDER --out benchmarks/results/datasets-cpu.json
+    python benchmarks/datasets.py cuda --cifar CIFAR_FOLDER --model MODEL --calibration TABLE \
+        --out benchmarks/results/datasets-cuda.json
+    python benchmarks/datasets.py plot --out benchmarks/results/datasets.png
+
+`cpu` encodes the first 5,000 training images of CIFAR-10 with a small untrained network (three steps, some 40 ms an
+image on one core), stored as PNGs in a Parquet file. "bare" is the codec alone, one process and one thread a worker,
+each with its share of the images in memory. Each run is a process of its own; seconds count from a loaded codec to the
+last byte, so that they include the start of pools and clusters, and CPU seconds are those of all processes, Ray's
+daemons too. On a shared machine the CPU seconds say what an engine costs; wall clocks say what the neighbours did, too.
+
+`cuda` privatises the 10,000 test images with a real model, beside the bare codec in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import io
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if sys.path[0] == str(Path(__file__).parent):
+    del sys.path[0]  # this file has the name of a library, which must stay within reach
+
+RESULTS = Path(__file__).parent / "results"
+IMAGES = 5000
+MEMORY_IMAGES = (1000, 20_000)
+WORKERS = (1, 2)
+SHARD_SIZE = 250
+STEPS = 3
+SUBREAPER = 36
+SMALL, SMALLER = (32, 64), (8, 16)
+"""Widths of the networks: for the rates, and for the memory, where most images are needed."""
+
+
+def make_model(folder: Path, widths: tuple[int, ...]) -> None:
+    """An untrained network for 32×32 pictures in diffusers' format: speed does not depend on how good it is."""
+    import torch
+    from diffusers import DDPMScheduler, UNet2DModel
+
+    torch.manual_seed(0)
+    network: Any = UNet2DModel
+    network(
+        sample_size=32,
+        block_out_channels=widths,
+        down_block_types=("DownBlock2D",) * len(widths),
+        up_block_types=("UpBlock2D",) * len(widths),
+        layers_per_block=1,
+        norm_num_groups=4,
+    ).save_pretrained(folder / "unet", safe_serialization=True)
+    scheduler: Any = DDPMScheduler
+    scheduler().save_pretrained(folder / "scheduler")
+
+
+def make_codec(model: str, count: int) -> Any:
+    """A few steps of the sharp mechanism, 2^12 candidates for chunks of 128 coordinates."""
+    from dipp.codec import Codec
+    from dipp.model import Denoiser
+    from dipp.plan import SHARP, Plan, Step
+
+    denoiser, steps = Denoiser.load(model), []
+    for start, end in ((999, 900), (900, 800), (800, 700))[:count]:
+        gain = float(np.float32(denoiser.schedule.step(start, end).snr_gain))
+        steps.append(Step(start, end, gain, 128, 12))
+    return Codec(denoiser, Plan(SHARP, tuple(steps)))
+
+
+def make_source(cifar: Path, path: Path, count: int) -> None:
+    """Images as PNGs in a Parquet file, repeated if there are not enough."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from PIL import Image
+
+    pictures = read_cifar(cifar, "train", count)
+    files, labels = [], []
+    for number in range(count):
+        stream = io.BytesIO()
+        Image.fromarray(pictures[number % len(pictures)]).save(stream, "PNG")
+        files.append(stream.getvalue())
+        labels.append(number % 10)
+    pq.write_table(pa.table({"image": files, "label": labels}), path, row_group_size=256)
+
+
+def read_cifar(folder: Path, split: str, count: int) -> list[np.ndarray[Any, Any]]:
+    """The first images of a split."""
+    from dipp.data.sources import Columns, open_source
+
+    source = open_source(str(folder), Columns(split=split), folder)
+    return [np.asarray(record.content) for record in source.read(0, min(count, len(source)))]
+
+
+def one(engine: str, workers: int, part: int, model: str, source: str, steps: int) -> dict[str, float]:
+    """A single run, in this process: seconds from a loaded codec to the last byte. `part` is of the bare codec."""
+    from dipp.data import engines
+    from dipp.data.privatize import Choices, privatize
+    from dipp.data.sources import Columns, open_source
+
+    codec = make_codec(model, steps)
+    with tempfile.TemporaryDirectory() as folder:
+        if engine == "bare":
+            from dipp import pictures
+
+            found = open_source(source, Columns(), Path(folder))
+            share = range(len(found) * part // workers, len(found) * (part + 1) // workers)
+            records = found.read(share.start, share.stop)
+            images = [pictures.read(record.content) for record in records]  # type: ignore[arg-type]
+            started = time.perf_counter()
+            made = codec.encode(images)
+            return {"seconds": time.perf_counter() - started, "images": len(made)}
+        runner: engines.Engine = engines.Local(workers) if engine == "local" else engines.Ray(workers)
+        started = time.perf_counter()
+        summary = privatize(source, Path(folder) / "out", codec, model, runner, Choices(shard_size=SHARD_SIZE))
+        return {"seconds": time.perf_counter() - started, "images": summary.facts["images"]}
+
+
+def measure(engine: str, workers: int, model: Path, source: Path) -> dict[str, Any]:
+    """A run in a process of its own: its wall clock, CPU seconds and largest process, with all descendants."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # The codec alone on several workers: as many processes beside each other, each with its share.
+    runs = [launch(engine, workers, part, model, source) for part in range(workers if engine == "bare" else 1)]
+    outputs = [json.loads(run.communicate()[0].splitlines()[-1]) for run in runs]
+    while True:  # Ray's daemons, which outlive the run for a moment
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds, images = max(o["seconds"] for o in outputs), sum(o["images"] for o in outputs)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    found = {"engine": engine, "workers": workers, "images": images, "seconds": seconds, "cpu_seconds": cpu}
+    return {**found, "images_per_second": images / seconds, "load": os.getloadavg()[0]}
+
+
+def launch(
+    engine: str, workers: int, part: int, model: Path, source: Path, steps: int = STEPS
+) -> subprocess.Popen[bytes]:
+    """`one`, with one thread a worker."""
+    command = [sys.executable, __file__, "one", "--model", str(model), "--source", str(source), "--engine", engine]
+    command += ["--workers", str(workers), "--part", str(part), "--steps", str(steps)]
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)  # noqa: S603
+
+
+def startup(model: Path, source: Path) -> float:
+    """CPU seconds of a run with no image to speak of: imports and the model, which every run has once."""
+    return float(measure("bare", 1, model, source)["cpu_seconds"])
+
+
+def cpu(cifar: Path, rounds: int, count: int) -> dict[str, Any]:
+    """Rates, overheads and memory on this machine."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_model(folder / "small", SMALL)
+        make_model(folder / "smaller", SMALLER)
+        memory = []
+        for images in MEMORY_IMAGES:
+            make_source(cifar, folder / f"{images}.parquet", images)
+            memory.append(peak(folder / "smaller", folder / f"{images}.parquet", images))
+            print(json.dumps(memory[-1]), file=sys.stderr, flush=True)
+        make_source(cifar, folder / "rates.parquet", count)
+        make_source(cifar, folder / "few.parquet", 2)
+        base = startup(folder / "small", folder / "few.parquet")
+        runs = []
+        for number in range(rounds):
+            for workers in WORKERS:
+                for engine in ("bare", "local", "ray"):
+                    run = measure(engine, workers, folder / "small", folder / "rates.parquet")
+                    runs.append({"round": number, **run})
+                    print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
+    return {
+        "device": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, shared",
+        "images": count,
+        "startup_cpu_seconds": base,
+        "runs": runs,
+        "overheads": overheads(runs, base),
+        "memory": memory,
+    }
+
+
+def overheads(runs: list[dict[str, Any]], base: float) -> list[dict[str, Any]]:
+    """Of each engine over the bare codec, by the best run of each: wall clock, and CPU seconds without the imports."""
+
+    def best(engine: str, workers: int, key: str) -> float:
+        return float(min(run[key] for run in runs if (run["engine"], run["workers"]) == (engine, workers)))
+
+    return [
+        {
+            "engine": engine,
+            "workers": workers,
+            "wall": best(engine, workers, "seconds") / best("bare", workers, "seconds") - 1,
+            "cpu": (best(engine, workers, "cpu_seconds") - base)
+            / (best("bare", workers, "cpu_seconds") - base * workers)
+            - 1,
+        }
+        for engine in ("local", "ray")
+        for workers in WORKERS
+    ]
+
+
+def peak(model: Path, source: Path, images: int) -> dict[str, Any]:
+    """Peak resident memory of a run in one process."""
+    output, _ = launch("local", 1, 0, model, source, steps=1).communicate()
+    return {"images": images, "peak_mib": json.loads(output.splitlines()[-1])["peak_mib"]}
+
+
+def peak_mib() -> float:
+    """Of this process; what getrusage says of a child includes its parent's memory at the fork."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int) -> dict[str, Any]:
+    """10,000 images written, against the codec alone; in turn, in one process."""
+    import torch
+
+    from dipp.codec import Codec
+    from dipp.data.engines import Local
+    from dipp.data.privatize import Choices, privatize
+    from dipp.data.sources import Columns
+
+    codec = Codec.from_pretrained(model, epsilon=epsilon, device="cuda", calibration=calibration)
+    images = read_cifar(cifar, "test", 10_000)
+    codec.encode(images[:1024])  # graphs are captured, kernels compiled
+    runs = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        made = codec.encode(images)
+        bare = len(made) / (time.perf_counter() - started)
+        with tempfile.TemporaryDirectory() as folder:
+            started = time.perf_counter()
+            choices = Choices(columns=Columns(split="test"))
+            summary = privatize(str(cifar), Path(folder) / "out", codec, model, Local(1), choices)
+            written = summary.facts["images"] / (time.perf_counter() - started)
+        runs.append({"bare_images_per_second": bare, "written_images_per_second": written, "share": written / bare})
+        print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
+    share = max(run["written_images_per_second"] for run in runs) / max(run["bare_images_per_second"] for run in runs)
+    facts = {key: summary.facts[key] for key in ("images", "payload_bpp", "file_bpp", "certificate")}
+    return {"device": torch.cuda.get_device_name(), "epsilon": epsilon, **facts, "runs": runs, "share": share}
+
+
+def plot(output: Path) -> None:
+    """Rates by engine and workers, and memory."""
+    from matplotlib.figure import Figure
+
+    found = json.loads((RESULTS / "datasets-cpu.json").read_text())
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    rates, memory = figure.subplots(1, 2)
+    for place, (engine, colour) in enumerate({"bare": "#969696", "local": "#08519c", "ray": "#d94801"}.items()):
+        best = [
+            max(r["images_per_second"] for r in found["runs"] if (r["engine"], r["workers"]) == (engine, workers))
+            for workers in WORKERS
+        ]
+        rates.bar([at + 0.25 * (place - 1) for at in range(len(WORKERS))], best, 0.22, color=colour, label=engine)
+    rates.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
+    rates.set_ylabel(f"images/s, {found['images']} images")
+    rates.legend(frameon=False)
+    memory.plot([m["images"] for m in found["memory"]], [m["peak_mib"] for m in found["memory"]], "o-", color="#08519c")
+    memory.set(xlabel="images", ylabel="peak memory, MiB", xscale="log", ylim=(0, None))
+    for axes in (rates, memory):
+        axes.grid(alpha=0.3)
+    figure.savefig(output, dpi=130)
+
+
+def main() -> None:
+    """Run one of the modes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mode", choices=("cpu", "cuda", "plot", "one"))
+    parser.add_argument("--cifar", type=Path)
+    parser.add_argument("--model", default="")
+    parser.add_argument("--calibration", type=Path)
+    parser.add_argument("--epsilon", type=float, default=16.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--images", type=int, default=IMAGES)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--engine", default="bare")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--part", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--source", default="")
+    chosen = parser.parse_args()
+    if chosen.mode == "one":
+        run = one(chosen.engine, chosen.workers, chosen.part, chosen.model, chosen.source, chosen.steps)
+        print(json.dumps({**run, "peak_mib": peak_mib()}))
+    elif chosen.mode == "plot":
+        plot(chosen.out)
+    else:
+        if chosen.mode == "cpu":
+            result = cpu(chosen.cifar, chosen.rounds, chosen.images)
+        else:
+            result = cuda(chosen.cifar, chosen.model, chosen.calibration, chosen.epsilon, chosen.rounds)
+        chosen.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Engines: who runs the workers. Each yields what `Worker.METHOD(shard)` returns, shard by shard, in any order.
+
+`local` works in this process, with the batches on the GPU or on all cores, or in a pool of spawned processes (a forked
+child cannot use numba's threads). `ray` is Ray Data: actors that hold the model, placed, restarted and fed by Ray.
+Neither keeps a record of who did what: a shard that is asked for twice is published once (`store`), and the second
+asking is answered from the published file. So a lost worker costs a repetition of what it had not published.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from dipp.data.worker import Job, Worker, limit_threads
+from dipp.errors import DippError
+
+Progress = Callable[[int], None]
+"""Told how many images were encoded since it was told last; for the eye only, and not exact."""
+TASK_RETRIES = 4
+"""How often Ray tries a shard whose worker died: a picture that kills its reader must not do so for ever."""
+TICK = 0.5
+"""Seconds between two looks at the shared counter."""
+
+
+class Engine(Protocol):
+    """Runs a method of workers over shards."""
+
+    def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
+        """Results in any order. `worker` is this process's own; others are made from its job."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Local:
+    """The machine that this runs on."""
+
+    workers: int = 1
+
+    def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
+        """In this process, or in spawned ones that share the cores; a pool that loses a process is made anew."""
+        left = dict.fromkeys(shards)
+        workers = min(self.workers, len(left))
+        if workers <= 1:
+            worker.progress = progress
+            yield from map(getattr(worker, method), left)
+            return
+        while left:
+            before = len(left)
+            try:
+                for shard, result in _pool(workers, worker.job, method, list(left), progress):
+                    del left[shard]
+                    yield result
+            except BrokenProcessPool:
+                if len(left) == before:
+                    raise DippError(
+                        "workers: a process was killed before it could publish anything, perhaps for want of memory; "
+                        "use fewer, then run the same command again to go on"
+                    ) from None
+
+
+def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Progress) -> Iterator[tuple[int, Any]]:
+    context = multiprocessing.get_context("spawn")
+    shared = context.RawArray("q", 2)  # whether to stop, images encoded: no lock, which a killed process could hold
+    arguments = (job, max(1, cores() // workers), shared)
+    told = 0
+    with ProcessPoolExecutor(workers, context, initializer=_start, initargs=arguments) as pool:
+        try:
+            queue, running = iter(shards), dict[Future[Any], int]()
+            while True:
+                for shard in islice(queue, 2 * workers - len(running)):
+                    running[pool.submit(_call, method, shard)] = shard
+                if not running:
+                    return
+                done = wait(running, TICK, FIRST_COMPLETED).done
+                progress(shared[1] - told)
+                told = shared[1]
+                for future in done:
+                    result = future.result()
+                    yield running.pop(future), result
+        finally:
+            shared[0] = 1
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_worker: Worker
+"""Of a spawned process."""
+
+
+def _start(job: Job, threads: int, shared: Any) -> None:
+    """Set up a spawned process: its threads, its worker, and its end when the parent dies."""
+    global _worker
+
+    def follow() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    def progress(images: int) -> None:
+        shared[1] += images
+        if shared[0]:
+            raise DippError("the run was stopped")
+
+    threading.Thread(target=follow, daemon=True).start()
+    limit_threads(threads)
+    _worker = Worker(job, progress=progress)
+
+
+def _call(method: str, shard: int) -> Any:
+    return getattr(_worker, method)(shard)
+
+
+@dataclass(frozen=True)
+class Ray:
+    """A Ray cluster: the one at `address`, the one this process is connected to, or one on this machine."""
+
+    workers: int | None = None
+    address: str | None = None
+
+    def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
+        """A Ray Data pipeline of shard numbers through actors; pixels are read by the actors and stay in them."""
+        ray = _ray()
+        with self._connected(ray):
+            gpu = worker.job.device.startswith("cuda")
+            free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
+            if not free:
+                raise DippError(f"device: the Ray cluster has no {'GPU' if gpu else 'CPU'}")
+            numbers = [{"shard": shard} for shard in shards]
+            if not numbers:
+                return
+            size = min(self.workers or free, free, len(numbers))
+            data = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
+                _Actor,
+                fn_constructor_args=(worker.job, method),
+                batch_size=1,
+                compute=ray.data.ActorPoolStrategy(size=size),
+                num_cpus=1,
+                num_gpus=1 if gpu else 0,
+                ray_remote_args_fn=_actor_options,
+            )
+            try:
+                for row in data.iter_rows():
+                    result = json.loads(row["result"])
+                    if "error" in result:
+                        raise DippError(result["error"])
+                    progress(result["encoded"])
+                    yield result["value"]
+            except ray.exceptions.RayError as error:
+                raise DippError(
+                    f"engine: Ray gave up ({type(error).__name__}); what was published is safe, run the same command "
+                    "again to go on"
+                ) from None
+
+    @contextlib.contextmanager
+    def _connected(self, ray: Any) -> Iterator[None]:
+        """Connect, and disconnect if this did; Ray's own bars and logs are put away meanwhile."""
+        mine = not ray.is_initialized()
+        if mine:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+            where = {"address": self.address} if self.address else {"address": "local", "include_dashboard": False}
+            try:
+                ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise DippError(f"address: no Ray cluster at {self.address or 'this machine'} ({error})") from None
+        context = ray.data.DataContext.get_current()
+        before = context.enable_progress_bars
+        context.enable_progress_bars = False
+        logger = logging.getLogger("ray.data")
+        level = logger.level
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+            context.enable_progress_bars = before
+            if mine:
+                ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise DippError("engine: ray is missing; install dp-dipp[ray]") from None
+    return ray
+
+
+def _actor_options() -> dict[str, Any]:
+    return {"max_task_retries": TASK_RETRIES}
+
+
+class _Actor:
+    """A worker inside a Ray actor. An error that is one clear line travels as a result; others are Ray's to retry."""
+
+    def __init__(self, job: Job, method: str) -> None:
+        limit_threads(1)
+        self._encoded = 0
+        self._worker = Worker(job, progress=self._count)
+        self._method = method
+
+    def _count(self, images: int) -> None:
+        self._encoded += images
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """Shard numbers in, results as JSON out."""
+        results = []
+        for shard in batch["shard"].tolist():
+            self._encoded = 0
+            try:
+                value = getattr(self._worker, self._method)(shard)
+                results.append(json.dumps({"value": value, "encoded": self._encoded}))
+            except DippError as error:
+                results.append(json.dumps({"error": str(error)}))
+        return {"result": results}

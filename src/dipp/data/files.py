@@ -1,0 +1,204 @@
+"""Sources that are many small files: a folder of images, and tar shards as WebDataset makes them.
+
+They are listed once, into an Arrow file of (path, offset, size, label) that every worker maps, so that the memory of a
+run does not grow with the number of pictures. Only names and sizes are looked at here, no picture. The listing holds
+file names: it lies in the run's own folder, which is removed at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from dipp.data.sources import MAX_FILE_BYTES, Columns, Labels, Record, Source
+from dipp.errors import DippError
+
+SCHEMA = pa.schema(
+    {
+        "path": pa.binary(),
+        "name": pa.binary(),
+        "offset": pa.int64(),
+        "size": pa.int64(),
+        "label": pa.int64(),
+        "problem": pa.string(),
+    }
+)
+ROWS_PER_BATCH = 1024
+IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+"""By these a picture is known in a tar shard, whose samples have other members too."""
+LABEL_SUFFIX = ".cls"
+MAX_LABEL_BYTES = 32
+
+
+class Entry(NamedTuple):
+    """A row of the listing."""
+
+    path: bytes
+    """The file that holds the picture."""
+    name: bytes
+    """What the picture is called on the terminal."""
+    offset: int
+    size: int
+    label: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Files(Source):
+    """Pictures that a listing tells the places of."""
+
+    listing: Path
+    count: int
+    labels: Labels | None
+    fingerprint: str
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, start: int, stop: int) -> Iterator[Record]:
+        """The bytes of each file. One that is gone or forbidden is told; a fault of the machine ends the run."""
+        for position, entry in enumerate(self.entries(start, stop), start):
+            problem = entry.problem or _problem_of(entry.size)
+            content = None
+            if not problem:
+                try:
+                    with open(entry.path, "rb") as file:  # noqa: PTH123 - names may be no text
+                        file.seek(entry.offset)
+                        content = file.read(entry.size)
+                except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+                    problem = f"the file cannot be opened ({error.strerror})"
+                except OSError as error:
+                    raise DippError(f"src: {_text(entry.name)} cannot be read ({error.strerror})") from None
+            yield Record(position, content, entry.label, problem)
+
+    def name(self, position: int) -> str:
+        """The file's own name, below the folder."""
+        (entry,) = self.entries(position, position + 1)
+        return _text(entry.name)
+
+    def entries(self, start: int, stop: int) -> Iterator[Entry]:
+        """Rows of the listing."""
+        try:
+            file = pa.memory_map(str(self.listing))
+        except OSError:
+            raise DippError("dst: the listing of the source is gone; another run has ended or overwritten it") from None
+        with file, pa.ipc.open_file(file) as reader:
+            for number in range(start // ROWS_PER_BATCH, -(-stop // ROWS_PER_BATCH)):
+                first = number * ROWS_PER_BATCH
+                batch = reader.get_batch(number)
+                rows = batch.slice(max(start - first, 0), min(stop - first, len(batch)) - max(start - first, 0))
+                yield from (Entry(**row) for row in rows.to_pylist())
+
+
+def open_folder(root: Path, scratch: Path) -> Files:
+    """List a folder: files in name order, sub-folder after sub-folder; the first level of them are the classes."""
+    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
+    labels = Labels(names=tuple(map(_text, map(os.fsencode, classes)))) if classes else None
+    folders = [(root, None), *((root / name, number) for number, name in enumerate(classes))]
+    return _list(_folder_entries(root, folders), scratch, labels, "a picture")
+
+
+def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[tuple[Entry, int]]:
+    for folder, label in folders:
+        for path in _walk(folder, deep=label is not None):
+            name = os.path.relpath(path, root)
+            try:
+                facts = os.stat(path)  # noqa: PTH116
+            except OSError as error:
+                yield Entry(os.fsencode(path), os.fsencode(name), 0, 0, label, f"no file ({error.strerror})"), 0
+                continue
+            yield Entry(os.fsencode(path), os.fsencode(name), 0, facts.st_size, label), facts.st_mtime_ns
+
+
+def _walk(folder: Path, deep: bool) -> Iterator[str]:
+    """Files below a folder in the order of their names, one directory's names in memory at a time; no hidden ones."""
+    with os.scandir(folder) as entries:
+        found = sorted((e.name, e.is_dir(), e.is_symlink()) for e in entries if not e.name.startswith("."))
+    for name, is_folder, is_link in found:
+        if not is_folder:
+            yield str(folder / name)
+        elif deep and not is_link:
+            yield from _walk(folder / name, deep)
+
+
+def open_tars(paths: list[Path], columns: Columns, scratch: Path) -> Files:  # noqa: ARG001
+    """List tar shards: every image member is a picture, and the number in the .cls of its sample is its label."""
+    found = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
+    labelled = any(entry.label is not None for entry in found.entries(0, len(found)))
+    return found if labelled else replace(found, labels=None)
+
+
+def _tar_entries(path: Path) -> Iterator[tuple[Entry, int]]:
+    """Members of one sample follow each other and share what stands before the first dot of their names."""
+    modified = path.stat().st_mtime_ns
+    sample: tuple[str, str] | None = None
+    waiting: list[Entry] = []
+    label: int | None = None
+    try:
+        with tarfile.open(path, "r:") as tar:
+            for member in tar:
+                tar.members = []  # type: ignore[attr-defined] # tarfile would remember every member
+                stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
+                key = (member.name.rpartition("/")[0], stem)
+                if key != sample:
+                    yield from ((entry._replace(label=label), modified) for entry in waiting)
+                    sample, waiting, label = key, [], None
+                if dot + suffix == LABEL_SUFFIX and member.isreg():
+                    stream = tar.extractfile(member) if member.size <= MAX_LABEL_BYTES else None
+                    label = _whole_number(stream.read() if stream else b"")
+                elif Path(member.name).suffix.lower() in IMAGE_SUFFIXES:
+                    problem = "" if member.isreg() and not member.issparse() else "no plain file in the tar"
+                    name = os.fsencode(f"{path.name}: {member.name}")
+                    place = os.fsencode(path)
+                    waiting.append(Entry(place, name, member.offset_data, member.size, None, problem))
+            yield from ((entry._replace(label=label), modified) for entry in waiting)
+    except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
+        raise DippError(
+            f"src: {path.name} is no whole, uncompressed tar ({error}); unpack it, or fetch again"
+        ) from None
+
+
+def _whole_number(text: bytes) -> int | None:
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1 << 63 else None
+
+
+def _list(entries: Iterable[tuple[Entry, int]], scratch: Path, labels: Labels | None, what: str) -> Files:
+    """Write the listing."""
+    digest, count = hashlib.sha256(), 0
+    listing = scratch / f"listing-{secrets.token_hex(8)}.arrow"
+    batch: list[dict[str, object]] = []
+    with pa.OSFile(str(listing), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
+        for entry, modified in entries:
+            digest.update(repr((entry.name, entry.offset, entry.size, entry.label, modified)).encode())
+            batch.append(entry._asdict())
+            count += 1
+            if len(batch) == ROWS_PER_BATCH:
+                writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
+                batch = []
+        if batch:
+            writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
+    if not count:
+        raise DippError(f"src: {what} is needed, there is none")
+    return Files(listing, count, labels, digest.hexdigest())
+
+
+def _problem_of(size: int) -> str:
+    if not size:
+        return "0 bytes"
+    return f"more than {MAX_FILE_BYTES >> 20} MiB" if size > MAX_FILE_BYTES else ""
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")

@@ -1,0 +1,242 @@
+"""`dipp.load`: a release as training data, decoded where and when it is asked for, in batches.
+
+A release is small: its payloads are kept in memory once a shard was touched, a few dozen bytes an image. Pictures are
+decoded anew each time; decoding uses all cores or the GPU itself, so a DataLoader needs no worker processes. If it is
+given some, they must be spawned (`multiprocessing_context="spawn"`): a forked one cannot use numba's threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from dipp import archive as archives
+from dipp.archive import Archive
+from dipp.codec import BATCH, Codec
+from dipp.data.shards import Shard
+from dipp.data.sources import Label
+from dipp.data.store import read_manifest, sha256, shard_entries
+from dipp.errors import DippError
+from dipp.header import Header, Integers
+from dipp.layout import Shape
+from dipp.privacy.certificate import Certificate
+
+Item = Any
+"""(picture, label), or the picture alone where nothing was labelled."""
+
+
+def load(
+    destination: str | Path, model: str | Path | None = None, *, device: str = "cpu", denoise: bool = True
+) -> Pictures:
+    """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
+
+    `model` is the denoiser that the release was made with; without it there are lengths, labels and certificate, and no
+    pictures. denoise = False gives noisy reconstructions.
+    """
+    return Pictures(Path(destination), None if model is None else str(model), device, denoise)
+
+
+class Pictures(Dataset[Item]):
+    """Pictures as uint8 tensors (C, H, W), by index, in lists, or one after the other.
+
+    `dataset[i]` decodes one; a DataLoader asks for whole batches (`__getitems__`), and iterating decodes in batches
+    too. `stream()` is the iterable kind of dataset.
+    """
+
+    def __init__(self, place: Path, model: str | None, device: str, denoise: bool) -> None:
+        self._model, self._device, self._denoise = model, device, denoise
+        self._codec: Codec | None = None
+        self._parts: list[_Part]
+        self.labelled = False
+        """Whether items have labels: −1, or empty text, stands for one that is missing."""
+        self.classes: tuple[str, ...] = ()
+        """Names of the classes, where the source had some."""
+        if place.is_dir():
+            stated = read_manifest(place)
+            try:
+                self._parts = [_ShardPart(place / name, entry) for name, entry in shard_entries(stated)]
+                if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
+                    raise TypeError
+                self.labelled = stated["labels"] is not None
+                self.classes = tuple(map(str, stated["labels"]["names"])) if self.labelled else ()
+            except (KeyError, TypeError, ValueError) as error:
+                told = str(error) if isinstance(error, DippError) else "its manifest is damaged; get it again"
+                raise DippError(f"{place}: {told}") from None
+        else:
+            self._parts = [_ArchivePart(archives.open(place))]
+        self._starts = [0, *itertools.accumulate(part.images for part in self._parts)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: int) -> Item:
+        """One picture; a DataLoader asks for many at once."""
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Item]:
+        """Several pictures, decoded together where they have one size."""
+        places = [self._find(index) for index in indices]
+        groups: dict[Shape, list[int]] = {}
+        for at, (part, row) in enumerate(places):
+            groups.setdefault(part.shape(row), []).append(at)
+        pictures: dict[int, torch.Tensor] = {}
+        size = BATCH[torch.device(self._device).type]
+        for shape, group in groups.items():
+            for low in range(0, len(group), size):
+                some = group[low : low + size]
+                pictures.update(zip(some, self._decode(shape, [places[at] for at in some]), strict=True))
+        if not self.labelled:
+            return [pictures[at] for at in range(len(indices))]
+        return [(pictures[at], part.label(row)) for at, (part, row) in enumerate(places)]
+
+    def __iter__(self) -> Iterator[Item]:
+        """All pictures in order, decoded a batch at a time."""
+        return self._range(0, len(self))
+
+    def stream(self) -> IterableDataset[Item]:
+        """The same pictures as PyTorch's iterable kind of dataset, shared out among a DataLoader's workers."""
+        return _Stream(self)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The worst of all parts; None if the mechanism has none."""
+        known = [found for part in self._parts if (found := part.certificate) is not None]
+        # One plan for all: the part with the smallest image has the largest ε and ρ.
+        return max(known, key=lambda found: (found.epsilon, found.rho), default=None)
+
+    def labels(self) -> list[Label]:
+        """The labels of all pictures, without decoding any."""
+        return [part.label(row) for part in self._parts for row in range(part.images)] if self.labelled else []
+
+    def _range(self, start: int, stop: int) -> Iterator[Item]:
+        size = BATCH[torch.device(self._device).type]
+        for low in range(start, stop, size):
+            yield from self.__getitems__(range(low, min(low + size, stop)))
+
+    def _find(self, index: int) -> tuple[_Part, int]:
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"index: 0 to {len(self) - 1} is needed, got {index}")
+        part = bisect_right(self._starts, at) - 1
+        return self._parts[part], at - self._starts[part]
+
+    def _decode(self, shape: Shape, places: list[tuple[_Part, int]]) -> Iterable[torch.Tensor]:
+        rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
+        header = places[0][0].public.header
+        codec = self._codec_for(header)
+        if any(part.public.header.seed != header.seed for part, _ in places):
+            raise DippError("the shards belong to several releases; get them again")
+        numbers = [part.number(row) for part, row in places]
+        found = codec.reconstruct(rows, shape, numbers, header.seed, denoise=self._denoise)
+        return torch.from_numpy(found).permute(0, 3, 1, 2).contiguous()
+
+    def _codec_for(self, header: Header) -> Codec:
+        from dipp.model import Denoiser
+
+        if self._model is None:
+            raise DippError(f"model: the denoiser {header.model} is needed to decode; dipp.load(DST, MODEL)")
+        if self._codec is None:
+            denoiser = Denoiser.load(self._model, self._device)
+            denoiser.require_identity(header.model)
+            self._codec = Codec(denoiser, header.plan)
+        if (self._codec.plan, self._codec.denoiser.identity) != (header.plan, header.model):
+            raise DippError("the shards belong to several releases; get them again")
+        return self._codec
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_codec": None}
+
+
+class _Stream(IterableDataset[Item]):
+    def __init__(self, pictures: Pictures) -> None:
+        self.pictures = pictures
+
+    def __iter__(self) -> Iterator[Item]:
+        info, count = get_worker_info(), len(self.pictures)
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        return self.pictures._range(count * worker // workers, count * (worker + 1) // workers)
+
+
+class _Part(Protocol):
+    """Images that were stored together."""
+
+    images: int
+
+    @property
+    def public(self) -> Archive: ...
+    @property
+    def certificate(self) -> Certificate | None: ...
+    def shape(self, row: int) -> Shape: ...
+    def number(self, row: int) -> int: ...
+    def label(self, row: int) -> Label: ...
+    def rows(self, rows: Sequence[int]) -> Integers: ...
+
+
+class _ShardPart:
+    """A shard, read when it is first needed."""
+
+    def __init__(self, path: Path, entry: dict[str, Any]) -> None:
+        self.path, self.images, self.checksum = path, entry["images"], entry["sha256"]
+
+    @functools.cached_property
+    def _shard(self) -> Shard:
+        if self.path.is_file() and sha256(self.path) != self.checksum:
+            raise DippError(f"{self.path.name}: its checksum is wrong; get it again")
+        shard = Shard.read(self.path)
+        if len(shard) != self.images:
+            raise DippError(f"{self.path.name}: the manifest speaks of {self.images} images, it has {len(shard)}")
+        return shard
+
+    @property
+    def public(self) -> Archive:
+        return self._shard.public
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self._shard.certificate
+
+    def shape(self, row: int) -> Shape:
+        return self._shard.shape(row)
+
+    def number(self, row: int) -> int:
+        return int(self._shard.ids[row])
+
+    def label(self, row: int) -> Label:
+        label = self._shard.labels[row].as_py()
+        missing: Label = "" if self._shard.labels.type == "string" else -1
+        return missing if label is None else label
+
+    def rows(self, rows: Sequence[int]) -> Integers:
+        return self._shard.rows(rows)
+
+
+class _ArchivePart:
+    """An archive as the only part; it has no labels."""
+
+    def __init__(self, public: Archive) -> None:
+        self.public, self.images = public, len(public)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self.public.certificate if self.public.header.plan.mechanism.certified else None
+
+    def shape(self, row: int) -> Shape:
+        return self.public.shape(row)
+
+    def number(self, row: int) -> int:
+        return row
+
+    def label(self, row: int) -> Label:  # noqa: ARG002
+        return None
+
+    def rows(self, rows: Sequence[int]) -> Integers:
+        return np.stack([self.public.image_indices(row) for row in rows])

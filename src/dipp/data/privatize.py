@@ -1,0 +1,216 @@
+"""`dipp privatize`: a source of private pictures in, one release of them out.
+
+In this order: the public seed is drawn; the model is loaded and the plan made within the budget; the source is listed
+and the run written down (or found, and compared); only then is a picture read. An interrupted run goes on with the same
+seed and plan, from the first shard that was not published.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dipp import randomness
+from dipp.archive import Archive
+from dipp.data import release
+from dipp.data.engines import Engine
+from dipp.data.shards import Shard
+from dipp.data.sources import Columns, Source, open_source
+from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store, publish
+from dipp.data.worker import Job, Outcome, Worker
+from dipp.errors import DippError
+
+if TYPE_CHECKING:
+    from dipp.codec import Codec
+
+SHARD_SIZE = 1024
+"""Images of a shard: its frame, 3 KB, is then a few bytes an image."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a resumed run must not change, beside the source and the plan."""
+
+    columns: Columns = field(default_factory=Columns)
+    shard_size: int = SHARD_SIZE
+    drop_labels: bool = False
+    seed: bytes | None = None
+    """Public; for tests only."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of the pictures."""
+
+    facts: dict[str, Any]
+    """As `dipp info --json` gives them."""
+    skipped: tuple[tuple[int, str, str], ...]
+    """Position, reason and name: the name is for the terminal only."""
+    encoded: int
+    """Images of this run, without those that were published before."""
+    seconds: float
+
+
+class Watcher:
+    """Told how a run goes; this one keeps quiet."""
+
+    def start(self, images: int, published: int) -> None:
+        """So many pictures there are, and so many of them were dealt with before."""
+
+    def encoded(self, images: int) -> None:
+        """So many more were encoded (about)."""
+
+    def released(self, outcome: Outcome) -> None:
+        """A shard was published."""
+
+
+QUIET = Watcher()
+
+
+def privatize(
+    source: str,
+    destination: Path,
+    codec: Codec,
+    model: str,
+    engine: Engine,
+    choices: Choices,
+    *,
+    strict: bool = False,
+    overwrite: bool = False,
+    watcher: Watcher = QUIET,
+) -> Summary:
+    """Release every picture of the source once, to a folder of shards or, by its suffix, to one .dipp archive."""
+    began = time.monotonic()
+    seed = choices.seed or randomness.fresh_seed()
+    single = destination.suffix == ".dipp"
+    store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
+    if overwrite:
+        store.overwrite()
+        if single:
+            destination.unlink(missing_ok=True)
+    if single and destination.exists():
+        raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
+    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
+        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
+    store.prepare()
+    try:
+        pictures = open_source(source, choices.columns, store.run_folder)
+        job = Job(
+            pictures,
+            store,
+            "",
+            public(codec, seed),
+            codec.budget,
+            model,
+            str(codec.denoiser.device),
+            choices.shard_size,
+            labelled=pictures.labels is not None and not choices.drop_labels and not single,
+            strict=strict,
+        )
+        found = _begin(store, pictures, codec, engine, job, choices.seed, single)
+    finally:
+        if not (store.run_folder / RUN_FILE).is_file():  # nothing was begun: leave nothing behind
+            shutil.rmtree(store.run_folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                store.folder.rmdir()
+    job = dataclasses.replace(
+        job,
+        token=found["token"],
+        public=Archive.from_bytes(base64.b64decode(found["archive"])),
+        bad=tuple(position for position, _ in found["bad"]) if single else None,
+    )
+    worker = Worker(job, codec)
+    before = {shard for shard in range(job.shards) if store.published(shard)}
+    watcher.start(len(pictures), sum(len(job.positions(shard)) for shard in before))
+    encoded = 0
+    left = (shard for shard in range(job.shards) if shard not in before)
+    for result in engine.run(worker, "release", left, watcher.encoded):
+        outcome = Outcome(*result)
+        encoded += outcome.images
+        watcher.released(outcome)
+    skipped = [(one.position, one.reason) for shard in map(Shard.read, store.shards()) for one in shard.skipped]
+    named = tuple((position, reason, pictures.name(position)) for position, reason in (*found["bad"], *skipped))
+    facts = _finish(store, job, destination, single)
+    return Summary(facts, named, encoded, time.monotonic() - began)
+
+
+def _begin(
+    store: Store, pictures: Source, codec: Codec, engine: Engine, job: Job, seed: bytes | None, single: bool
+) -> dict[str, Any]:
+    """Write the run down before a picture is encoded, or find it and see that it is the same."""
+    facts = {
+        "version": 1,
+        "archive": base64.b64encode(job.public.to_bytes()).decode(),
+        "source": pictures.fingerprint,
+        "positions": len(pictures),
+        "shard_size": job.shard_size,
+        "labelled": job.labelled,
+        "single": single,
+        "bad": [],
+    }
+    if single and not (store.run_folder / RUN_FILE).is_file():
+        # An archive numbers its images without gaps, so bad ones must be known before the first is encoded.
+        checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
+        facts["bad"] = sorted(one for some in checks for one in some)
+    found = store.begin(facts)
+    if found["version"] != 1:
+        raise DippError(f"dst: the run in {store.folder} was begun by another version of dipp; use that")
+    theirs = Archive.from_bytes(base64.b64decode(found["archive"])).header.seed
+    mine = public(codec, theirs)
+    changed = [
+        name
+        for name, same in {
+            "seed": seed in (None, theirs),
+            "model or budget": base64.b64decode(found["archive"]) == mine.to_bytes(),
+            "source": (found["source"], found["positions"]) == (pictures.fingerprint, len(pictures)),
+            "shard-size": found["shard_size"] == job.shard_size,
+            "labels": found["labelled"] == job.labelled,
+        }.items()
+        if not same
+    ]
+    if changed:
+        raise DippError(
+            f"dst: {store.folder} holds an unfinished run with another {' and '.join(changed)}; go on with the same, "
+            f"or --overwrite ({RELEASED_TWICE})"
+        )
+    return found
+
+
+def public(codec: Codec, seed: bytes) -> Archive:
+    """The archive of no images that says all that is public about a release."""
+    return Archive.build(
+        codec.plan,
+        codec.denoiser.identity,
+        seed,
+        [],
+        [],
+        delta=codec.budget.delta if codec.budget else None,
+        channels=codec.denoiser.channels,
+    )
+
+
+def _finish(store: Store, job: Job, destination: Path, single: bool) -> dict[str, Any]:
+    """Write down what was published: a manifest, or all of it as one archive."""
+    from dipp.commands import describe
+
+    if len(store.shards()) != job.shards:
+        raise DippError(
+            "dst: shards are missing; see that all workers write to the same disk, and run the command again"
+        )
+    if not single:
+        facts = release.manifest(store, job.source.labels if job.labelled else None)
+        store.finish(facts)
+        return facts
+    whole = release.archive(store)
+    try:
+        publish(store.run_folder, destination, lambda file: file.write(whole.to_bytes()))
+    except OSError as error:
+        raise DippError(f"dst: {destination} cannot be written ({error.strerror}); run the command again") from None
+    shutil.rmtree(store.folder, ignore_errors=True)
+    return describe(whole)

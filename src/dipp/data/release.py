@@ -1,0 +1,123 @@
+"""A release: the published shards taken together, written down as a manifest or as one archive, and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dipp import __version__
+from dipp.archive import Archive
+from dipp.data.shards import Shard
+from dipp.data.sources import Labels
+from dipp.data.store import FORMAT, Store, read_manifest, sha256, shard_entries
+from dipp.errors import DippError
+from dipp.header import MAX_PIXELS, Integers
+from dipp.layout import Shape
+
+NOT_HIDDEN = "number, order, widths and heights of the images, their labels, which of the source were skipped and why"
+
+
+def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
+    """What the published shards say, from the files themselves."""
+    from dipp.commands import describe
+
+    entries, skipped = [], []
+    images = positions = pixels = bits = size = 0
+    smallest, public = 0, None
+    for path in store.shards():
+        shard = Shard.read(path)
+        entries.append(
+            {
+                "name": path.name,
+                "bytes": shard.size,
+                "sha256": sha256(path),
+                "images": len(shard),
+                "first": shard.first,
+                "positions": shard.positions,
+            }
+        )
+        skipped += [one._asdict() for one in shard.skipped]
+        images, positions, size = images + len(shard), positions + shard.positions, size + shard.size
+        pixels, bits = pixels + int(shard.sizes.sum()), bits + shard.payload_bits
+        least = int(shard.sizes.min()) if len(shard) else MAX_PIXELS + 1
+        if public is None or least < smallest:  # the shard with the smallest image has the certificate of all
+            smallest, public = least, shard
+    if public is None:
+        raise DippError("dst: there is no shard")
+    rates = {"payload_bpp": bits / pixels if pixels else None, "file_bpp": 8 * size / pixels if pixels else None}
+    return {
+        "format": FORMAT,
+        "version": 1,
+        "dipp": __version__,
+        **describe(public.archive()),
+        **rates,
+        "images": images,
+        "positions": positions,
+        "pixels": pixels,
+        "labels": None if labels is None else {"names": list(labels.names)},
+        "not_hidden": NOT_HIDDEN,
+        "skipped": skipped,
+        "shards": entries,
+    }
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """Check every shard of a release against its manifest and its own certificate; the manifest, if all is well.
+
+    Checked are: the checksum of each file; that each payload unpacks, and makes with all others of its shard an
+    archive that passes as one; one plan, model and seed for all; that the shards answer for positions 0 … N − 1,
+    each once; and that the manifest is the one that these shards give.
+    """
+    stated = read_manifest(folder)
+    store, position = Store(folder), 0
+    try:
+        entries = list(shard_entries(stated))
+        if [name for name, _ in entries] != [path.name for path in store.shards()]:
+            raise DippError("shards are missing, or there are others")
+        public: Archive | None = None
+        for name, entry in entries:
+            path = folder / name
+            if sha256(path) != entry["sha256"]:
+                raise DippError(f"{name}: its checksum is wrong; get it again")
+            shard = Shard.read(path)
+            public = shard.public if public is None else public  # an archive of no images is false
+            if shard.public.to_bytes() != public.to_bytes():
+                raise DippError(f"{name}: it belongs to another release")
+            if shard.first != position:
+                raise DippError(f"{name}: it starts at {shard.first}, where {position} is needed")
+            position += shard.positions
+            whole = shard.archive()
+            if len(shard) and whole.header.claim != (shard.claim and tuple(shard.claim.values())):
+                raise DippError(f"{name}: its certificate is not the one of its images; do not trust it")
+        labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
+        computed = manifest(store, labels)
+    except (KeyError, TypeError, AttributeError):
+        raise DippError(f"{folder}: its manifest is damaged; get it again") from None
+    except DippError as error:
+        raise DippError(f"{folder}: {error}") from None
+    wrong = [key for key, value in computed.items() if key != "dipp" and stated.get(key) != value]
+    if wrong or position != computed["positions"]:
+        raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
+    return stated
+
+
+def archive(store: Store) -> Archive:
+    """The images of all shards as one archive: put together in memory, unlike everything else here."""
+    shapes: list[Shape] = []
+    rows: list[Integers] = []
+    for shard in map(Shard.read, store.shards()):
+        public = shard.public
+        if shard.ids.tolist() != list(range(len(rows), len(rows) + len(shard))):
+            raise DippError("dst: an archive numbers its images without gaps; run the command again with --overwrite")
+        shapes += [shard.shape(image) for image in range(len(shard))]
+        rows.extend(shard.all_rows())
+    header = public.header
+    return Archive.build(
+        header.plan,
+        header.model,
+        header.seed,
+        shapes,
+        rows,
+        delta=header.delta,
+        channels=header.channels,
+    )

@@ -1,0 +1,327 @@
+"""Shards: Parquet files of privatised images that describe themselves.
+
+    payload  binary   the image's indices, as an archive packs them (`layout`), filled up to whole bytes
+    label    int64, or string where the source had text; null where there is none, or where labels were dropped
+    width, height     int32
+    id       int64    the image's number in the dataset, which also names its common randomness
+
+The key `dipp` of the schema's metadata is JSON: the `.dipp` archive of no images that has the shard's plan, model and
+public seed (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers
+for, and which of them were skipped, why. So a shard is checked and decoded without any other file. The key
+`huggingface` names the classes for `datasets`.
+
+A shard is written without compression and without a dictionary of payloads: they are as random as bits can be. It is
+read a few rows at a time, and no further than some multiple of the file's size, whatever the file makes of itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dipp.archive import Archive
+from dipp.data.sources import ROWS_PER_READ, Label, Labels
+from dipp.errors import DippError
+from dipp.header import MAX_PIXELS, Header, Integers, damaged
+from dipp.layout import CHECKSUM_BITS, Layout, Shape, counts_of
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Ledger
+
+VERSION = 1
+METADATA = b"dipp"
+MAX_EXPANSION = 64
+"""Bytes in memory for a byte of the file: sizes and labels shrink well, payloads do not."""
+
+
+class Skipped(NamedTuple):
+    """A position of the source without an image."""
+
+    position: int
+    reason: str
+
+
+class Image(NamedTuple):
+    """A privatised image, before it is written."""
+
+    number: int
+    shape: Shape
+    label: Label
+    indices: Integers
+
+
+def worst(header: Header, pixels: int) -> Certificate | None:
+    """The certificate of images with at least so many pixels; 0 stands for none."""
+    if not header.plan.mechanism.certified:
+        return None
+    return Certificate.of(header.plan, header.channels, pixels or MAX_PIXELS, header.delta)
+
+
+def claim_of(found: Certificate | None) -> dict[str, float] | None:
+    """What a shard states of its certificate."""
+    return None if found is None else {"epsilon": found.epsilon, "rho": found.rho}
+
+
+def write(
+    file: BinaryIO,
+    public: Archive,
+    labels: Labels | None,
+    images: Sequence[Image],
+    first: int,
+    positions: int,
+    skipped: Iterable[Skipped],
+    recorded: Ledger | None = None,
+) -> None:
+    """Write a shard with the images, in the order of their numbers, of positions first … first + positions − 1.
+
+    `recorded` is what the encoder wrote down; if that is not what the plan says, nothing is written.
+    """
+    images = sorted(images, key=lambda image: image.number)
+    layout_of = functools.cache(lambda pixels: layout(public.header, pixels))
+    payloads: list[bytes] = []
+    for shape, run in groupby(images, key=lambda image: image.shape):
+        rows = np.stack([image.indices for image in run])
+        payloads += pack(layout_of(shape[0] * shape[1]), rows)
+    smallest = min((image.shape[0] * image.shape[1] for image in images), default=0)
+    found = worst(public.header, smallest)
+    if recorded is not None and (found is None or found.releases != (recorded,)):
+        raise DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this")
+    facts = {
+        "version": VERSION,
+        "archive": base64.b64encode(public.to_bytes()).decode(),
+        "certificate": claim_of(found),
+        "first": first,
+        "positions": positions,
+        "skipped": sorted(skipped),
+    }
+    metadata = {METADATA: json.dumps(facts).encode(), b"huggingface": _features(labels)}
+    columns = {
+        "payload": payloads,
+        "label": [image.label for image in images],
+        "width": [image.shape[1] for image in images],
+        "height": [image.shape[0] for image in images],
+        "id": [image.number for image in images],
+    }
+    table = pa.Table.from_pydict(columns, schema(labels).with_metadata(metadata))
+    pq.write_table(
+        table,
+        file,
+        compression="none",
+        use_dictionary=["label", "width", "height"],
+        column_encoding={"payload": "DELTA_LENGTH_BYTE_ARRAY", "id": "DELTA_BINARY_PACKED"},
+        write_statistics=False,
+        write_page_checksum=True,
+    )
+
+
+def schema(labels: Labels | None) -> pa.Schema:
+    """The columns of a shard."""
+    kind = pa.string() if labels is not None and labels.text else pa.int64()
+    return pa.schema(
+        [
+            pa.field("payload", pa.binary(), nullable=False),
+            pa.field("label", kind),
+            pa.field("width", pa.int32(), nullable=False),
+            pa.field("height", pa.int32(), nullable=False),
+            pa.field("id", pa.int64(), nullable=False),
+        ]
+    )
+
+
+def _features(labels: Labels | None) -> bytes:
+    """The columns in the words of Hugging Face's datasets, which know classes by name."""
+    values = {"payload": "binary", "label": "int64", "width": "int32", "height": "int32", "id": "int64"}
+    features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in values.items()}
+    if labels is not None and labels.text:
+        features["label"]["dtype"] = "string"
+    elif labels is not None and labels.names:
+        features["label"] = {"names": list(labels.names), "_type": "ClassLabel"}
+    return json.dumps({"info": {"features": features}}).encode()
+
+
+def layout(header: Header, pixels: int) -> Layout:
+    """How the indices of an image of so many pixels are packed."""
+    return Layout(header.plan, counts_of(header.plan, pixels, header.channels))
+
+
+def pack(layout: Layout, rows: Integers) -> list[bytes]:
+    """The payload of each row, filled up to whole bytes with zeros."""
+    if layout.plan.mechanism.ordered:
+        return [layout.encode(row) for row in rows]
+    bits = np.unpackbits(np.frombuffer(layout.pack(rows), np.uint8), count=len(rows) * layout.least_bits)
+    return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), axis=1)]
+
+
+def unpack(layout: Layout, payloads: Sequence[bytes]) -> Integers:
+    """The rows that `pack` packed; lengths are compared before anything is made of their size."""
+    ordered, least = layout.plan.mechanism.ordered, -(-layout.least_bits // 8)
+    if any(len(payload) < least or (len(payload) > least and not ordered) for payload in payloads):
+        raise damaged("a payload has a wrong length")
+    if ordered:
+        return np.stack([layout.decode(payload) for payload in payloads])
+    bits = np.unpackbits(np.frombuffer(b"".join(payloads), np.uint8)).reshape(len(payloads), -1)
+    if bits[:, layout.least_bits :].any():
+        raise damaged("bits behind an image are not zero")
+    return layout.unpack(np.packbits(bits[:, : layout.least_bits]).tobytes(), len(payloads))
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """A shard that was read: checked for everything but its payloads, which are checked where they are unpacked."""
+
+    public: Archive
+    """The archive of no images that the shard was written with."""
+    claim: dict[str, float] | None
+    """ε and ρ as stated: checked against `certificate`."""
+    first: int
+    positions: int
+    skipped: tuple[Skipped, ...]
+    ids: Integers
+    widths: Integers
+    heights: Integers
+    labels: pa.Array
+    payloads: pa.Array
+    size: int
+    """Bytes of the file."""
+
+    @classmethod
+    def read(cls, path: Path) -> Shard:
+        """Read and check a file; nobody is trusted."""
+        try:
+            return cls._read(path)
+        except (OSError, pa.ArrowException) as error:
+            reason = getattr(error, "strerror", None) or "no Parquet"
+            raise DippError(f"{path.name}: cannot be read ({reason}); get it again") from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            told = str(error) if isinstance(error, DippError) else "this is not a shard of a dipp dataset"
+            raise DippError(f"{path.name}: {told}") from None
+
+    @classmethod
+    def _read(cls, path: Path) -> Shard:
+        size = path.stat().st_size
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _check_form(file, size)
+            facts = json.loads(file.schema_arrow.metadata[METADATA])
+            if facts["version"] > VERSION:
+                raise DippError(f"written by a newer dipp (shard format {facts['version']}); upgrade")
+            table = _rows(file, size)
+        if any(table[name].null_count for name in ("payload", "width", "height", "id")):
+            raise damaged("a value is missing")
+        ids, widths, heights = (
+            table[name].to_numpy().astype(np.int64, copy=False) for name in ("id", "width", "height")
+        )
+        shard = cls(
+            Archive.from_bytes(base64.b64decode(facts["archive"], validate=True)),
+            facts["certificate"],
+            int(facts["first"]),
+            int(facts["positions"]),
+            tuple(Skipped(int(position), str(reason)) for position, reason in facts["skipped"]),
+            ids,
+            widths,
+            heights,
+            table["label"].combine_chunks(),
+            table["payload"].combine_chunks(),
+            size,
+        )
+        shard._check()
+        return shard
+
+    def _check(self) -> None:
+        gone = [position for position, _ in self.skipped]
+        inside = [*self.ids.tolist(), *gone]
+        if len(inside) != self.positions or len(set(inside)) != self.positions or (np.diff(self.ids) <= 0).any():
+            raise damaged("images are missing or there twice")
+        if inside and not self.first <= min(inside) <= max(inside) < self.first + self.positions:
+            raise damaged("it holds images of another shard")
+        if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
+            raise damaged("an image has an impossible size")
+        if len(self.public):
+            raise damaged("its header speaks of other images")
+        if self.claim != claim_of(self.certificate):
+            raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
+
+    @functools.cached_property
+    def certificate(self) -> Certificate | None:
+        """That of the worst pixel, from the header and the smallest image; None if the mechanism has none."""
+        return worst(self.public.header, int(self.sizes.min()) if len(self) else 0)
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.ids)
+
+    @property
+    def sizes(self) -> Integers:
+        """Pixels of each image."""
+        return self.widths * self.heights
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of all indices as they are coded, without filling and checksums, as an archive counts them."""
+        header, counts = self.public.header, Counter(self.sizes.tolist())
+        layouts = {size: layout(header, size) for size in counts}
+        if not header.plan.mechanism.ordered:
+            return sum(count * layouts[size].index_bits for size, count in counts.items())
+        checksums = sum(count * layouts[size].has_checksum for size, count in counts.items())
+        return 8 * sum(map(len, self.payloads.to_pylist())) - CHECKSUM_BITS * checksums
+
+    def shape(self, image: int) -> Shape:
+        """Height, width and channels of an image."""
+        return int(self.heights[image]), int(self.widths[image]), self.public.header.channels
+
+    def rows(self, images: Sequence[int]) -> Integers:
+        """The indices of images with equally many pixels, a row each."""
+        chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
+        return unpack(layout(self.public.header, int(self.sizes[images[0]])), chosen)
+
+    def all_rows(self) -> Iterator[Integers]:
+        """The indices of every image, in order; 22 bits at most, so that half of the memory does."""
+        for _, run in groupby(range(len(self)), key=lambda image: int(self.sizes[image])):
+            yield from self.rows(list(run)).astype(np.int32)
+
+    def archive(self) -> Archive:
+        """The shard as an archive, numbered from 0: what is checked of an archive is checked of a shard by this."""
+        header = self.public.header
+        return Archive.build(
+            header.plan,
+            header.model,
+            header.seed,
+            [self.shape(image) for image in range(len(self))],
+            list(self.all_rows()),
+            delta=header.delta,
+            channels=header.channels,
+        )
+
+
+def _check_form(file: pq.ParquetFile, size: int) -> None:
+    """Refuse columns other than ours, and whatever could make much of a small file: see the module's text."""
+    found = file.schema_arrow
+    forms = [schema(Labels(text=text)) for text in (False, True)]
+    if not any(found.equals(form, check_metadata=False) for form in forms):
+        raise DippError("other columns than those of a dipp shard")
+    # An image has a byte, at least, that no other has.
+    if file.metadata.num_rows > size:
+        raise damaged("its images do not fit into it")
+
+
+def _rows(file: pq.ParquetFile, size: int) -> pa.Table:
+    """All rows, a few at a time, and never much more than the file's size.
+
+    What the footer says of compression is not looked at: pyarrow ends the process where it does not know a number.
+    """
+    batches, total = [], 0
+    for batch in file.iter_batches(ROWS_PER_READ, use_threads=False):
+        batches.append(batch)
+        total += batch.nbytes
+        if total > MAX_EXPANSION * size:
+            raise damaged("its images do not fit into it")
+    return pa.Table.from_batches(batches, file.schema_arrow).combine_chunks()

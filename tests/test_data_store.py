@@ -1,0 +1,125 @@
+"""The store: of any number of attempts at a shard one is published, whole, and no two releases mix."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from dipp.data.store import RUN, Store, read_manifest, shard_entries, shard_name
+from dipp.errors import DippError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "out")
+
+
+def begin(store: Store, **facts: object) -> str:
+    store.prepare()
+    token: str = store.begin(dict(facts))["token"]
+    return token
+
+
+def test_one_of_many_attempts_is_published(store: Store) -> None:
+    """Threads race for the same shards: each shard is one attempt's, whole, and stays as it is."""
+    token = begin(store)
+    barrier = threading.Barrier(8)
+
+    def attempt(who: int) -> None:
+        barrier.wait()
+        for shard in range(20):
+            store.publish(token, shard, lambda file: file.write(bytes([who]) * 100_000))
+
+    threads = [threading.Thread(target=attempt, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    seen: dict[str, int] = {}
+    while any(thread.is_alive() for thread in threads):
+        for path in store.shards():
+            facts = path.stat()
+            assert facts.st_size == 100_000
+            assert seen.setdefault(path.name, facts.st_ino) == facts.st_ino, "a published shard was replaced"
+    assert len(store.shards()) == 20
+    for path in store.shards():
+        assert len(set(path.read_bytes())) == 1
+    assert not list((store.run_folder / f"attempts-{token}").iterdir()), "an attempt was left"
+
+
+def test_a_failed_attempt_leaves_nothing(store: Store) -> None:
+    token = begin(store)
+
+    def fail(_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with pytest.raises(DippError, match="No space left"):
+        store.publish(token, 0, fail)
+    assert not store.published(0)
+    assert not list((store.run_folder / f"attempts-{token}").iterdir())
+
+
+def test_a_second_run_joins_the_first(store: Store) -> None:
+    first = begin(store, seed="one")
+    found = store.begin({"seed": "two"})
+    assert found == {"seed": "one", "token": first}
+
+
+def test_what_was_overwritten_cannot_publish(store: Store) -> None:
+    """A worker of the old release that wakes up finds its folder gone, even with its attempt written."""
+    token = begin(store)
+    store.publish(token, 0, lambda file: file.write(b"old"))
+
+    def slow(_: object) -> None:
+        store.overwrite()
+        new = begin(store)
+        store.publish(new, 0, lambda file: file.write(b"new"))
+
+    with pytest.raises(DippError, match="overwritten"):
+        store.publish(token, 1, slow)
+    with pytest.raises(DippError, match="overwritten"):
+        store.publish(token, 2, lambda file: file.write(b"old"))
+    assert [path.read_bytes() for path in store.shards()] == [b"new"]
+
+
+def test_finished_is_finished(store: Store) -> None:
+    token = begin(store)
+    store.publish(token, 0, lambda file: file.write(b"x"))
+    store.finish({"format": "dipp dataset", "version": 1})
+    assert sorted(path.name for path in store.folder.iterdir()) == ["manifest.json", shard_name(0)]
+    (store.folder / RUN).mkdir()  # as a run that died while it cleaned up would leave it
+    with pytest.raises(DippError, match="adds its ε"):
+        store.prepare()
+    assert not (store.folder / RUN).exists()
+    store.overwrite()
+    assert not list(store.folder.iterdir())
+
+
+def test_strange_files_stay(store: Store) -> None:
+    store.folder.mkdir()
+    mine = store.folder / "thesis.txt"
+    mine.write_text("precious")
+    with pytest.raises(DippError, match="other files"):
+        store.prepare()
+    mine.rename(store.folder / "manifest.json")
+    with pytest.raises(DippError, match="manifest"):
+        store.overwrite()
+    assert (store.folder / "manifest.json").read_text() == "precious"
+    (store.folder / "manifest.json").unlink()
+    (store.folder / shard_name(3)).write_text("of no run")
+    with pytest.raises(DippError, match="--overwrite"):
+        store.prepare()
+    store.overwrite()
+    begin(store)
+
+
+def test_manifests_that_lie(store: Store) -> None:
+    store.folder.mkdir()
+    for text in ("", "[]", "{}", '{"format": "dipp dataset"}', "x" * 10, '{"format": "dipp dataset", "version": 9}'):
+        (store.folder / "manifest.json").write_text(text)
+        with pytest.raises(DippError):
+            read_manifest(store.folder)
+    for name in ("../../etc/passwd", "/etc/passwd", "shard-000001.parquet/..", 3):
+        with pytest.raises(DippError, match="no name of a shard"):
+            list(shard_entries({"shards": [{"name": name}]}))
