@@ -99,7 +99,8 @@ def folder(tmp_path: Path) -> Path:
     (cat / "zero.png").write_bytes(b"")
     (cat / "cut.png").write_bytes((cat / "secret-name-00002.png").read_bytes()[:60])
     (cat / "text.png").write_text("not a picture")
-    Image.fromarray(pixels(1, 12)[0][:7]).save(cat / "odd.png")
+    first, *others = map(Image.fromarray, pixels(3))
+    first.save(cat / "frames.png", format="PNG", save_all=True, append_images=others)
     # A header that claims 1,600 megapixels, and nothing behind it.
     Image.new("1", (1, 1)).save(cat / "bomb.png")
     content = bytearray((cat / "bomb.png").read_bytes())
@@ -123,7 +124,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     assert len(said["skipped"]) == 5
     assert said["certificate"]["epsilon"] <= 8
     assert said["payload_bpp"] <= said["file_bpp"]
-    for word in ("0 bytes", "megapixels", "format that can be read", "multiples"):
+    for word in ("0 bytes", "megapixels", "format that can be read", "frames"):
         assert word in err, "the table tells the reasons"
     assert "cut.png" in err, "names are for the terminal"
     assert "images/s" not in err, "no bar without a terminal"

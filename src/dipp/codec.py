@@ -57,7 +57,7 @@ class Codec:
     def __post_init__(self) -> None:
         for step in self.plan.steps:
             real = self.denoiser.schedule.step(step.start, step.end).snr_gain
-            if not real * (1 - LOST_GAIN) <= step.snr_gain <= real:
+            if not real * (1 - LOST_GAIN) <= step.snr_gain <= real * (1 + 2.0**-20):  # a float's rounding
                 raise DippError(
                     f"plan: step {step.start} → {step.end} claims the SNR gain {step.snr_gain:.4g}, "
                     f"where the model has {real:.4g}; do not trust the file"
