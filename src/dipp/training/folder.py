@@ -95,6 +95,7 @@ def write(
     if not all(bool(tensor.isfinite().all()) for tensor in stored.values()):
         raise DippError("train: the weights are no longer finite; lower --learning-rate")
     save_file(stored, partial)
+    partial.chmod(0o644)  # safetensors keeps it from everybody else
     partial.replace(weights)
 
 
