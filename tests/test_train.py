@@ -116,6 +116,7 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(data: Path, tmp_p
     part = run(data, tmp_path / "parts")
     assert not part.train(quiet, pause_after=0)
     assert part.step == 1
+    assert Denoiser.load(tmp_path / "parts").sample_size == (8, 8)
     again = run(data, tmp_path / "parts")
     assert again.step == 1
     assert again.train(quiet)
@@ -227,6 +228,12 @@ def test_too_little_disk_fails_at_the_start(data: Path, tmp_path: Path, monkeypa
 def test_settings_that_make_no_run_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(DippError):
         Settings(**bad)
+
+
+def test_the_default_network_is_small_enough_to_ship() -> None:
+    with torch.device("meta"):
+        network = folder.build(folder.default_network(32))
+    assert 2 * sum(parameter.numel() for parameter in network.parameters()) < 23_000_000
 
 
 def test_a_run_starts_from_another_denoiser(data: Path, tmp_path: Path) -> None:

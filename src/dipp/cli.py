@@ -282,7 +282,9 @@ def train(
     start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,
     validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
     half: Annotated[bool, typer.Option("--half", help="Store the weights in fp16.")] = False,
-    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="torch.compile, on CUDA.")] = True,
+    compile_mode: Annotated[
+        str, typer.Option("--compile", help="torch.compile on CUDA: reduce-overhead (CUDA graphs), default or none.")
+    ] = "reduce-overhead",
     pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
     seed: Annotated[int, typer.Option(help="What every random choice follows from.")] = 0,
     device: Device = "cpu",
@@ -291,5 +293,5 @@ def train(
     from dipp.train import Settings
     from dipp.training import command
 
-    settings = Settings(steps, minutes, batch, learning_rate, ema, coded, seed, half, compiled)
+    settings = Settings(steps, minutes, batch, learning_rate, ema, coded, seed, half, compile_mode)
     typer.echo(command.train(data, output, settings, size, network, start, validation, pause_after, device))

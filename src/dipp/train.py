@@ -5,7 +5,7 @@ was killed goes on from its last checkpoint exactly as if nothing had happened (
 repeatable, as on the CPU). Under `--minutes` the learning rate follows the share of the time that has passed, summed
 over all parts of the run.
 
-The folder is a denoiser at any time after the first validation:
+The folder is a denoiser at any time after the first validation or pause:
 
     model_index.json, unet/, scheduler/   the running average of the weights, in diffusers' format
     training.json                         settings, data, time, losses, validations
@@ -18,22 +18,18 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from dipp import sources
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError
 from dipp.model import Denoiser
-from dipp.pictures import Pixels
-from dipp.training import folder, validation
+from dipp.training import folder, setup, validation
 from dipp.training.objective import Objective
 
 CHECKPOINT = "checkpoint.pt"
@@ -41,9 +37,9 @@ RECORD = "training.json"
 WARM_UP_STEPS = 500
 """Steps in which the learning rate rises, or a twentieth of a shorter run. In steps: compiling takes time as well."""
 VALIDATIONS = 5
-VALIDATION_PICTURES = 256
-HELD_OUT = 50
-"""One of so many pictures is held out for validation, if none are given."""
+COMPILE_MODES = ("reduce-overhead", "default", "none")
+"""CUDA graphs and fused kernels: the kernels are small, and starting them one by one takes longer than running them;
+fused kernels alone; neither."""
 REPORT_SECONDS = 10.0
 CHECKPOINT_SECONDS = 60.0
 CLIP = 1.0
@@ -66,8 +62,8 @@ class Settings:
     seed: int = 0
     half: bool = False
     """Store the weights in fp16."""
-    compiled: bool = True
-    """torch.compile the network, on CUDA."""
+    compile_mode: str = COMPILE_MODES[0]
+    """How torch.compile makes the network, on CUDA."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
@@ -76,6 +72,8 @@ class Settings:
             raise DippError("steps, minutes: a number above 0 is needed")
         if self.batch < 1 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 <= self.coded <= 1:
             raise DippError("train: batch ≥ 1, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 ≤ coded ≤ 1 are needed")
+        if self.compile_mode not in COMPILE_MODES:
+            raise DippError(f"compile: one of {', '.join(COMPILE_MODES)} is needed, got {self.compile_mode}")
 
     def progress(self, step: int, seconds: float) -> float:
         """The share of the run that is done."""
@@ -117,21 +115,22 @@ class Run:
         self.output, self.settings, self.device = output, settings, torch.device(device)
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise DippError("device: cuda is not available here; use cpu")
-        _check_folder(output)
-        config, scheduler, tensors = _origin(network or folder.default_network(size), start)
+        setup.check_folder(output, CHECKPOINT)
+        config, scheduler, tensors = setup.origin(network or folder.default_network(size), start)
         self.config, self.scheduler = folder.complete(config), scheduler
         torch.manual_seed(settings.seed)
         self.network = folder.build(self.config)
         if tensors is not None:
             self.network.load_state_dict(tensors)
-        _check_disk(output, sum(tensor.numel() for tensor in self.network.parameters()))
-        training, held_out, skipped = _pictures(data, validate_on, self.config["sample_size"])
+        setup.check_disk(output, sum(tensor.numel() for tensor in self.network.parameters()))
+        training, held_out, skipped = setup.pictures(data, validate_on, self.config["sample_size"])
         self.skipped, self.held_out = skipped, held_out
         # On the device in eight bits, all of it: CIFAR-10 takes 150 MB.
         self.pixels = torch.from_numpy(training.transpose(0, 3, 1, 2)).contiguous().to(self.device)
         self.network.to(self.device, memory_format=torch.channels_last).train()
         self.parameters = [p for p in self.network.parameters() if p.requires_grad]
-        self.average = [p.detach().clone() for p in self.parameters]
+        self.current = [p.detach() for p in self.parameters]  # the same memory
+        self.average = [p.clone() for p in self.current]
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=settings.learning_rate, betas=(0.9, 0.99), fused=self.device.type == "cuda"
         )
@@ -159,8 +158,8 @@ class Run:
         network = self.network
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # the shapes are always the same
-            if settings.compiled:
-                network = torch.compile(self.network)
+            if settings.compile_mode != "none":
+                network = torch.compile(self.network, mode=settings.compile_mode)
         before, began = self.seconds, time.monotonic()
         told = saved = began
         told_step, losses = self.step, torch.zeros((), device=self.device)
@@ -183,6 +182,7 @@ class Run:
                 self._save()
                 saved = now
             if paused and self.progress < 1:
+                self._export()
                 return False
             if self.progress < 1 and len(self.validations) < int(self.progress * VALIDATIONS):
                 self.validate()
@@ -191,7 +191,7 @@ class Run:
 
     def validate(self) -> dict[str, Any]:
         """Write the denoiser, measure it as it is stored, draw a sheet of samples, and put it on record."""
-        folder.write(self.output, self.config, self.scheduler, self._average(), self.settings.half)
+        self._export()
         denoiser = Denoiser.load(self.output, str(self.device))
         table = validation.errors(denoiser, self.held_out)
         bits = validation.path_bits(table, denoiser)
@@ -225,17 +225,22 @@ class Run:
         batch = self.pixels[torch.randint(len(self.pixels), (settings.batch,), device=self.device)]
         for group in self.optimiser.param_groups:
             group["lr"] = rate
+        if self.device.type == "cuda":  # what the last step left in the graphs' memory may go
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         loss = objective.loss(network, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         decay = min(settings.ema, (1 + self.step) / (10 + self.step))
-        torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - decay)
+        torch._foreach_lerp_(self.average, self.current, 1 - decay)
         return loss.detach()
 
     def _schedule(self) -> NoiseSchedule:
         return NoiseSchedule.from_config(self.scheduler)
+
+    def _export(self) -> None:
+        folder.write(self.output, self.config, self.scheduler, self._average(), self.settings.half)
 
     def _average(self) -> dict[str, torch.Tensor]:
         """The network's tensors by name, with the running averages in place of its parameters."""
@@ -245,7 +250,7 @@ class Run:
     def _course(self) -> dict[str, Any]:
         """What a checkpoint must agree on, so that a run is one run; its length may be changed on the way."""
         settings = asdict(self.settings)
-        for name in ("steps", "minutes", "half", "compiled"):
+        for name in ("steps", "minutes", "half", "compile_mode"):
             settings.pop(name)
         return {**{name: value for name, value in self.facts.items() if name != "device"}, **settings}
 
@@ -285,52 +290,3 @@ class Run:
         self.optimiser.load_state_dict(content["optimiser"])
         self.step, self.seconds = content["step"], content["seconds"]
         self.validations = json.loads(content["validations"])
-
-
-def _origin(
-    network: Mapping[str, Any], start: Path | None
-) -> tuple[Mapping[str, Any], Mapping[str, Any], dict[str, torch.Tensor] | None]:
-    """Network config, scheduler config and weights to begin with: those of a denoiser, if one is named."""
-    if start is None:
-        return network, folder.SCHEDULER, None
-    denoiser: Any = Denoiser.load(start)
-    scheduler = json.loads((start / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
-    if denoiser.schedule.prediction != "v_prediction":
-        raise DippError(f"start: a denoiser that predicts v is needed, {start} predicts {denoiser.schedule.prediction}")
-    return dict(denoiser.network.config), scheduler, denoiser.network.state_dict()
-
-
-def _pictures(data: Path, validate_on: Path | None, size: Any) -> tuple[Pixels, Pixels, int]:
-    """Training pictures, held-out pictures, and how many were skipped."""
-    if not isinstance(size, int):
-        raise DippError(f"network: a whole number as sample_size is needed, got {size}")
-    found = sources.load(data, size)
-    if validate_on is not None:
-        other = sources.load(validate_on, size, VALIDATION_PICTURES)
-        return found.pixels, other.pixels, found.skipped + other.skipped
-    if len(found.pixels) < 2:
-        raise DippError(f"data: two pictures at the least are needed, {data} has {len(found.pixels)}")
-    count = min(VALIDATION_PICTURES, -(-len(found.pixels) // HELD_OUT))
-    shuffled = np.random.default_rng(0).permutation(len(found.pixels))
-    return found.pixels[shuffled[count:]], found.pixels[shuffled[:count]], found.skipped
-
-
-def _check_folder(output: Path) -> None:
-    """Refuse at the start a folder that is something else, or cannot be written to."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        names = {path.name for path in output.iterdir()}
-    except OSError:
-        raise DippError(f"output: {output} is not a folder that can be made") from None
-    if not os.access(output, os.W_OK):
-        raise DippError(f"output: {output} cannot be written to")
-    if names - {f".{CHECKPOINT}.partial"} and CHECKPOINT not in names:
-        raise DippError(f"output: {output} is neither empty nor a training run; use another folder")
-
-
-def _check_disk(output: Path, parameters: int) -> None:
-    """Two checkpoints (weights, average and two moments in fp32) and two exports must fit, before an hour is spent."""
-    needed = parameters * 4 * (2 * 4 + 2) + (1 << 24)
-    free = shutil.disk_usage(output).free
-    if free < needed:
-        raise DippError(f"output: {needed >> 20} MB of disk are needed in {output}, {free >> 20} MB are free")
