@@ -672,6 +672,16 @@ def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["none"]
 
 
+def test_many_sizes_of_next_to_nothing_are_refused() -> None:
+    """Sizes × steps is work, even where most steps of a small image have no index."""
+    mechanism = Mechanism("sign", Sign(65535), Fraction(1), ordered=False)
+    steps = tuple(Step(5000 - i, 4999 - i, 2.0**-10, 1, 1) for i in range(4096))
+    shapes, plan = [(1, width, 3) for width in range(1, 600)], Plan(mechanism, steps)
+    rows = [[0] * sum(chunk_counts(plan, shape)) for shape in shapes]
+    with pytest.raises(DippError, match="do not fit"):
+        Archive.build(plan, MODEL, SEED, shapes, rows)
+
+
 # The format is a promise.
 
 

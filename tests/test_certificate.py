@@ -224,8 +224,34 @@ def forgeries() -> list[tuple[str, Any]]:
             ((*row, "chunks"), -1),
             ((*row, "candidates"), 0),
             ((*row, "surplus"), 0),
+            (("unit",), "the whole image"),
+            (("steps",), []),
+            (("surplus",), 0),
+            (("releases", 0, "channels"), 10**6),
+            (("epsilon_at_delta",), 0.1),
+            (("epsilon_at_delta",), None),
         ]
     ]
+
+
+def test_coordinates_are_not_kept_apart_by_too_few_chunks() -> None:
+    """It would divide ρ by three."""
+    content = json.loads(Certificate.of(plan_of(PAPER), 3, 1024).to_json())
+    row = content["releases"][0]["selections"][0]
+    row.update(chunks=1, apart=True)
+    with pytest.raises(DippError, match=r"^apart"):
+        Certificate.from_json(json.dumps(content))
+
+
+def test_the_last_bits_of_a_logarithm_are_no_forgery() -> None:
+    content = json.loads(Certificate.of(plan_of(SHARP), 3, 1024, delta=1e-6).to_json())
+    content["epsilon_at_delta"] *= 1 + 1e-12
+    assert Certificate.from_json(json.dumps(content)).epsilon == content["epsilon"]
+
+
+def test_steps_are_those_of_the_group() -> None:
+    found = Certificate.of(plan_of(PAPER), 3, 1024).for_pixels(10)
+    assert found.to_dict()["epsilon"] <= sum(step["epsilon"] for step in found.to_dict()["steps"]) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("forgery", [f for _, f in forgeries()], ids=[name for name, _ in forgeries()])
@@ -299,7 +325,7 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
             "fraction_bits": arithmetic.fraction_bits,
             "candidates": 1 << step.index_bits,
         }
-        recorder.observe(number, plan.mechanism, channels, **{**observed, **changes})
+        recorder.observe(number, plan, (1, pixels, channels), **{**observed, **changes})
     return recorder
 
 
@@ -307,10 +333,10 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
 @pytest.mark.parametrize(("pixels", "channels"), [(30, 3), (64, 3), (100, 1)])
 def test_what_is_recorded_is_what_was_planned(mechanism: Mechanism, pixels: int, channels: int) -> None:
     plan = plan_of(mechanism, size=50)
-    assert record(plan, pixels, channels).ledger() == Ledger.planned(plan, channels, pixels)
+    assert record(plan, pixels, channels).ledger(plan, 1) == Ledger.planned(plan, channels, pixels)
     # Of several sizes, the smallest counts.
     both = record(plan, pixels, channels, record(plan, 4 * pixels, channels))
-    assert both.ledger() == Ledger.planned(plan, channels, pixels)
+    assert both.ledger(plan, 2) == Ledger.planned(plan, channels, pixels)
 
 
 def wrong() -> list[tuple[str, dict[str, Any]]]:
@@ -329,18 +355,18 @@ def wrong() -> list[tuple[str, dict[str, Any]]]:
 def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = plan_of(SHARP, size=50)
     indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, 3, 64).selections)]
-    right = Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64).ledger())
-    assert right.ledger == record(plan, 64).ledger()
+    right = Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
+    assert right.ledger == record(plan, 64).ledger(plan, 1)
     with pytest.raises(DippError, match=r"^(ledger|touched): "):
-        Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger())
+        Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
 
 
 def test_images_must_be_coded_alike() -> None:
     plan = plan_of(SHARP, size=50)
     with pytest.raises(DippError, match="coded differently"):
         record(plan, 64, recorder=record(plan, 64), candidates=2)
-    assert Recorder().ledger() is None
-    assert record(plan_of(DIFFC), 64).ledger() is None
+    assert Recorder().ledger(plan_of(SHARP), 0) is None
+    assert record(plan_of(DIFFC), 64).ledger(plan_of(DIFFC), 1) is None
 
 
 @pytest.mark.parametrize(

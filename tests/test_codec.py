@@ -26,6 +26,7 @@ from dipp.layout import chunk_counts
 from dipp.model import Denoiser
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Recorder
 
 SEED = bytes(range(16))
 TIMESTEPS = (999, 700, 450, 300)
@@ -140,7 +141,42 @@ def test_the_certificate_is_that_of_the_plan(mechanism: Mechanism, denoiser: Den
     assert opened.certificate == coded.certificate
     selector = Selector(plan, SEED, pictures(1).reshape(1, -1), "cpu")
     Chain(plan, denoiser, SEED, (8, 8, 3)).run([0], selector)
-    assert selector.recorder.ledger() == opened.ledger
+    assert selector.recorder.ledger(plan, 1) == opened.ledger
+
+
+def test_an_encoder_that_does_not_write_down_what_it_does_writes_nothing(
+    denoiser: Denoiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it forgets all of it, or a step of a batch."""
+    codec, real = Codec(denoiser, make_plan(SHARP, denoiser.schedule)), Recorder.observe
+
+    def forgetful(self: Recorder, step: int, *rest: Any) -> None:
+        if step != 1:
+            real(self, step, *rest)
+
+    for observe in (lambda *_: None, forgetful):
+        monkeypatch.setattr(Recorder, "observe", observe)
+        with pytest.raises(DippError, match="not written down every step"):
+            codec.encode(list(pictures(1)))
+
+
+def test_a_mask_that_is_not_the_designs_is_found_out(denoiser: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same pixels in every step, where the design has them in three of six."""
+    sparse = Mechanism("sign", Sign(6), Fraction(1), ordered=False)
+    steps = make_plan(SHARP, denoiser.schedule).steps
+    codec = Codec(denoiser, Plan(sparse, steps))
+    codec.encode(list(pictures(1)))
+    same = Sign(6).touched(SEED, 0, 64, 3)
+    monkeypatch.setattr(Sign, "touched", lambda *_: same)
+    with pytest.raises(DippError, match="more often than the mask design says"):
+        codec.encode(list(pictures(1)))
+
+
+def test_a_deal_that_was_not_asked_to_keep_channels_apart(denoiser: Denoiser) -> None:
+    """It promises nothing, even where it happens to: the ledger agrees with the plan."""
+    steps = tuple(dataclasses.replace(step, chunk_size=1) for step in make_plan(PAPER, denoiser.schedule).steps)
+    coded = Codec(denoiser, Plan(PAPER, steps, separate=False)).encode(list(pictures(1, 1, 1)))
+    assert not any(one.apart for one in coded.ledger.selections)
 
 
 def test_diffc_states_no_certificate(denoiser: Denoiser) -> None:

@@ -217,8 +217,8 @@ def private_ledger(patch: pytest.MonkeyPatch) -> None:
     """The sensitivity is that of this image, and not of any image."""
     real = Recorder.observe
 
-    def observe(self: Recorder, step: int, mechanism: Any, channels: int, chunks: Any, _: Any, *rest: Any) -> None:
-        real(self, step, mechanism, channels, chunks, pixels[-1], *rest)
+    def observe(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, _: Any, *rest: Any) -> None:
+        real(self, step, plan, shape, chunks, pixels[-1], *rest)
 
     pixels: list[Any] = []
     task = Selector.task

@@ -30,6 +30,8 @@ from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 
 TRAILER_BYTES = 4
+WORK = 1 << 20
+"""Sizes × steps of any archive; more must have as many bits."""
 MAP_FROM_BYTES = 1 << 26
 """Larger files are mapped, and not read at once."""
 
@@ -63,8 +65,8 @@ class Archive:
     ) -> Archive:
         """Archive images, given their sizes and, in the order of steps and chunks, their indices.
 
-        `recorded` is what the encoder wrote down as it went. The certificate is made from it, and nothing is archived
-        if that is not what the plan says, from which readers will make the same certificate. `channels` is for an
+        `recorded` is what the encoder wrote down as it went: nothing is archived if that is not what the plan says,
+        from which the certificate is made, here and by every reader. `channels` is for an
         archive without any images.
         """
         if len(shapes) != len(indices):
@@ -114,7 +116,9 @@ class Archive:
         counts, pixels = runs[:, 0], runs[:, 1] * runs[:, 2]
         sizes, which = np.unique(pixels, return_inverse=True)
         # An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
-        if len(sizes) * least_indices(plan, header.channels) > 8 * reader.left:
+        # Nor is one of very many sizes and steps, with next to nothing in most of them.
+        work = len(sizes) * len(plan.steps)
+        if len(sizes) * least_indices(plan, header.channels) > 8 * reader.left or work > max(WORK, 8 * reader.left):
             raise damaged("its images do not fit into it")
         layouts = [Layout(plan, counts_of(plan, size, header.channels)) for size in sizes.tolist()]
         each = np.array([layout.least_bits for layout in layouts], np.int64)[which]

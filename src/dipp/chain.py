@@ -203,8 +203,9 @@ class Selector:
         """The table A that pixels are looked up in, written down with all that the ε of the step depends on."""
         levels = layout.arithmetic.levels(np.arange(256) / 127.5 - 1)
         candidates, scale = 1 << layout.step.index_bits, layout.arithmetic.fraction_bits
-        mechanism, chunks = self.plan.mechanism, layout.chunks
-        self.recorder.observe(layout.number, mechanism, layout.channels, chunks, levels, scale, candidates)
+        images, coordinates = self.pixels.shape
+        shape = images, coordinates // layout.channels, layout.channels
+        self.recorder.observe(layout.number, self.plan, shape, layout.chunks, levels, scale, candidates)
         return levels
 
 

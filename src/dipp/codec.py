@@ -120,7 +120,7 @@ class Codec:
             done += len(batch)
             progress(done)
         delta = self.budget.delta if self.budget else None
-        identity, recorded = self.denoiser.identity, recorder.ledger()
+        identity, recorded = self.denoiser.identity, recorder.ledger(self.plan, done)
         return Archive.build(self.plan, identity, seed, shapes, rows, delta=delta, recorded=recorded)
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:

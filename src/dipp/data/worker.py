@@ -159,7 +159,7 @@ class Worker:
                 flush(max(waiting, key=lambda shape: len(waiting[shape]) * shape[0] * shape[1]))
         for shape in list(waiting):
             flush(shape)
-        return images, skipped, recorder.ledger()
+        return images, skipped, recorder.ledger(codec.plan, len(images))
 
     def _pictures(self, shard: int) -> Iterator[tuple[Record, Pixels | None, str]]:
         """The pictures of a shard, or what is wrong with them, less those that are known to be bad."""

@@ -80,8 +80,8 @@ class Budget:
 
     def __str__(self) -> str:
         if self.rho is not None:
-            return f"ρ = {self.rho:g}"
-        return f"ε = {self.epsilon:g}" + ("" if self.delta is None else f", δ = {self.delta:g}")
+            return f"ρ = {self.rho:g} per pixel"
+        return f"ε = {self.epsilon:g}" + ("" if self.delta is None else f", δ = {self.delta:g}") + " per pixel"
 
 
 def touches_one(channel: Channel, channels: int) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -43,6 +44,8 @@ NOT_COVERED = (
 )
 
 
+WORDS = ("assumptions", "not_covered")
+"""Fields in words, which a later version may put better: they are not compared."""
 DELTAS = (1e-5, 1e-7, 1e-9)
 """δ that tables state, whatever the budget was."""
 
@@ -93,14 +96,18 @@ class Certificate:
     @functools.cached_property
     def epsilon(self) -> float:
         """Pure ε."""
-        one = _sum([ledger.epsilon for ledger in self.releases])
-        return one if self.pixels == 1 else conversions.group_epsilon(one, self.pixels)
+        return self._of_group(_sum([ledger.epsilon for ledger in self.releases]))
 
     @functools.cached_property
     def rho(self) -> float:
         """ρ of zero-concentrated differential privacy."""
-        one = _sum([ledger.rho for ledger in self.releases])
-        return one if self.pixels == 1 else conversions.group_zcdp(one, self.pixels)
+        return self._of_group(_sum([ledger.rho for ledger in self.releases]), squared=True)
+
+    def _of_group(self, loss: float, *, squared: bool = False) -> float:
+        """ε or, squared, ρ of all `pixels`, from that of one."""
+        if self.pixels == 1:
+            return loss
+        return conversions.group_zcdp(loss, self.pixels) if squared else conversions.group_epsilon(loss, self.pixels)
 
     def approximate(self, delta: float) -> float:
         """ε of (ε, δ): the smaller of pure ε and the conversion of ρ; both hold, so either may be stated."""
@@ -113,11 +120,11 @@ class Certificate:
 
     @property
     def steps(self) -> Iterator[StepCost]:
-        """What each step costs one pixel that it touches: where a period leaves steps out, more than they add."""
+        """What each step costs the pixels, if it touches them: where a period leaves steps out, more than they add."""
         for release, ledger in enumerate(self.releases):
             for one in ledger.selections:
                 pure, square = one.charge(one.loss())
-                yield StepCost(release, one.step, pure, square / 8)
+                yield StepCost(release, one.step, self._of_group(pure), self._of_group(square / 8, squared=True))
 
     def for_pixels(self, count: int) -> Certificate:
         """The same for any change of so many pixels: kε, k²ρ."""
@@ -194,12 +201,17 @@ class Certificate:
             content = json.loads(text)
             ledgers = tuple(map(Ledger.from_dict, content["releases"]))
             found = cls(ledgers, content["delta"], content["pixels"])
-            stated = content["epsilon"], content["rho"], content.get("epsilon_at_delta")
+            stated = {key: content[key] for key in content if key not in WORDS}
+            at_delta = stated.pop("epsilon_at_delta", None)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise
             raise DippError("certificate: the JSON that Certificate.to_json writes is needed") from None
-        if stated != (found.epsilon, found.rho, found.epsilon_at_delta):
+        expected = {key: value for key, value in json.loads(found.to_json()).items() if key not in WORDS}
+        # The conversion of ρ goes through logarithms, whose last bit is the platform's.
+        computed = expected.pop("epsilon_at_delta", None)
+        near = isinstance(at_delta, float) and computed is not None and math.isclose(at_delta, computed, rel_tol=1e-9)
+        if stated != expected or not (near or at_delta is computed is None):
             raise DippError("certificate: its numbers do not follow from its ledgers; do not trust it")
         return found
 
@@ -212,7 +224,7 @@ class Certificate:
         """The certificate as a table: each step for a pixel that it touches, the total of the worst pixel, in words."""
         lines = [f"{'step':>8} {'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"]
         records = [one for ledger in self.releases for one in ledger.selections]
-        for cost, one in zip(self.steps, records, strict=True):
+        for cost, one in zip(self.for_pixels(1).steps, records, strict=True):
             name = str(cost.step) if len(self.releases) == 1 else f"{cost.release}/{cost.step}"
             lines.append(
                 f"{name:>8} {one.alpha!s:>5} {one.sensitivity:>9} {one.fraction_bits:>3} {one.candidates:>8} "
@@ -220,7 +232,10 @@ class Certificate:
             )
         lines.append(f"{'worst pixel':<58} {self.for_pixels(1).epsilon:>12.6g} {self.for_pixels(1).rho:>12.6g}")
         lines.append(f"total: {self.statement()}")
-        lines.append("(ε, δ): " + ", ".join(f"ε = {self.approximate(delta):.6g} at {delta:g}" for delta in DELTAS))
+        lines.append(
+            f"(ε, δ), per {self.unit}: "
+            + ", ".join(f"ε = {self.approximate(delta):.6g} at {delta:g}" for delta in DELTAS)
+        )
         lines += [f"  if {text}" for text in ASSUMPTIONS]
         lines += [f"  not covered: {text}" for text in NOT_COVERED]
         return "\n".join(lines)

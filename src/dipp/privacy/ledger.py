@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from dipp import selection
 from dipp.chunking import Chunks
 from dipp.errors import DippError, NoCertificateError
+from dipp.header import MAX_CHANNELS, MAX_PERIOD
 from dipp.layout import counts_of
 from dipp.plan import Mechanism, Plan
 
@@ -89,6 +90,8 @@ class Selection:
             raise DippError(f"eta: the selection's {selection.ETA} is needed, got {self.eta}")
         if not isinstance(self.apart, bool):
             raise DippError(f"apart: true or false is needed, got {self.apart}")
+        if self.apart and 0 < self.chunks < self.touched:
+            raise DippError(f"apart: {self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
 
     def loss(self, units: int | None = None) -> float:
         """ε₁: pure ε of a selection in which one coordinate moves by so many units (as far as it can, unless told)."""
@@ -119,10 +122,13 @@ class Ledger:
     selections: tuple[Selection, ...]
 
     def __post_init__(self) -> None:
-        if not all(type(value) is int for value in (self.channels, self.period)) or self.channels < 1:
+        if (
+            not all(type(value) is int for value in (self.channels, self.period))
+            or not 1 <= self.channels <= MAX_CHANNELS
+        ):
             raise DippError(f"channels, period: whole numbers are needed, got {self.channels} and {self.period}")
-        if self.period != 1 and self.period < max(2, self.channels):
-            raise DippError(f"period: 1, or at least the {self.channels} channels, is needed, got {self.period}")
+        if self.period != 1 and not max(2, self.channels) <= self.period <= MAX_PERIOD:
+            raise DippError(f"period: 1 to {MAX_PERIOD}, 1 or the {self.channels} channels at least, got {self.period}")
         if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
             raise DippError("selections: one for each step, in order and from 0 on, is needed")
         touched = self.channels if self.period == 1 else 1
@@ -199,42 +205,58 @@ class Ledger:
 
 
 class Recorder:
-    """Writes down what the encoder does, while it does it; of several batches, the worst that a pixel met."""
+    """Writes down what the encoder does, while it does it; of several batches, the worst that a pixel met.
+
+    A seed's masks and deals are the same for all images of a size, so each is looked at once; images are counted. What
+    the steps that really touched a pixel cost it is added up pixel by pixel: no more than the mask design says.
+    """
 
     def __init__(self) -> None:
         self._designs: set[tuple[int, int]] = set()
         self._met: dict[int, Selection] = {}
+        self._images: dict[int, int] = defaultdict(int)
+        self._seen: set[tuple[int, int]] = set()
+        self._spent: dict[int, NDArray[np.float64]] = {}
 
     def observe(
         self,
         step: int,
-        mechanism: Mechanism,
-        channels: int,
+        plan: Plan,
+        shape: tuple[int, int, int],
         chunks: Chunks,
         table: NDArray[np.int32],
         fraction_bits: int,
         candidates: int,
     ) -> None:
-        """Record a step: the table that pixels are looked up in, its scale, the chunks as dealt, the candidates.
+        """Record a step of images × pixels × channels: the table that pixels are looked up in, its scale, the chunks.
 
         What has no certificate leaves no record. Nothing here depends on an image.
         """
-        if not mechanism.certified:
+        if not plan.mechanism.certified:
             return
-        self._designs.add((channels, mechanism.channel.period))
+        images, pixels, channels = shape
+        self._images[step] += images
+        self._designs.add((channels, plan.mechanism.channel.period))
         pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
+        touched = int(np.bincount(pixel).max(initial=1))
+        # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
+        apart = not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any()
         met = Selection(
             step,
-            _alpha(mechanism),
+            _alpha(plan.mechanism),
             int(table.max()) - int(table.min()),
             fraction_bits,
             selection.ETA,
             candidates,
             chunks.count,
-            touched=int(np.bincount(pixel).max(initial=1)),
-            # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
-            apart=not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any(),
+            touched,
+            # A deal that was not asked to keep them apart promises nothing, even if it did.
+            apart=apart and (touched == 1 or plan.separate),
         )
+        if (step, pixels) not in self._seen:
+            self._seen.add((step, pixels))
+            spent = self._spent.setdefault(pixels, np.zeros(pixels))
+            spent += np.bincount(pixel, minlength=pixels) * met.loss()
         before = self._met.setdefault(step, met)
         self._met[step] = dataclasses.replace(
             met,
@@ -246,12 +268,21 @@ class Recorder:
         if (met.fraction_bits, met.candidates) != (before.fraction_bits, before.candidates):
             raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
 
-    def ledger(self) -> Ledger | None:
-        """The ledger of what was recorded; None if nothing was."""
-        if not self._met:
+    def ledger(self, plan: Plan, images: int) -> Ledger | None:
+        """The ledger of so many images; None if there are none, or if the mechanism has no certificate.
+
+        Steps that were left out, or not recorded for every image, are refused; and so is a pixel that was touched by
+        dearer steps than the mask design allows.
+        """
+        if not plan.mechanism.certified or not images:
             return None
+        if [self._images.get(step, 0) for step in range(len(plan.steps))] != [images] * len(plan.steps):
+            raise DippError("ledger: the encoder has not written down every step of every image; report this")
         (design,) = self._designs
-        return Ledger(*design, tuple(self._met[step] for step in sorted(self._met)))
+        found = Ledger(*design, tuple(self._met[step] for step in sorted(self._met)))
+        if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
+            raise DippError("ledger: a pixel was touched more often than the mask design says; report this")
+        return found
 
 
 def _fraction(text: str) -> Fraction:
