@@ -94,6 +94,7 @@ def main() -> None:
             blocks[name].append(pictures)
         row: dict[str, Any] = {"epsilon": epsilon, "certificate": found.epsilon, "rho": found.rho}
         row |= {"steps": len(codec.plan.steps), "payload_bpp": archive.payload_bpp, "png_bpp": png_bpp}
+        row["file_bpp"] = archive.file_bpp
         row |= {"psnr": psnr(denoised, pixels), "noisy_psnr": psnr(noisy, pixels), "png_psnr": psnr(baseline, pixels)}
         rows.append(row)
         print(*(f"{name} {value:.4g}" for name, value in row.items()), flush=True)
