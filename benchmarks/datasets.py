@@ -280,24 +280,28 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
 
 
 def plot(output: Path) -> None:
-    """Rates by engine and workers, and memory."""
+    """Rates with the load of the machine at the time, CPU seconds, and memory."""
     from matplotlib.figure import Figure
 
     found = json.loads((RESULTS / "datasets-cpu.json").read_text())
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    rates, memory = figure.subplots(1, 2)
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
+    rates, costs, memory = figure.subplots(1, 3)
     for place, (engine, colour) in enumerate({"bare": "#969696", "local": "#08519c", "ray": "#d94801"}.items()):
-        best = [
-            max(r["images_per_second"] for r in found["runs"] if (r["engine"], r["workers"]) == (engine, workers))
-            for workers in WORKERS
-        ]
-        rates.bar([at + 0.25 * (place - 1) for at in range(len(WORKERS))], best, 0.22, color=colour, label=engine)
-    rates.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
-    rates.set_ylabel(f"images/s, {found['images']} images")
-    rates.legend(frameon=False)
+        for at, workers in enumerate(WORKERS):
+            runs = [run for run in found["runs"] if (run["engine"], run["workers"]) == (engine, workers)]
+            best = min(runs, key=lambda run: run["seconds"])
+            x, label = at + 0.28 * (place - 1), engine if not at else None
+            rates.bar(x, best["images_per_second"], 0.25, color=colour, label=label)
+            rates.annotate(f"load {best['load']:.1f}", (x, best["images_per_second"]), ha="center", va="bottom", size=7)
+            cpu = min(run["cpu_seconds"] for run in runs) - found["startup_cpu_seconds"] * (workers * (not place) or 1)
+            costs.bar(x, 1000 * cpu / found["images"], 0.25, color=colour, label=label)
+    for axes, label in ((rates, "images/s, wall clock"), (costs, "CPU ms an image, all processes")):
+        axes.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
+        axes.set_ylabel(label)
+        axes.legend(frameon=False, fontsize=8)
     memory.plot([m["images"] for m in found["memory"]], [m["peak_mib"] for m in found["memory"]], "o-", color="#08519c")
     memory.set(xlabel="images", ylabel="peak memory, MiB", xscale="log", ylim=(0, None))
-    for axes in (rates, memory):
+    for axes in (rates, costs, memory):
         axes.grid(alpha=0.3)
     figure.savefig(output, dpi=130)
 
