@@ -22,7 +22,6 @@ import io
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -42,6 +41,8 @@ WORKERS = (1, 2)
 SHARD_SIZE = 250
 STEPS = 3
 SUBREAPER = 36
+SAMPLE = 0.2
+"""Seconds between two looks at the CPU seconds of all processes."""
 SMALL, SMALLER = (32, 64), (8, 16)
 """Widths of the networks: for the rates, and for the memory, where most images are needed."""
 
@@ -127,21 +128,46 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
 
 
 def measure(engine: str, workers: int, model: Path, source: Path) -> dict[str, Any]:
-    """A run in a process of its own: its wall clock, CPU seconds and largest process, with all descendants."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """A run in a process of its own: its wall clock, and the CPU seconds of it and all descendants."""
     # The codec alone on several workers: as many processes beside each other, each with its share.
+    before = processor_seconds()  # of Ray's daemons that an earlier run has left, dead or dying
     runs = [launch(engine, workers, part, model, source) for part in range(workers if engine == "bare" else 1)]
+    used: dict[tuple[int, int], float] = {}
+    while any(run.poll() is None for run in runs):
+        used.update(processor_seconds())
+        time.sleep(SAMPLE)
     outputs = [json.loads(run.communicate()[0].splitlines()[-1]) for run in runs]
-    while True:  # Ray's daemons, which outlive the run for a moment
-        try:
-            os.wait()
-        except ChildProcessError:
-            break
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert all(run.returncode == 0 for run in runs)
     seconds, images = max(o["seconds"] for o in outputs), sum(o["images"] for o in outputs)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    cpu = sum(seconds - before.get(process, 0.0) for process, seconds in used.items())
     found = {"engine": engine, "workers": workers, "images": images, "seconds": seconds, "cpu_seconds": cpu}
     return {**found, "images_per_second": images / seconds, "load": os.getloadavg()[0]}
+
+
+def processor_seconds() -> dict[tuple[int, int], float]:
+    """CPU seconds of every descendant of this process that lives now, by process number and start.
+
+    They are sampled, because those of a process whose parent does not wait for it, as Ray's do not, are lost at its
+    end. Orphans come to this process, which is their subreaper.
+    """
+    parents, found = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        pid = int(path.parent.name)
+        parents[pid] = int(fields[1])
+        found[pid] = (int(fields[19]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+
+    def ours(pid: int) -> bool:
+        while pid in parents:
+            pid = parents[pid]
+            if pid == os.getpid():
+                return True
+        return False
+
+    return {(pid, started): seconds for pid, (started, seconds) in found.items() if ours(pid)}
 
 
 def launch(
@@ -223,7 +249,7 @@ def peak_mib() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int) -> dict[str, Any]:
+def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
     """10,000 images written, against the codec alone; in turn, in one process."""
     import torch
 
@@ -232,7 +258,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
     from dipp.data.privatize import Choices, privatize
     from dipp.data.sources import Columns
 
-    codec = Codec.from_pretrained(model, epsilon=epsilon, device="cuda", calibration=calibration)
+    codec = Codec.from_pretrained(model, epsilon=epsilon, device=device, calibration=calibration)
     images = read_cifar(cifar, "test", 10_000)
     codec.encode(images[:1024])  # graphs are captured, kernels compiled
     runs = []
@@ -249,28 +275,33 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
         print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     share = max(run["written_images_per_second"] for run in runs) / max(run["bare_images_per_second"] for run in runs)
     facts = {key: summary.facts[key] for key in ("images", "payload_bpp", "file_bpp", "certificate")}
-    return {"device": torch.cuda.get_device_name(), "epsilon": epsilon, **facts, "runs": runs, "share": share}
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    return {"device": name, "epsilon": epsilon, **facts, "runs": runs, "share": share}
 
 
 def plot(output: Path) -> None:
-    """Rates by engine and workers, and memory."""
+    """Rates with the load of the machine at the time, CPU seconds, and memory."""
     from matplotlib.figure import Figure
 
     found = json.loads((RESULTS / "datasets-cpu.json").read_text())
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    rates, memory = figure.subplots(1, 2)
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
+    rates, costs, memory = figure.subplots(1, 3)
     for place, (engine, colour) in enumerate({"bare": "#969696", "local": "#08519c", "ray": "#d94801"}.items()):
-        best = [
-            max(r["images_per_second"] for r in found["runs"] if (r["engine"], r["workers"]) == (engine, workers))
-            for workers in WORKERS
-        ]
-        rates.bar([at + 0.25 * (place - 1) for at in range(len(WORKERS))], best, 0.22, color=colour, label=engine)
-    rates.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
-    rates.set_ylabel(f"images/s, {found['images']} images")
-    rates.legend(frameon=False)
+        for at, workers in enumerate(WORKERS):
+            runs = [run for run in found["runs"] if (run["engine"], run["workers"]) == (engine, workers)]
+            best = min(runs, key=lambda run: run["seconds"])
+            x, label = at + 0.28 * (place - 1), engine if not at else None
+            rates.bar(x, best["images_per_second"], 0.25, color=colour, label=label)
+            rates.annotate(f"load {best['load']:.1f}", (x, best["images_per_second"]), ha="center", va="bottom", size=7)
+            cpu = min(run["cpu_seconds"] for run in runs) - found["startup_cpu_seconds"] * (workers * (not place) or 1)
+            costs.bar(x, 1000 * cpu / found["images"], 0.25, color=colour, label=label)
+    for axes, label in ((rates, "images/s, wall clock"), (costs, "CPU ms an image, all processes")):
+        axes.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
+        axes.set_ylabel(label)
+        axes.legend(frameon=False, fontsize=8)
     memory.plot([m["images"] for m in found["memory"]], [m["peak_mib"] for m in found["memory"]], "o-", color="#08519c")
     memory.set(xlabel="images", ylabel="peak memory, MiB", xscale="log", ylim=(0, None))
-    for axes in (rates, memory):
+    for axes in (rates, costs, memory):
         axes.grid(alpha=0.3)
     figure.savefig(output, dpi=130)
 
@@ -283,6 +314,7 @@ def main() -> None:
     parser.add_argument("--model", default="")
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--epsilon", type=float, default=16.0)
+    parser.add_argument("--device", default="cuda", help="cpu is for trying out the mode `cuda`")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--out", type=Path)
@@ -301,7 +333,7 @@ def main() -> None:
         if chosen.mode == "cpu":
             result = cpu(chosen.cifar, chosen.rounds, chosen.images)
         else:
-            result = cuda(chosen.cifar, chosen.model, chosen.calibration, chosen.epsilon, chosen.rounds)
+            result = cuda(chosen.cifar, chosen.model, chosen.calibration, chosen.epsilon, chosen.rounds, chosen.device)
         chosen.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dipp.data.sources import Columns, Labels, Record, Source, open_hub, open_source
+from dipp.data.sources import Columns, Labels, Record, Source, open_source
+from dipp.data.tables import open_hub
 from dipp.errors import DippError
 
 COUNT = 150
@@ -258,7 +259,7 @@ def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "must not run" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["nothing", "empty", "text", "cut tar", "gzip tar", "no parquet", "bad saved"])
+@pytest.mark.parametrize("kind", ["empty", "text", "cut tar", "gzip tar", "no parquet", "bad saved"])
 def test_no_source(kind: str, tmp_path: Path) -> None:
     """One clear line for what cannot be a source."""
     place = tmp_path / "place"

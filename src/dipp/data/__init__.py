@@ -1,12 +1,14 @@
 """Whole datasets: private pictures in, one release of each out, and the released ones as training data.
 
-sources, files   where pictures come from, read by position
-worker           a range of the source → a shard of indices
-engines          who runs the workers: this machine, or a Ray cluster
-shards, store    what a shard is; how it is published once, whatever dies
-privatize        the run: seed, plan, source, shards, manifest
-release          a manifest or archive of all shards, and their verification
-loading          `dipp.load`: the release as a PyTorch dataset
+| module | what it is |
+|---|---|
+| `sources`, `files`, `tables` | where pictures come from, read by position |
+| `worker` | a range of the source → a shard of indices |
+| `engines` | who runs the workers: this machine, or a Ray cluster |
+| `shards`, `store` | what a shard is; how it is published once, whatever dies |
+| `privatize` | the run: seed, plan, source, shards, manifest |
+| `release` | a manifest or an archive of all shards, and their verification |
+| `loading` | `dipp.load`: the release as a PyTorch dataset |
 """
 
 from dipp.errors import DippError

@@ -21,7 +21,7 @@ from dipp.archive import Archive
 from dipp.data import release
 from dipp.data.engines import Engine
 from dipp.data.shards import Shard
-from dipp.data.sources import Columns, Source, open_source
+from dipp.data.sources import HUB_ID, Columns, Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store, publish
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
@@ -90,17 +90,21 @@ def privatize(
     seed = choices.seed or randomness.fresh_seed()
     single = destination.suffix == ".dipp"
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
+    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
+        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
+    if not Path(source).exists() and not HUB_ID.fullmatch(source):  # no release is removed for a slip of the pen
+        raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
     if overwrite:
         store.overwrite()
         if single:
             destination.unlink(missing_ok=True)
     if single and destination.exists():
         raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
-    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
-        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
     store.prepare()
     try:
         pictures = open_source(source, choices.columns, store.run_folder)
+        if not len(pictures):
+            raise DippError("src: a picture is needed, there is none")
         job = Job(
             pictures,
             store,

@@ -9,8 +9,8 @@ instead of its content; only a source that cannot be read at all raises.
 |---|---|
 | folder of images, class sub-folders are labels | any other folder (`files`) |
 | CIFAR-10 | folder with `data_batch_1` and `batches.meta` |
-| Parquet with an image column | `.parquet`, or a folder of them |
-| Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, whose Parquet files are read where they are |
+| Parquet with an image column | `.parquet`, or a folder of them (`tables`) |
+| Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, read where it is (`tables`) |
 | WebDataset | `.tar`, or a folder of them (`files`) |
 """
 
@@ -18,9 +18,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
-import itertools
-import json
 import pickle
 import re
 from abc import ABC, abstractmethod
@@ -30,8 +27,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy._core.multiarray import _reconstruct
 from numpy.typing import NDArray
 
@@ -45,10 +40,7 @@ MAX_FILE_BYTES = 1 << 28
 CIFAR_BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 CIFAR_META = "batches.meta"
 ROWS_PER_READ = 64
-DAMAGED_TABLE = "its part of the table is damaged"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-HUB_PARQUET = "refs/convert/parquet"
-"""The branch on which the hub keeps a dataset of any format as Parquet."""
 
 
 class Record(NamedTuple):
@@ -102,29 +94,27 @@ class Source(ABC):
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise a source. A listing of its files, where one is needed, goes into the folder `scratch`."""
-    from dipp.data import files
+    from dipp.data import files, tables
 
     path = Path(place)
     if path.is_dir():
         path = path.resolve()
         if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
-            return Saved.open(path, columns)
+            return tables.Saved.open(path, columns)
         for folder in (path, path / "cifar-10-batches-py"):
             if (folder / CIFAR_META).is_file():
                 return Cifar.open(folder, columns.split)
-        for suffix, kind in ((".parquet", Tables.open), (".tar", files.open_tars)):
+        for suffix, kind in ((".parquet", tables.Tables.open), (".tar", files.open_tars)):
             if found := sorted(p for p in path.iterdir() if p.suffix == suffix and not p.name.startswith(".")):
                 return kind(found, columns, scratch)
         return files.open_folder(path, scratch)
     if path.is_file():
         if path.suffix == ".parquet":
-            return Tables.open([path.resolve()], columns, scratch)
+            return tables.Tables.open([path.resolve()], columns, scratch)
         if path.suffix == ".tar":
             return files.open_tars([path.resolve()], columns, scratch)
         raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {path.name}")
-    if HUB_ID.fullmatch(place):
-        return open_hub(place, columns)
-    raise DippError(f"src: {place} is neither a file nor a folder, nor a hub id")
+    return tables.open_hub(place, columns)
 
 
 def fingerprint(paths: Iterable[Path], *more: str) -> str:
@@ -166,7 +156,7 @@ class Cifar(Source):
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
         """Rows of 3072 bytes, channel by channel, as pixels."""
-        for number, low, high, first in _ranges(self.counts, start, stop):
+        for number, low, high, first in ranges(self.counts, start, stop):
             rows, labels = _cifar_batch(self.folder / self.batches[number])
             for row in range(low, high):
                 pixels = np.ascontiguousarray(rows[row].reshape(3, 32, 32).transpose(1, 2, 0))
@@ -174,7 +164,7 @@ class Cifar(Source):
 
     def name(self, position: int) -> str:
         """Batch and row."""
-        number, row, _, _ = next(_ranges(self.counts, position, position + 1))
+        number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{self.batches[number]} row {row}"
 
 
@@ -209,210 +199,7 @@ def _cifar_batch(path: Path) -> tuple[NDArray[np.uint8], Sequence[int]]:
     return rows, labels
 
 
-@dataclass(frozen=True)
-class Tables(Source):
-    """Parquet files, local or on the hub, with a column of picture files: bytes, or {bytes, path}."""
-
-    files: tuple[str, ...]
-    counts: tuple[int, ...]
-    image: str
-    label: str | None
-    labels: Labels | None
-    fingerprint: str
-
-    @classmethod
-    def open(cls, paths: Sequence[Path], columns: Columns, scratch: Path | None = None) -> Tables:  # noqa: ARG003
-        """Look at the footers of local files."""
-        return cls.of([str(path) for path in paths], columns, fingerprint(paths))
-
-    @classmethod
-    def of(cls, places: Sequence[str], columns: Columns, mark: str) -> Tables:
-        """Look at the footers of files or hf:// addresses."""
-        counts = []
-        for place in places:
-            file = _table(place)
-            counts.append(file.metadata.num_rows)
-            if place == places[0]:
-                schema = file.schema_arrow
-            elif not file.schema_arrow.equals(schema, check_metadata=False):
-                raise DippError(f"src: the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
-        image, label, labels = choose_columns(schema, columns)
-        marks = hashlib.sha256("\0".join([mark, image, label or ""]).encode()).hexdigest()
-        return cls(tuple(places), tuple(counts), image, label, labels, marks)
-
-    def __len__(self) -> int:
-        return sum(self.counts)
-
-    def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Only the row groups that are asked for are read, a few rows at a time."""
-        for number, low, high, first in _ranges(self.counts, start, stop):
-            done = low
-            try:
-                for done, row in self._rows(_table(self.files[number]), low, high):
-                    yield _record(first + done, row[self.image], row.get(self.label or ""))
-                    done += 1
-            except (OSError, pa.ArrowException) as error:
-                if isinstance(error, OSError) and (error.errno or self.files[number].startswith("hf://")):
-                    raise DippError(f"src: {Path(self.files[number]).name} cannot be read ({error})") from None
-                yield from (Record(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
-
-    def _rows(self, file: pq.ParquetFile, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-        starts = [0, *itertools.accumulate(sizes)]
-        wanted = [group for group, size in enumerate(sizes) if starts[group] < high and starts[group] + size > low]
-        columns = [self.image] + ([self.label] if self.label else [])
-        at = starts[wanted[0]]
-        for batch in file.iter_batches(ROWS_PER_READ, row_groups=wanted, columns=columns, use_threads=False):
-            inside = range(max(low - at, 0), min(high - at, len(batch)))
-            if inside:
-                yield from enumerate(batch.slice(inside.start, len(inside)).to_pylist(), at + inside.start)
-            at += len(batch)
-
-    def name(self, position: int) -> str:
-        """File and row."""
-        number, row, _, _ = next(_ranges(self.counts, position, position + 1))
-        return f"{Path(self.files[number]).name} row {row}"
-
-
-@functools.lru_cache(maxsize=2)
-def _table(place: str) -> pq.ParquetFile:
-    try:
-        if place.startswith("hf://"):
-            from huggingface_hub import HfFileSystem
-
-            return pq.ParquetFile(HfFileSystem().open(place, "rb"))
-        return pq.ParquetFile(place)
-    except (OSError, pa.ArrowException) as error:
-        raise DippError(f"src: {Path(place).name} cannot be read as Parquet ({type(error).__name__})") from None
-
-
-@dataclass(frozen=True)
-class Saved(Source):
-    """A dataset that Hugging Face's `save_to_disk` wrote."""
-
-    folder: Path
-    count: int
-    image: str
-    label: str | None
-    labels: Labels | None
-    fingerprint: str
-
-    @classmethod
-    def open(cls, folder: Path, columns: Columns) -> Saved:
-        """Look at a folder; of a DatasetDict, at one split."""
-        if (folder / "dataset_dict.json").is_file():
-            splits = json.loads((folder / "dataset_dict.json").read_text()).get("splits", [])
-            if columns.split not in splits:
-                raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.split}")
-            folder /= columns.split
-        data = _saved(folder).with_format("arrow")
-        image, label, labels = choose_columns(data.data.schema, columns)
-        marks = fingerprint(sorted(folder.iterdir()), image, label or "")
-        return cls(folder, len(data), image, label, labels, marks)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Rows of the memory-mapped Arrow files; nothing is decoded here."""
-        data = _saved(self.folder).with_format("arrow")
-        chosen = [self.image] + ([self.label] if self.label else [])
-        for low in range(start, stop, ROWS_PER_READ):
-            rows = data[low : min(low + ROWS_PER_READ, stop)].select(chosen).to_pylist()
-            for position, row in enumerate(rows, low):
-                yield _record(position, row[self.image], row.get(self.label or ""))
-
-    def name(self, position: int) -> str:
-        """The row."""
-        return f"row {position}"
-
-
-@functools.lru_cache(maxsize=1)
-def _saved(folder: Path) -> Any:
-    datasets = _datasets()
-    try:
-        return datasets.load_from_disk(str(folder))
-    except Exception as error:  # each release of the library has its own
-        raise DippError(f"src: {folder.name} cannot be read by datasets ({type(error).__name__})") from None
-
-
-def open_hub(name: str, columns: Columns) -> Tables:
-    """A dataset on the hub: its Parquet files, or those that the hub made of it, at the revision of now."""
-    datasets = _datasets()
-    reasons = []
-    for revision in (None, HUB_PARQUET):
-        try:
-            builder = datasets.load_dataset_builder(name, revision=revision)
-        except Exception as error:  # each transport has its own
-            reasons.append(type(error).__name__)
-            continue
-        found = builder.config.data_files or {}
-        if columns.split not in found:
-            raise DippError(f"split: one of {', '.join(map(str, found))} is needed, got {columns.split}")
-        places = [str(place) for place in found[columns.split]]
-        if places and all(place.endswith(".parquet") for place in places):
-            # A place on the hub names its commit, so that a later state of the dataset is another source.
-            return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
-        reasons.append("no Parquet files")
-    raise DippError(f"src: {name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
-
-
-def _datasets() -> Any:
-    try:
-        datasets = importlib.import_module("datasets")
-    except ImportError:
-        raise DippError("src: datasets is missing; install dp-dipp[data]") from None
-    datasets.disable_progress_bars()
-    return datasets
-
-
-def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labels | None]:
-    """The image column, the label column if there is one, and what the labels are."""
-    images = [one.name for one in schema if _holds_files(one.type)]
-    image = columns.image or (images[0] if len(images) == 1 else None)
-    if image is None or image not in images:
-        found = ", ".join(images) or "there is none"
-        raise DippError(f"image-column: a column of bytes is needed ({found}), got {image}")
-    label = columns.label or ("label" if "label" in schema.names else None)
-    if label is None:
-        return image, None, None
-    if label not in schema.names:
-        raise DippError(f"label-column: one of {', '.join(schema.names)} is needed, got {label}")
-    kind = schema.field(label).type
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return image, label, Labels(names=_class_names(schema, label))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return image, label, Labels(text=True)
-    raise DippError(f"label-column: whole numbers or text are needed, {label} holds {kind}; choose another")
-
-
-def _class_names(schema: Any, label: str) -> tuple[str, ...]:
-    """Names that Hugging Face's datasets keep in the schema."""
-    try:
-        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-        names = features[label].get("names", [])
-        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return ()
-
-
-def _holds_files(kind: Any) -> bool:
-    if pa.types.is_struct(kind):
-        names = [kind.field(i).name for i in range(kind.num_fields)]
-        return "bytes" in names and _holds_files(kind.field(names.index("bytes")).type)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _record(position: int, value: Any, label: Label) -> Record:
-    content = value.get("bytes") if isinstance(value, dict) else value
-    if not content:
-        return Record(position, None, label, "there are no bytes")
-    if len(content) > MAX_FILE_BYTES:
-        return Record(position, None, label, f"more than {MAX_FILE_BYTES >> 20} MiB")
-    return Record(position, content, int(label) if isinstance(label, bool) else label)
-
-
-def _ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+def ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
     """(file, first row, end, position of its row 0) of the files that hold positions start … stop − 1."""
     first = 0
     for number, count in enumerate(counts):

@@ -119,7 +119,8 @@ class Store:
         """Published shards, in order."""
         if not self.folder.is_dir():
             return []
-        return sorted(path for path in self.folder.iterdir() if SHARD.fullmatch(path.name))
+        found = (path for path in self.folder.iterdir() if SHARD.fullmatch(path.name))
+        return sorted(found, key=lambda path: (len(path.name), path.name))
 
     def published(self, number: int) -> bool:
         """Whether a shard is out."""
