@@ -69,8 +69,7 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image]:
                 opened = Image.open(stream)
             finally:
                 Image.MAX_IMAGE_PIXELS = limit
-        with opened as image, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with opened as image:
             yield image
     except DippError as error:
         raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
