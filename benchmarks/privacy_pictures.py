@@ -98,7 +98,7 @@ def main() -> None:
         row |= {"psnr": psnr(denoised, pixels), "noisy_psnr": psnr(noisy, pixels), "png_psnr": psnr(baseline, pixels)}
         rows.append(row)
         print(*(f"{name} {value:.4g}" for name, value in row.items()), flush=True)
-    heads = ["original", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)]
+    heads = ["original", *(f"ε = {epsilon:g} per pixel" for epsilon in EPSILONS)]
     sheet(pixels, blocks, heads).save(arguments.out, format="PNG", optimize=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
     named = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
