@@ -2,12 +2,15 @@
 
 It is no NumPy array, so that NumPy cannot take its values behind its back: whatever is computed from it is private
 again, and whatever would need its values (a conversion, a comparison that decides something, a print) raises. Shapes
-and types are public.
+and types are public, so what would make a shape from values (a mask, a search) raises, too; and so does what would
+write values into a public array, which others may hold.
+
+It follows NumPy only. Torch refuses it as no array, so that the branch of `chain.Selector` for CUDA cannot run on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 from unittest import mock
@@ -35,7 +38,8 @@ class Private(NDArrayOperatorsMixin):
     """How often values were taken out, by whom."""
 
     def __init__(self, values: Any) -> None:
-        self.__values = np.asarray(values)
+        # A copy: what is written here must not be seen in a public array.
+        self.__values = np.array(values)
 
     def open(self, who: str) -> np.ndarray[Any, Any]:
         """Take the values out: for the scores, and for the check of their range."""
@@ -67,14 +71,19 @@ class Private(NDArrayOperatorsMixin):
     # What is computed from private values is private.
 
     def __getitem__(self, place: Any) -> Private:
-        return Private(self.__values[_bare(place)])
+        return _at(self.__values, place)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Private:
+        if method == "at":  # writes into its first input
+            self._leak()
+        _no_public(options.get("out", ()))
         return Private(getattr(ufunc, method)(*_bare(inputs), **_bare(options)))
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Private:
-        if function not in COMPUTING:
+        if function not in COMPUTING or (function is np.where and len(inputs) == 1):
             self._leak()
+        # `where` has no output; all others compute from their first argument, and an array after it is written to.
+        _no_public([*([] if function is np.where else inputs[1:]), *options.values()])
         return Private(function(*_bare(inputs), **_bare(options)))
 
     def reshape(self, *shape: Any) -> Private:
@@ -90,9 +99,11 @@ class Private(NDArrayOperatorsMixin):
         return Private(self.__values.max())
 
     def sum(self, *axes: Any, **options: Any) -> Private:
+        _no_public([*axes, *options.values()])
         return Private(self.__values.sum(*axes, **options))
 
     def mean(self, *axes: Any, **options: Any) -> Private:
+        _no_public([*axes, *options.values()])
         return Private(self.__values.mean(*axes, **options))
 
     # Everything else would show them.
@@ -120,12 +131,35 @@ def _bare(thing: Any) -> Any:
     return Private.bare(thing)
 
 
+def _no_public(outputs: Iterable[Any]) -> None:
+    """Refuse public arrays where values would be written."""
+    if any(isinstance(one, np.ndarray) for one in outputs):
+        raise LeakError("private values were about to be written into a public array")
+
+
+def _holds_private(thing: Any) -> bool:
+    return isinstance(thing, Private) or (isinstance(thing, tuple | list) and any(map(_holds_private, thing)))
+
+
+def _at(values: np.ndarray[Any, Any], place: Any) -> Private:
+    """values[place], private.
+
+    A private place must be whole numbers of a type whose every value is a place: eight bits in a table of 256. With a
+    mask the shape would tell how often it is true, with any other number an IndexError would tell how large it is.
+    """
+    if _holds_private(place):
+        kind = place.dtype if isinstance(place, Private) else None
+        if kind is None or kind.kind != "u" or np.iinfo(kind).max >= len(values):
+            raise LeakError("the shape, or an error, would tell of the private place")
+    return Private(values[_bare(place)])
+
+
 class Table(np.ndarray[Any, Any]):
     """A public table: looked up at a private place, it gives a private value."""
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, Private):
-            return Private(np.asarray(self)[Private.bare(place)])
+        if _holds_private(place):
+            return _at(np.asarray(self), place)
         return super().__getitem__(place)
 
 

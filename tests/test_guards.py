@@ -10,10 +10,12 @@ import ast
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,13 +24,16 @@ from PIL import Image, PngImagePlugin
 from test_taint import SEED, make_codec, pictures
 
 from dipp import commands, randomness, scoring, selection
+from dipp.archive import Archive
 from dipp.arithmetic import Arithmetic
+from dipp.chain import Chain, Selector
 from dipp.codec import Codec, as_pixels
-from dipp.diffusion import Transition
+from dipp.diffusion import NoiseSchedule, Transition
 from dipp.errors import DippError, NoCertificateError
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism
 from dipp.privacy.audit import blackbox, exact, setting
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
+from dipp.privacy.ledger import Recorder
 from dipp.scoring.task import ScoringTask
 
 ROOT = Path(__file__).parent.parent
@@ -63,18 +68,58 @@ def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest
     assert max(broken) > 2.0
 
 
-def sources(path: Path) -> set[str]:
-    """Names of random generators that a module calls or imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute):
-            found.add(ast.unparse(node))
+GENERATORS = re.compile(
+    r"(random|secrets|uuid|curand)($|\.)"
+    r"|(numpy|cupy)\.random|os\.(urandom|getrandom)|(torch|triton\.language)\.rand"
+    r"|torch\.(\w+\.)*(normal|multinomial|bernoulli|poisson|dropout|Generator|manual_seed|seed|distributions)($|\.)"
+    r"|.*\.(normal|log_normal|random|uniform|exponential|bernoulli|cauchy|geometric)_$"
+)
+"""Names of what draws random numbers."""
+
+
+def names(code: str) -> set[str]:
+    """Full names of all that a module imports, and of all that it uses of it, whatever it calls it."""
+    tree, known, found = ast.parse(code), {}, set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
+            for one in node.names:
+                known[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
+                found.add(one.name)
         if isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{name.name}" for name in node.names}
-    wanted = ("np.random", "numpy.random", "random.", "torch.rand", "torch.normal", "os.urandom", "secrets", "uuid")
-    return {name for name in found if name == "random" or name.startswith(wanted)}
+            package = ".".join(part for part in ("dipp" if node.level else "", node.module) if part)
+            for one in node.names:
+                known[one.asname or one.name] = f"{package}.{one.name}"
+                found.add(f"{package}.{one.name}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            first, *rest = ast.unparse(node).split(".")
+            found.add(".".join([known.get(first, first), *rest]))
+    return found
+
+
+def sources(code: str) -> set[str]:
+    """The random generators that a module imports or uses."""
+    return {name for name in names(code) if GENERATORS.match(name)}
+
+
+def own(code: str) -> set[str]:
+    """What a module uses of `dipp.randomness`: "" is the module as a whole, where it is handed on or searched."""
+    used = {name.removeprefix("dipp.randomness.") for name in names(code) if name.startswith("dipp.randomness.")}
+    tree = ast.parse(code)
+    attributes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    handed_on = any(
+        isinstance(node, ast.Name) and node.id == "randomness" and id(node) not in attributes for node in ast.walk(tree)
+    )
+    renamed = any(
+        isinstance(node, ast.ImportFrom | ast.Import)
+        and any(one.asname and one.name.split(".")[-1] == "randomness" for one in node.names)
+        for node in ast.walk(tree)
+    )
+    return used | ({""} if handed_on or renamed else set())
+
+
+PRIVATE = {"private_bytes", "private_uniforms", "fresh_seed", "os", "*", ""}
+"""What of `dipp.randomness` is private, or leads to it."""
 
 
 def test_1_there_is_one_source_of_private_randomness() -> None:
@@ -82,23 +127,98 @@ def test_1_there_is_one_source_of_private_randomness() -> None:
 
     Audits make up their test images, and the trainer draws from public pictures: neither encodes anything private.
     """
-    own = {
-        str(path.relative_to(ROOT / "src/dipp")): sources(path)
+    found = {
+        str(path.relative_to(ROOT / "src/dipp")): sources(path.read_text())
         for path in (ROOT / "src/dipp").rglob("*.py")
         if path.parent.name not in ("audit", "training") and path.name != "train.py"
     }
-    assert {path: names for path, names in own.items() if names} == {
+    file_names = {"secrets", "secrets.token_hex"}
+    assert {path: names for path, names in found.items() if names} == {
         "randomness.py": {"os.urandom"},
-        "files.py": {"secrets", "secrets.token_hex"},
+        "files.py": file_names,
+        "data/files.py": file_names,
+        "data/store.py": file_names,
     }
 
 
-def test_1_the_check_sees_other_sources(tmp_path: Path) -> None:
-    for line in ("import random", "from random import choice", "import secrets", "x = np.random.default_rng(seed)"):
-        (tmp_path / "a.py").write_text(line)
-        assert sources(tmp_path / "a.py")
-    (tmp_path / "a.py").write_text("from dipp import randomness\nx = randomness.private_bytes(3)")
-    assert not sources(tmp_path / "a.py")
+def test_1_the_selection_draws_from_the_private_source_alone() -> None:
+    """And has nothing else to draw from: neither the public stream, nor a hash, nor another module."""
+    code = (ROOT / "src/dipp/selection.py").read_text()
+    assert own(code) == {"private_bytes"}
+    imported = {name.split(".")[0] if not name.startswith("dipp") else name for name in imports(code)}
+    assert imported == {"__future__", "functools", "math", "numpy", "dipp.randomness", "dipp.errors.DippError"}
+
+
+def imports(code: str) -> set[str]:
+    """Full names of what a module imports."""
+    lines = [ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return set().union(*(names(line) for line in lines))
+
+
+def test_1_scores_are_made_without_private_randomness() -> None:
+    folder = ROOT / "src/dipp/scoring"
+    used = {path.name: own(path.read_text()) for path in folder.glob("*.py")}
+    assert {"cpu.py", "gpu.py", "reference.py"} <= used.keys()
+    assert not {name: found & PRIVATE for name, found in used.items() if found & PRIVATE}
+    assert used["reference.py"] == {"Draws", "Stream", "draws"}
+    assert all("rand(" not in path.read_text() for path in folder.glob("*.cu"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import random",
+        "from random import choice",
+        "import secrets",
+        "x = numpy.random.default_rng(seed)",
+        "import numpy as np\nx = np.random.default_rng(seed)",
+        "from numpy import random",
+        "from numpy.random import default_rng as new",
+        "import os as system\nx = system.urandom(3)",
+        "from os import urandom",
+        "import torch\nx = torch.rand(3)",
+        "import torch as t\nx = t.randn(3)",
+        "import torch\nx = torch.multinomial(p, 1)",
+        "import torch\nx = torch.bernoulli(p)",
+        "import torch\nx = torch.poisson(p)",
+        "from torch import multinomial",
+        "import torch\nx = torch.nn.functional.dropout(p)",
+        "import torch\nx = torch.Generator()",
+        "from torch.distributions import Laplace",
+        "x = torch.empty(3).normal_()",
+        "x = scores.new_empty(3).random_()",
+        "scores.exponential_()",
+        "scores.uniform_()",
+        "import triton.language as tl\nx = tl.rand(seed, 0)",
+    ],
+)
+def test_1_the_check_sees_other_sources(code: str) -> None:
+    assert sources(code)
+    assert not sources("from dipp import randomness\nx = randomness.private_bytes(3)")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("from dipp import randomness\nx = randomness.uniforms(stream, 3)", {"uniforms"}),
+        ("from dipp import randomness\nx = randomness.draws(stream, 0, 0, 0)", {"draws"}),
+        ("import dipp.randomness\nx = dipp.randomness.uniforms(stream, 3)", {"uniforms"}),
+        ("from dipp.randomness import uniforms", {"uniforms"}),
+        ("from .randomness import uniforms as private_bytes", {"uniforms"}),
+        ("from . import randomness\nx = randomness.stream(seed)", {"stream"}),
+        ("from dipp.randomness import *", {"*"}),
+        ("from dipp import randomness as os\nx = os.uniforms(stream, 3)", {"uniforms", ""}),
+        ("from dipp import randomness\nx = getattr(randomness, 'uniforms')", {""}),
+        ("from dipp import randomness\nx = randomness.os.urandom(3)", {"os.urandom", "os"}),
+        ("from dipp import randomness\nx = randomness.private_uniforms(3)", {"private_uniforms"}),
+    ],
+)
+def test_1_the_check_sees_what_is_used_of_the_public_stream(line: str, found: set[str]) -> None:
+    """Added to the selection, each is found: it draws from more than the private source."""
+    assert own(line) == found
+    code = (ROOT / "src/dipp/selection.py").read_text()
+    assert own(f"{code}\n{line}") >= found
+    assert own(f"{code}\n{line}") != {"private_bytes"}
 
 
 # 4. The same image again.
@@ -282,24 +402,120 @@ def test_10_encoding_says_nothing_of_the_image(
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
     assert not [record for record in caplog.records if record.name.startswith("dipp")]
-    selector = repr(make_codec(SHARP))
-    assert "uint8" not in selector
+
+
+def printed(show: Callable[[Any], str]) -> set[str]:
+    """How the encoder's objects print: all is the same but the image, so two texts if it shows."""
+    codec, recorder = make_codec(SHARP), Recorder()
+    layout = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3)).layout(0, [0])
+    x_hat = torch.zeros(1, len(layout.chunks.order))
+    texts = set()
+    for image in pictures()[:2]:
+        selector = Selector(codec.plan, SEED, image.reshape(1, -1), "cpu", recorder)
+        texts.add(show(selector) + show(selector.task(layout, x_hat)))
+    return texts
+
+
+def talkative(thing: Any) -> str:
+    """As it would print if no field were left out."""
+    fields = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+    return repr(dataclasses.make_dataclass(type(thing).__name__, fields)(**fields))
+
+
+def test_10_what_holds_the_image_does_not_print_it() -> None:
+    """As a traceback, a debugger or a log would."""
+    assert len(printed(repr)) == 1
+    assert len(printed(talkative)) == 2
 
 
 # 11. What was fitted to the private images; 12. a seed that was chosen after seeing them.
 
 
-def test_11_encoding_changes_neither_plan_nor_model() -> None:
-    codec = make_codec(SHARP)
-    before = {name: value.clone() for name, value in codec.denoiser.network.state_dict().items()}
-    plans = {codec.encode([image], seed=SEED).header.plan for image in pictures()[:2]}
-    assert plans == {codec.plan}
-    assert all((codec.denoiser.network.state_dict()[name] == value).all() for name, value in before.items())
+Encode = Callable[[Codec, Any], Archive]
+
+
+def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What of the public things is another after an image was encoded, or was another while it was."""
+    codec, tables = make_codec(SHARP), []
+    network, schedule, identity = codec.denoiser.network, codec.denoiser.schedule, codec.denoiser.identity
+    alphas = schedule.alphas_cumprod.copy()
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    observe = Recorder.observe
+
+    def keep(self: Recorder, step: int, mechanism: Any, channels: int, chunks: Any, table: Any, *rest: Any) -> None:
+        tables.append((step, np.array(table)))
+        observe(self, step, mechanism, channels, chunks, table, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "observe", keep)
+        archives = [encode(codec, image) for image in pictures()[:2]]
+    plan = make_codec(SHARP).plan
+    levels = [plan.arithmetic(step).levels(np.arange(256) / 127.5 - 1) for step in plan.steps]
+    now, same = codec.denoiser, codec.denoiser.network.state_dict()
+    return {
+        name
+        for name, changed in {
+            "plan": codec.plan != plan or any(archive.header.plan != plan for archive in archives),
+            "table": any((table != levels[step]).any() for step, table in tables),
+            "model": any((same[name] != value).any() for name, value in weights.items())
+            or now.network is not network
+            or any(archive.header.model != identity for archive in archives),
+            "schedule": now.schedule is not schedule or (now.schedule.alphas_cumprod != alphas).any(),
+        }.items()
+        if changed
+    }
+
+
+def fit_weights(codec: Codec, image: Any) -> Archive:
+    """The network learns the image before it is encoded."""
+    with torch.no_grad():
+        next(codec.denoiser.network.parameters()).add_(image.mean() / 1e6)
+    return codec.encode([image], seed=SEED)
+
+
+def fit_plan(codec: Codec, image: Any) -> Archive:
+    """A difficult image gets more candidates."""
+    more = int(image[0, 0, 0]) % 2
+    steps = tuple(dataclasses.replace(step, index_bits=step.index_bits + more) for step in codec.plan.steps)
+    return Codec(codec.denoiser, dataclasses.replace(codec.plan, steps=steps)).encode([image], seed=SEED)
+
+
+def fit_table(codec: Codec, image: Any) -> Archive:
+    """Levels that follow the image's histogram. Their range is the same, so that the ledger has nothing to refuse."""
+    real = Arithmetic.levels
+
+    def levels(self: Arithmetic, x: Any) -> Any:
+        table = real(self, x)
+        share = np.searchsorted(np.sort(image.reshape(-1)), np.arange(256)) / image.size
+        equalised = (table[0] + share * (table[-1] - table[0])).astype(np.int32)
+        return np.concatenate([table[:1], equalised[1:-1], table[-1:]])
+
+    with mock.patch.object(Arithmetic, "levels", levels):
+        return codec.encode([image], seed=SEED)
+
+
+def fit_schedule(codec: Codec, image: Any) -> Archive:
+    """Noise levels that follow the image, by less than the codec's check of a plan allows."""
+    alphas = codec.denoiser.schedule.alphas_cumprod * (1 - image.mean() / 1e12)
+    object.__setattr__(codec.denoiser, "schedule", NoiseSchedule(alphas))
+    return codec.encode([image], seed=SEED)
+
+
+def test_11_encoding_fits_nothing_public_to_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fitted(lambda codec, image: codec.encode([image], seed=SEED), monkeypatch) == set()
     assert any("not fitted to them" in text for text in ASSUMPTIONS)
 
 
-def order_of(encode: Callable[[Iterator[Any]], object], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What comes first: the seed or the image."""
+@pytest.mark.parametrize(
+    ("encode", "found"),
+    [(fit_weights, "model"), (fit_plan, "plan"), (fit_table, "table"), (fit_schedule, "schedule")],
+)
+def test_11_the_check_sees_what_is_fitted(encode: Encode, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fitted(encode, monkeypatch) == {found}
+
+
+def order_of(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the codec does first: draw its seed, or read the image."""
     order: list[str] = []
 
     def seed() -> bytes:
@@ -312,20 +528,45 @@ def order_of(encode: Callable[[Iterator[Any]], object], monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         patch.setattr(randomness, "fresh_seed", seed)
-        encode(images())
+        codec.encode(images())
     return order
 
 
-def test_12_the_seed_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    codec = make_codec(SHARP)
-    assert order_of(codec.encode, monkeypatch) == ["seed", "image"]
+class Late(Codec):
+    """Reads the images, and then draws the seed."""
 
-    def grind(images: Iterator[Any]) -> object:
-        """Look first, then choose the seed that suits."""
+    def encode(self, images: Iterable[Any], **options: Any) -> Archive:
+        return super().encode(list(images), **options)
+
+
+class Grinding(Codec):
+    """Reads the images, encodes them with several seeds, and keeps the one that suits them."""
+
+    def encode(self, images: Iterable[Any], **options: Any) -> Archive:
         seen = list(images)
-        return codec.encode(seen, seed=min(randomness.fresh_seed() for _ in range(3)))
+        return min((super(Grinding, self).encode(seen, **options) for _ in range(3)), key=lambda a: len(a.to_bytes()))
 
-    assert order_of(grind, monkeypatch)[0] == "image"
+
+class Retrying(Codec):
+    """Draws the seed first, and another one once it has seen what came of it."""
+
+    def encode(self, images: Iterable[Any], **options: Any) -> Archive:
+        seen: list[Any] = []
+        first = super().encode((seen.append(image) or image for image in images), **options)  # type: ignore[func-returns-value]
+        return min(first, super().encode(seen, **options), key=lambda a: len(a.to_bytes()))
+
+
+def test_12_the_seed_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert order_of(make_codec(SHARP), monkeypatch) == ["seed", "image"]
+
+
+@pytest.mark.parametrize("kind", [Late, Grinding, Retrying])
+def test_12_the_check_sees_a_seed_that_comes_later(kind: type[Codec], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codecs that choose their seed by the image: each draws one after reading."""
+    honest = make_codec(SHARP)
+    order = order_of(kind(honest.denoiser, honest.plan), monkeypatch)
+    assert order[-1] == "seed"
+    assert "image" in order
 
 
 # The list in the documents.

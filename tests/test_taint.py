@@ -1,23 +1,29 @@
-"""Nothing that is released depends on the private image, except through the selection."""
+"""Nothing that is released depends on the private image, except through the selection.
+
+The private array follows NumPy: on CUDA, `chain.Selector` subtracts with torch (`chain._minus`), which is never run on
+it. That branch has the same mathematics, and is compared with the one that is, number by number.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import logging
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from taint import LeakError, Private, tainted
+from taint import LeakError, Private, Table, tainted
 from tiny_network import tiny_network
 
 from dipp import chunking, scoring
-from dipp.chain import Selector, StepLayout
+from dipp.chain import Chain, Selector, StepLayout, _minus
 from dipp.codec import Codec
 from dipp.diffusion import NoiseSchedule, Transition
+from dipp.errors import DippError
 from dipp.model import Denoiser
 from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
 from dipp.privacy.ledger import Recorder
@@ -92,6 +98,8 @@ def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
 
 # The tracking itself: whatever would show a value raises.
 
+TABLE = np.arange(256).view(Table)
+
 
 @pytest.mark.parametrize(
     "look",
@@ -119,6 +127,34 @@ def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
         lambda x: np.concatenate([x, x]).tolist(),
         lambda x: np.where(x > 1, 1, 0).tolist(),
         lambda x: np.testing.assert_array_equal(x, x),
+        # Shapes and errors.
+        lambda x: x[x > 2].size,
+        lambda x: len(x[x > 2]),
+        lambda x: x[[x[0] > 2]].size,
+        lambda x: x[x > 2, None].size,
+        lambda x: np.where(x > 2)[0].size,
+        lambda x: TABLE[x > 2].size,
+        lambda x: TABLE[x > 2, None].size,
+        lambda x: TABLE[x + np.uint16(254)],
+        lambda x: TABLE[x.astype(np.int8)],
+        lambda x: TABLE[:4][x],
+        lambda x: x[np.argmax(x)],
+        lambda x: x[: x[0]],
+        # Public arrays that are written to.
+        lambda x: np.add(x, 0, out=np.zeros(5, np.uint8)),
+        lambda x: np.add(x, 0, np.zeros(5, np.uint8)),
+        lambda x: np.add.reduce(x, out=np.zeros((), np.uint64)),
+        lambda x: np.add.at(np.zeros(5), [0, 1, 2, 3, 4], x),
+        lambda x: np.add.at(np.zeros(5), x, 1),
+        lambda x: np.cumsum(x, out=np.zeros(5, np.uint64)),
+        lambda x: np.cumsum(x, 0, None, np.zeros(5, np.uint64)),
+        lambda x: np.stack([x, x], out=np.zeros((2, 5), np.uint8)),
+        lambda x: np.concatenate([x, x], 0, np.zeros(10, np.uint8)),
+        lambda x: x.sum(out=np.zeros((), np.uint64)),
+        lambda x: x.mean(0, None, np.zeros(())),
+        lambda x: np.zeros(5).__iadd__(x),
+        lambda x: np.zeros(5).__setitem__(slice(None), x),
+        lambda x: np.copyto(np.zeros(5), x),
     ],
 )
 def test_looking_raises(look: Callable[[Any], object]) -> None:
@@ -132,6 +168,49 @@ def test_computing_does_not() -> None:
         assert isinstance(y, Private)
     np.testing.assert_array_equal((x.astype(np.int64) * 2 - 1).open("test"), [-1, 1, 3, 5, 7, 9])
     assert np.stack([x, x]).shape == (2, 6)
+    np.testing.assert_array_equal(TABLE[x].open("test"), np.arange(6))
+    np.testing.assert_array_equal(x[np.array([True, False] * 3)].open("test"), [0, 2, 4])
+
+
+def test_a_public_array_is_never_written_to() -> None:
+    """Not through an alias, nor through a private array that was made from it."""
+    public = np.zeros(4, np.int64)
+    alias, x = public, Private(np.arange(4))
+    with pytest.raises(LeakError):
+        alias += x
+    made = Private(public)
+    made += x
+    np.testing.assert_array_equal(made.open("test"), np.arange(4))
+    assert not public.any()
+
+
+# The branch for CUDA, which cannot be followed.
+
+
+@EVERY
+def test_the_branch_for_cuda_computes_the_same(mechanism: Mechanism) -> None:
+    """`_minus` with tensors on the CPU: ties, predictions beyond [−1, 1], and whole tasks."""
+    codec = make_codec(mechanism)
+    chain = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3))
+    generator = np.random.default_rng(0)
+    for number in range(len(codec.plan.steps)):
+        layout = chain.layout(number, range(2))
+        arithmetic = layout.arithmetic
+        pixels = generator.integers(0, 256, (2, len(layout.chunks.order)), np.uint8)
+        private = arithmetic.levels(np.arange(256) / 127.5 - 1)[pixels]
+        ties = (generator.integers(-arithmetic.limit, arithmetic.limit, pixels.shape) + 0.5) / arithmetic.unit
+        predictions = generator.normal(size=pixels.shape)
+        for x_hat in (predictions, predictions.astype(np.float32), ties, ties.astype(np.float32)):
+            found = _minus(private, layout, torch.from_numpy(x_hat))
+            assert found.dtype == torch.int32
+            np.testing.assert_array_equal(found.numpy(), private - arithmetic.centres(x_hat))
+        images = np.stack(pictures()[:2]).reshape(2, -1)
+        seen = torch.from_numpy(predictions.astype(np.float32))
+        followed, other = (Selector(codec.plan, SEED, images, on).task(layout, seen) for on in ("cpu", "cuda"))
+        np.testing.assert_array_equal(followed.shifts, other.shifts.numpy())
+        for bad in (torch.nan, torch.inf):
+            with pytest.raises(DippError, match="finite predictions"):
+                _minus(private, layout, torch.full(pixels.shape, bad))
 
 
 # Leaks, built in on purpose: each must be caught.
@@ -231,6 +310,12 @@ def private_ledger(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Recorder, "observe", observe)
 
 
+def dump(selector: Selector, _: StepLayout) -> None:
+    """All pixels, written into an array that is a file."""
+    with tempfile.TemporaryFile() as file:
+        np.add(selector.pixels, 0, out=np.memmap(file, np.uint8, "w+", shape=selector.pixels.shape))
+
+
 LEAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "candidates from the realised divergence": changed_task(
         lambda task: {"candidates": 1 << int(np.square(task.shifts).sum() // 1000)}
@@ -246,6 +331,11 @@ LEAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         lambda self, _: min([0, 1], key=lambda k: float((self.pixels - k).mean()))
     ),
     "a debug line": before_task(lambda self, _: logging.getLogger("dipp").error(f"{self.pixels}")),
+    "candidates from the shape of what a mask leaves": changed_task(
+        lambda task: {"candidates": task.shifts[task.shifts > 20].size}
+    ),
+    "work counted by a search": before_task(lambda self, _: np.zeros(len(np.where(self.pixels > 128)[0]))),
+    "a dump through an output": before_task(dump),
     "a debug dump": before_task(lambda self, _: np.save("/dev/null", self.pixels)),
     "chunks in the order of the pixels": realised_chunks,
     "an encoder's state with the image in it": private_state,
