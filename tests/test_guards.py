@@ -442,9 +442,9 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     observe = Recorder.observe
 
-    def keep(self: Recorder, step: int, mechanism: Any, channels: int, chunks: Any, table: Any, *rest: Any) -> None:
+    def keep(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, table: Any, *rest: Any) -> None:
         tables.append((step, np.array(table)))
-        observe(self, step, mechanism, channels, chunks, table, *rest)
+        observe(self, step, plan, shape, chunks, table, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "observe", keep)
