@@ -38,7 +38,7 @@ deviations off. Of a claim so small that this is nothing, nothing is asked."""
 LAW_RUNS = 20_000
 """Encodings of each image whose indices are counted."""
 CONTROL_CLAIM, CONTROL_RUNS, CONTROL_TRIES = 2.0, 4000, 12
-CONTROL_SIDE = 16
+CONTROL_SIDE = 12
 """So many pixels have more than a bit of divergence: what follows it can be seen to change."""
 PAIRS = 12
 ADVERSARIES, ATTEMPTS = 6, 4

@@ -1,9 +1,9 @@
 """The law audit: the indices that the encoder really draws have the law that the exact audit takes them to have.
 
 The encoder encodes one image many times, with a public seed that is fixed and the private randomness that it has; how
-often each index came is compared with its exact probability (χ²). The image is chosen so that ln P varies as much as it
-can under P: then the mass lies on many candidates, a draw that is constant, reused or predictable stands out, and so do
-scores that are scaled before the draw. What no count can show (a generator with a known seed, noise with 24 bits), the
+often each index came is compared with its exact probability (χ²). The image is chosen so that the mass lies on many
+candidates, and on some more than on others: ln P has a large mean and a large variance under P. Then a draw that is
+constant or reused stands out, and so do scores that are scaled before the draw. What no count can show (a generator with a known seed, noise with 24 bits), the
 draws with known bytes show (`exact.Comparison`), which are made here as well.
 """
 
@@ -17,7 +17,7 @@ from scipy import special
 from dipp.chain import Chain
 from dipp.plan import Mechanism
 from dipp.privacy.audit import blackbox
-from dipp.privacy.audit.exact import Floats, Pixels, compare, first_law
+from dipp.privacy.audit.exact import Floats, Pixels, adversarial_pair, compare, first_law
 from dipp.privacy.audit.setting import chain_of, single_step
 
 FALSE_ALARM = 1e-7
@@ -27,6 +27,8 @@ LEAST_EXPECTED = 50.0
 """Indices that are expected less often than this are counted together."""
 AMPLITUDES = tuple(2.0**-power for power in range(7))
 """Of the noise around grey, among which the image is chosen."""
+FAVOURS = (-6.0, -4.0, -2.0, 0.0, 2.0)
+"""Nats by which other images favour a candidate, which may stand against the Poisson order."""
 SEEDS = 4
 """Public seeds, each with an image of its own."""
 
@@ -66,17 +68,18 @@ def tail(counts: Floats, probabilities: Floats) -> float:
 
 
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
-    """Noise around grey, of the amplitude at which ln P varies most under P."""
+    """Noise around grey or an image that favours a candidate: where mean and variance of −ln P are both largest."""
     height, width, channels = chain.shape
     noise = generator.uniform(-127.5, 127.5, height * width * channels)
     images = [np.rint(127.5 + amplitude * noise).astype(np.uint8) for amplitude in AMPLITUDES]
+    images += [adversarial_pair(chain, np.random.default_rng(0), favour)[0] for favour in FAVOURS]
 
-    def variance(image: Pixels) -> float:
+    def spread(image: Pixels) -> float:
         law = first_law(chain, image)
-        mean = np.sum(np.exp(law) * law)
-        return float(np.sum(np.exp(law) * (law - mean) ** 2))
+        mean = -np.sum(np.exp(law) * law)
+        return float(min(mean, np.sum(np.exp(law) * (law + mean) ** 2)))
 
-    return max(images, key=variance)
+    return max(images, key=spread)
 
 
 def audit(mechanism: Mechanism, epsilon: float, runs: int) -> Law:
