@@ -154,17 +154,22 @@ def audit(
 
 def _audit_text(found: Audit) -> str:
     lines = [f"preset {found.preset}, per {UNIT}"]
-    lines.append(f"{'audit':<42} {'claimed ε':>10} {'observed':>10} {'ratio':>8}")
+    lines.append(f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}")
     for number, one in enumerate((*found.exact, *found.model)):
         name = f"exact, {len(one.observed)} {one.kind} pairs" + ", the model" * (number >= len(found.exact))
-        lines.append(f"{name:<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
+        lines.append(f"{name + ', ε':<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
+        lines.append(f"{name + ', ρ':<42} {one.claimed_rho:10.4f} {max(one.rho):10.4f} {one.rho_ratio:8.4f}")
     box = found.black_box
-    name = f"black box, {box['runs']} runs, lower bound"
+    name = f"black box, {box['runs']} runs, ε at least"
     lines.append(f"{name:<42} {box['claimed']:10.4f} {box['observed']:10.4f} {box['ratio']:8.4f}")
+    law, exact = found.law, (*found.exact, *found.model)
+    wrong, draws = (law.wrong + sum(one.wrong for one in exact), law.draws + sum(one.draws for one in exact))
+    lines.append(f"law of the indices: χ² of {law.images} × {law.runs} of them has a tail of {law.p:.2g}")
+    lines.append(f"draws with known bytes: {wrong} of {draws} are not the exact ones")
     for name, control in found.controls.items():
         caught = "caught" if control["caught"] else "MISSED"
         observed = control["observed"] if isinstance(control["observed"], str) else f"{control['observed']:.4f}"
-        lines.append(f"{'broken: ' + name:<50} {control['claimed']:2.4f} {observed:>10} {caught:>8}")
+        lines.append(f"{'broken: ' + name:<50} {control['claimed']:6.4f} {observed:>25} {caught:>8}")
     lines.append(
         "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
     )

@@ -1,8 +1,8 @@
 """The audit: what an encoder really tells about a pixel, against what its certificate claims.
 
-Three parts, each on the code that encodes: the exact audit (`exact`), the black-box audit (`blackbox`), and negative
-controls that both must catch (`controls`). No model is needed (`setting`). Public seeds are fixed; only the private
-randomness differs from one audit to the next.
+Four parts, each on the code that encodes: the exact audit (`exact`), the audit of the law by which indices are drawn
+(`law`), the black-box audit (`blackbox`), and negative controls that these must catch (`controls`). No model is needed
+(`setting`). Public seeds are fixed; only the private randomness differs from one audit to the next.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,9 @@ from dipp.chain import Chain
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape
 from dipp.plan import Mechanism, Plan
-from dipp.privacy.audit import blackbox, controls
-from dipp.privacy.audit.exact import Comparison, adversarial_pair, compare, extreme_pair, grey_pair, random_pair
-from dipp.privacy.audit.setting import chain_of, plan_for, single_step
+from dipp.privacy.audit import blackbox, controls, law
+from dipp.privacy.audit.exact import ORDERS, Comparison, adversarial_pair, compare, extreme_pair, random_pair
+from dipp.privacy.audit.setting import chain_of, plan_for, replaced, single_step
 from dipp.privacy.certificate import Certificate
 
 if TYPE_CHECKING:
@@ -32,11 +32,20 @@ LEAST, LARGEST = 1 / 16, 24.0
 """ε that can be audited. Scores are clipped at 44 nats: a selection that costs much more than 8 cannot lose it all."""
 BLACK_BOX_RUNS, BLACK_BOX_CLAIM = 100_000, 6.0
 """Encodings of each image, and the largest ε that so many could show."""
+FAIR, BAD_LUCK = 0.5, 6.0
+"""The black-box audit must show this share of what its runs show by the exact laws, even with counts so many standard
+deviations off. Of a claim so small that this is nothing, nothing is asked."""
+LAW_RUNS = 20_000
+"""Encodings of each image whose indices are counted."""
 CONTROL_CLAIM, CONTROL_RUNS, CONTROL_TRIES = 2.0, 4000, 12
+CONTROL_SIDE = 12
+"""So many pixels have more than a bit of divergence: what follows it can be seen to change."""
 PAIRS = 12
 ADVERSARIES, ATTEMPTS = 6, 4
 SPARES = (*np.arange(-3.0, 6.0, 0.5).tolist(), *range(6, 30, 2))
 """Nats by which one candidate is favoured: what tells most depends on what is audited, so several are tried."""
+BALANCED = -9.0
+"""Nats by which a candidate is favoured in balanced pairs: not at all."""
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 """Claims of a plot, relative to ε."""
 NEARLY = 0.99
@@ -53,11 +62,26 @@ class Exact:
     """Σ of the largest losses of the selections, for each pair."""
     attained: tuple[float, ...]
     """Losses of the outcomes that were released."""
+    claimed_rho: float
+    rho: tuple[float, ...]
+    """The largest Rényi divergence over its order, for each pair."""
+    draws: int
+    wrong: int
+    """Draws with known bytes, and how many of them were not the exact ones."""
 
     @classmethod
-    def of(cls, kind: str, claimed: float, compared: Sequence[Comparison]) -> Exact:
+    def of(cls, kind: str, claimed: Certificate, compared: Sequence[Comparison]) -> Exact:
         """Of comparisons."""
-        return cls(kind, claimed, tuple(one.bound for one in compared), tuple(one.attained for one in compared))
+        return cls(
+            kind,
+            claimed.epsilon,
+            tuple(one.bound for one in compared),
+            tuple(one.attained for one in compared),
+            claimed.rho,
+            tuple(float(np.max(one.divergences / ORDERS)) for one in compared),
+            sum(one.draws for one in compared),
+            sum(one.wrong for one in compared),
+        )
 
     @property
     def ratio(self) -> float:
@@ -65,9 +89,17 @@ class Exact:
         return max(self.observed) / self.claimed
 
     @property
+    def rho_ratio(self) -> float:
+        """Largest Rényi divergence over what ρ allows."""
+        return max(self.rho) / self.claimed_rho
+
+    @property
     def within(self) -> bool:
-        """Whether nothing exceeds the claim. The logarithms round by less than η, which is in it."""
-        return self.ratio <= 1
+        """Whether nothing exceeds the claims, of the laws that are drawn from.
+
+        The logarithms round by less than η, which is in the claims.
+        """
+        return self.ratio <= 1 and self.rho_ratio <= 1 and not self.wrong
 
     @property
     def reached(self) -> bool:
@@ -77,17 +109,23 @@ class Exact:
     def to_dict(self) -> dict[str, Any]:
         """The losses for JSON."""
         found = {"ratio": self.ratio, "observed": max(self.observed), "claimed": self.claimed}
-        return found | {"attained": max(self.attained), "pairs": len(self.observed)}
+        found |= {"attained": max(self.attained), "pairs": len(self.observed)}
+        rho = {"ratio": self.rho_ratio, "observed": max(self.rho), "claimed": self.claimed_rho, "orders": ORDERS}
+        return found | {"rho": rho, "draws": self.draws, "wrong": self.wrong}
 
 
-def _claim(plan: Plan, shape: Shape) -> float:
-    return Certificate.of(plan, shape[2], shape[0] * shape[1]).epsilon
+def _claim(plan: Plan, shape: Shape) -> Certificate:
+    return Certificate.of(plan, shape[2], shape[0] * shape[1])
 
 
 def exact_audit(
     plan: Plan, shape: Shape, pairs: int, adversaries: int, denoiser: Denoiser | None = None
 ) -> list[Exact]:
-    """Random, extreme and adversarial pairs of images, each pair with a public seed of its own."""
+    """Random, extreme, balanced and adversarial pairs of images, each pair with a public seed of its own.
+
+    Adversarial pairs tell most about ε. Balanced ones, the same pixel with no candidate favoured, tell most about ρ:
+    half of the mass goes up and half goes down.
+    """
     claimed = _claim(plan, shape)
     generator = np.random.default_rng(0)
     found = []
@@ -95,7 +133,9 @@ def exact_audit(
         chains = [chain_of(plan, shape, number, denoiser) for number in range(pairs)]
         found.append(Exact.of(kind, claimed, [compare(chain, make(chain, generator)) for chain in chains]))
     chains = [chain_of(plan, shape, number, denoiser) for number in range(adversaries)]
-    found.append(Exact.of("adversarial", claimed, [_attack(chain, claimed) for chain in chains]))
+    balanced = [compare(chain, adversarial_pair(chain, np.random.default_rng(0), BALANCED)) for chain in chains]
+    found.append(Exact.of("balanced", claimed, balanced))
+    found.append(Exact.of("adversarial", claimed, [_attack(chain, claimed.epsilon) for chain in chains]))
     return found
 
 
@@ -114,38 +154,52 @@ def _attack(chain: Chain, claimed: float) -> Comparison:
 def black_box_audit(mechanism: Mechanism, epsilon: float, runs: int) -> dict[str, Any]:
     """One-step encodings of an adversarial pair, counted. The pair is the one whose exact laws promise most."""
     plan, shape = single_step(mechanism, min(epsilon, BLACK_BOX_CLAIM))
-    claimed, chain = _claim(plan, shape), chain_of(plan, shape, 0)
+    claimed, chain = _claim(plan, shape).epsilon, chain_of(plan, shape, 0)
     tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in SPARES]
     pair = max(tried, key=lambda one: blackbox.promise(chain, one, runs))
-    found = blackbox.audit(blackbox.encoder, chain, pair, runs)
-    return {"ratio": found.epsilon / claimed, "observed": found.epsilon, "claimed": claimed, "runs": found.runs}
+    due = FAIR * max(0.0, blackbox.promise(chain, pair, runs, BAD_LUCK))
+    observed = blackbox.audit(blackbox.encoder, chain, pair, runs).epsilon
+    return {"ratio": observed / claimed, "observed": observed, "claimed": claimed, "due": due, "runs": runs}
+
+
+def law_audit(mechanism: Mechanism, epsilon: float, runs: int) -> law.Law:
+    """The law of the indices, at a claim that one selection can carry."""
+    return law.audit(mechanism, min(epsilon, BLACK_BOX_CLAIM), runs)
 
 
 def control_audit(mechanism: Mechanism) -> dict[str, dict[str, Any]]:
     """Whether each broken encoder is found out, at a claim that some thousand runs can refute."""
-    plan, shape = single_step(mechanism, CONTROL_CLAIM)
-    claimed = _claim(plan, shape)
+    plan, shape = single_step(mechanism, CONTROL_CLAIM, CONTROL_SIDE)
+    claimed = _claim(plan, shape).epsilon
     found: dict[str, dict[str, Any]] = {}
     for name, encode in controls.RELEASES.items():
         observed = 0.0
         for number in range(CONTROL_TRIES):
-            chain, generator = chain_of(plan, shape, number), np.random.default_rng(number)
-            pair = grey_pair(chain, generator) if number % 2 else adversarial_pair(chain, generator, -3.0)
+            chain = chain_of(plan, shape, number)
+            if number % 2:
+                pair = adversarial_pair(chain, np.random.default_rng(number), -3.0)
+            else:
+                pair = controls.crossing_pair(encode, chain, number)
             observed = blackbox.audit(encode, chain, pair, CONTROL_RUNS).epsilon
             if observed > claimed:
                 break
         found[name] = {"caught": observed > claimed, "by": "black box", "observed": observed, "claimed": claimed}
     plan, shape = plan_for(mechanism, CONTROL_CLAIM)
-    claimed = _claim(plan, shape)
-    for name, (selector, law) in controls.COMPARISONS.items():
+    claimed = _claim(plan, shape).epsilon
+    for name, (selector, rule) in controls.COMPARISONS.items():
         for spare in SPARES:
             chain = chain_of(plan, shape, 0)
             pair = adversarial_pair(chain, np.random.default_rng(0), spare)
-            observed = compare(chain, pair, law=law, selector=selector).bound
+            observed = compare(chain, pair, law=rule, selector=selector).bound
             if observed > claimed:
                 break
         loss = observed if math.isfinite(observed) else "infinity"
         found[name] = {"caught": observed > claimed, "by": "exact", "observed": loss, "claimed": claimed}
+    for name, plant in controls.PLANTED.items():
+        with replaced(*plant):
+            met = law_audit(mechanism, CONTROL_CLAIM, CONTROL_RUNS)
+        seen = {"observed": f"p = {met.p:.0e}, {met.wrong} of {met.draws} wrong", "claimed": CONTROL_CLAIM}
+        found[name] = {"caught": not met.passed, "by": "law", **seen}
     return found
 
 
@@ -156,6 +210,7 @@ class Audit:
     preset: str
     epsilon: float
     exact: list[Exact]
+    law: law.Law
     black_box: dict[str, Any]
     controls: dict[str, dict[str, Any]]
     model: list[Exact]
@@ -167,12 +222,14 @@ class Audit:
         """Whether the encoder keeps its claims and the audit can tell."""
         caught = all(control["caught"] for control in self.controls.values())
         within = all(one.within for one in (*self.exact, *self.model)) and self.black_box["ratio"] <= 1
-        return caught and within and all(one.reached for one in self.exact if one.kind == "adversarial")
+        told = self.law.passed and self.black_box["observed"] >= self.black_box["due"]
+        return caught and within and told and all(one.reached for one in self.exact if one.kind == "adversarial")
 
     def to_dict(self) -> dict[str, Any]:
         """The audit for JSON."""
         found: dict[str, Any] = {
             "exact": {one.kind: one.to_dict() for one in self.exact},
+            "law": {**asdict(self.law), "passed": self.law.passed},
             "black_box": self.black_box,
             "controls": self.controls,
             "passed": self.passed,
@@ -202,7 +259,7 @@ def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) 
         plan, denoiser = real
         shape = (*denoiser.sample_size, denoiser.channels)
         model = exact_audit(plan, shape, PAIRS // 3, ADVERSARIES // 3, denoiser)
-    return Audit(name, epsilon, exact, counted, caught, model)
+    return Audit(name, epsilon, exact, law_audit(mechanism, epsilon, LAW_RUNS), counted, caught, model)
 
 
 class Point(NamedTuple):

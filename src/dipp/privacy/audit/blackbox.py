@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dipp import selection
 from dipp.chain import Chain, Selector
-from dipp.privacy.audit.exact import Floats, Pixels, compare, log_law
+from dipp.privacy.audit.exact import Pixels, first_law
 
 FALSE_ALARM = 1e-6
 """How often the bound may exceed the true ε."""
@@ -52,28 +51,28 @@ class BlackBox:
     """Encodings of each image."""
 
 
-def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int) -> float:
-    """The ε that so many runs of a chain of one step would show on average, by its exact laws."""
-    met: list[Floats] = []
+def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int, bad_luck: float = 0.0) -> float:
+    """The ε that so many runs of a chain of one selection show by its exact laws: on average, or with bad luck.
 
-    def law(scores: selection.Scores, fraction_bits: int) -> Floats:
-        met.append(log_law(scores, fraction_bits))
-        return met[-1]
+    Bad luck is counts that are so many standard deviations from their means, both to the wrong side.
+    """
+    tested = runs - runs // 2
+    counts = [np.rint(np.exp(first_law(chain, image)) * tested).astype(np.int64) for image in pair]
+    told = _telling(counts[0], counts[1], tested)
+    yes, no = (int(one[told].sum()) for one in counts)
+    yes, no = (math.floor(yes - bad_luck * math.sqrt(yes)), math.ceil(no + bad_luck * math.sqrt(max(no, 1))))
+    return _bound(max(yes, 0), min(no, tested), tested)
 
-    compare(chain, pair, law=law)
-    counts = [np.rint(np.exp(one) * (runs - runs // 2)).astype(np.int64) for one in met]
-    told = _telling(counts[0], counts[1], runs - runs // 2)
-    return _bound(int(counts[0][told].sum()), int(counts[1][told].sum()), runs - runs // 2)
+
+def repeat(encode: Encoder, chain: Chain, image: Pixels, runs: int) -> Releases:
+    """Encode an image so many times."""
+    sizes = (min(BATCH, runs - first) for first in range(0, runs, BATCH))
+    return np.concatenate([encode(chain, np.tile(image, (size, 1))) for size in sizes])
 
 
 def audit(encode: Encoder, chain: Chain, pair: tuple[Pixels, Pixels], runs: int) -> BlackBox:
     """Encode each of two images so many times, and bound ε from below."""
-    samples = [
-        np.concatenate(
-            [encode(chain, np.tile(image, (min(BATCH, runs - first), 1))) for first in range(0, runs, BATCH)]
-        )
-        for image in pair
-    ]
+    samples = [repeat(encode, chain, image, runs) for image in pair]
     _, labels = np.unique(np.concatenate(samples), axis=0, return_inverse=True)
     labels = labels.reshape(-1)
     outcomes, half = int(labels.max()) + 1, runs // 2

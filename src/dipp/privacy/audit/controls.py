@@ -1,14 +1,18 @@
 """Negative controls: encoders that are broken on purpose, each by one of the mistakes that void a certificate.
 
 An audit that does not catch them would not catch a mistake in the real encoder. None of this can be reached from the
-codec: a control takes what the encoder would score and then does something else with it.
+codec. Some controls take what the encoder would score and then do something else with it; the planted ones are the real
+encoder, of which one function is replaced for as long as the control runs.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +20,11 @@ import torch
 from dipp import randomness, scoring, selection
 from dipp.chain import Chain, Indices, Selector, StepLayout
 from dipp.privacy.audit.blackbox import Encoder, Releases
-from dipp.privacy.audit.exact import Floats, Law, Pixels, log_law
+from dipp.privacy.audit.exact import Floats, Law, Pixels, grey_pair, log_law
 
 Broken = Callable[[StepLayout, scoring.ScoringTask], Releases]
 """(public layout, what is scored) → what is released of each image: a row of the chunk's index and more."""
 
-SCALE = 32
-"""Bits of index for a bit of divergence: a mistake is a mistake at any price."""
 FLOAT_BITS = 24
 """Bits of a uniform float32."""
 
@@ -72,8 +74,8 @@ def _infinite_alpha(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
 def _realised_kl(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
     """As many candidates as the image's own divergence asks for: a small shift is sent with fewer bits."""
     images, scores = len(layout.sources), _scores(task)
-    nats = np.add.reduceat(_squares(layout, task), task.offsets[:-1]) / 2
-    bits = np.clip(np.ceil(SCALE * nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
+    nats = np.add.reduceat(_divergence(layout, task), task.offsets[:-1])
+    bits = np.clip(np.ceil(nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
     allowed = np.arange(task.candidates) < (1 << bits)[:, None]
     limited = np.where(allowed, scores, np.iinfo(np.int32).min // 2).astype(np.int32)
     indices = _draw(limited, task, randomness.private_uniforms(len(scores)))
@@ -83,16 +85,26 @@ def _realised_kl(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
 def _realised_chunks(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
     """Chunks are cut where the image's own divergence fills one; their number is released, beside an index."""
     images = len(layout.sources)
-    nats = _squares(layout, task).reshape(images, -1).sum(axis=1) / 2
-    cuts = np.ceil(SCALE * nats / math.log(2)).astype(np.int64)
+    nats = _divergence(layout, task).reshape(images, -1).sum(axis=1)
+    cuts = np.ceil(nats / math.log(2)).astype(np.int64)
     indices = scoring.select(task, scoring.backend("cpu"))
     return np.concatenate([indices.reshape(images, -1), cuts[:, None]], axis=1)
 
 
-def _squares(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
-    """Squared shifts in nats: twice the divergence of small ones."""
-    scale = math.log(2) * 2.0**-layout.arithmetic.fraction_bits
-    return np.asarray(np.square(task.shifts * scale), np.float64)
+def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
+    """The divergence in nats that each coordinate's shift has, if it is small: half its square, without α."""
+    scale = math.log(2) * 2.0**-layout.arithmetic.fraction_bits / float(layout.arithmetic.alpha)
+    return np.asarray(np.square(task.shifts * scale) / 2, np.float64)
+
+
+def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:
+    """A grey pair at a level where what is released last (a number of bits, of cuts) differs, if there is one.
+
+    Such numbers are functions of the image, in whole steps: across the edge of one, a single pixel shows.
+    """
+    pairs = [grey_pair(chain, np.random.default_rng(number), level) for level in np.arange(0, 255, 0.25).tolist()]
+    first, second = (encode(chain, np.stack(images))[:, -1] for images in zip(*pairs, strict=True))
+    return pairs[int(np.argmax(first != second))]
 
 
 RELEASES: dict[str, Encoder] = {
@@ -128,14 +140,8 @@ class Unclamped(Selector):
         arithmetic = layout.arithmetic
         table = np.trunc(arithmetic.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
         shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat.numpy())
-        return scoring.ScoringTask(
-            arithmetic.channel.law(arithmetic.alpha, arithmetic.fraction_bits, 4 * arithmetic.level_of_one),
-            arithmetic.fraction_bits,
-            1 << layout.step.index_bits,
-            layout.streams,
-            layout.offsets,
-            np.ascontiguousarray(shifts, np.int32).reshape(-1),
-        )
+        wide = arithmetic.channel.law(arithmetic.alpha, arithmetic.fraction_bits, 4 * arithmetic.level_of_one)
+        return dataclasses.replace(super().task(layout, x_hat), law=wide, shifts=shifts.reshape(-1))
 
 
 COMPARISONS: dict[str, tuple[type[Selector], Law]] = {
@@ -143,3 +149,35 @@ COMPARISONS: dict[str, tuple[type[Selector], Law]] = {
     "pixels not clamped": (Unclamped, log_law),
 }
 """Caught by the exact audit."""
+
+
+def _constant_below(high: Any, low: Any) -> tuple[Any, Any]:
+    """Half of the total, whatever the private bytes are."""
+    one = np.uint64(1)
+    return high >> one, (low >> one) | ((high & one) << np.uint64(63))
+
+
+def _scaled(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
+    """The exact draw, from scores that are 15 % too large."""
+    scores = np.rint(1.15 * np.asarray(on.scores(task))).astype(np.int32)
+    return selection.select(scores, task.fraction_bits)
+
+
+def _gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
+    """The largest of the scores with Gumbel noise, all in float32."""
+    scores = np.asarray(on.scores(task))
+    words = np.frombuffer(randomness.private_bytes(4 * scores.size), np.uint32).reshape(scores.shape)
+    uniforms = ((words >> np.uint32(32 - FLOAT_BITS)) + 0.5) / (1 << FLOAT_BITS)
+    noise = (-np.log(-np.log(uniforms))).astype(np.float32)
+    nats = (scores * (math.log(2) * 2.0**-task.fraction_bits)).astype(np.float32)
+    found: Indices = np.argmax(nats + noise, axis=1)
+    return found
+
+
+PLANTED: dict[str, tuple[ModuleType, str, Callable[..., Any]]] = {
+    "a constant private draw": (selection, "_uniform_below", _constant_below),
+    "private bytes from a known seed": (randomness, "private_bytes", np.random.default_rng(0).bytes),
+    "scores times 1.15": (scoring, "select", _scaled),
+    "Gumbel noise in float32": (scoring, "select", _gumbel),
+}
+"""What is replaced in the real encoder, and by what. Caught by the law audit."""

@@ -1,4 +1,7 @@
-"""The plot of an audit: observed loss against what is claimed; nothing may lie above the line."""
+"""The plot of an audit: observed loss against what is claimed, per pixel; nothing may lie above the line.
+
+Losses too small for the axis, zero among them, are hollow marks on its lower edge.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,13 @@ from dipp.privacy.audit import Point
 KINDS = {
     "random": ("o", "#9ecae1", "random pairs, exact"),
     "extreme": ("s", "#4292c6", "extreme pairs, exact"),
+    "balanced": ("v", "#2171b5", "balanced pairs, exact"),
     "adversarial": ("D", "#08306b", "adversarial pairs, exact"),
     "black box": ("^", "#d94801", "black box, lower bound"),
 }
+
+EDGE = 20.0
+"""How far below the least claim the axis goes."""
 
 
 def draw(points: Sequence[Point], output: Path) -> None:
@@ -24,13 +31,17 @@ def draw(points: Sequence[Point], output: Path) -> None:
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         own = [point for point in points if point.preset == name]
         ends = [min(point.claimed for point in own) / 1.5, max(point.claimed for point in own) * 1.5]
+        edge = ends[0] / EDGE
         axes.plot(ends, ends, color="black", linewidth=0.8, label="claimed")
         for kind, (marker, colour, label) in KINDS.items():
-            # Losses below the axis, near zero, say nothing about the claim.
-            shown = [point for point in own if point.kind == kind and point.observed > ends[0] / 20]
-            places = [point.claimed for point in shown], [point.observed for point in shown]
-            axes.plot(*places, marker, color=colour, markersize=4, label=label)
-        axes.set(xscale="log", yscale="log", title=name, xlabel="claimed ε per pixel", ylabel="observed ε")
+            shown = [point for point in own if point.kind == kind]
+            for below, fill in ((False, colour), (True, "none")):
+                part = [point for point in shown if (point.observed < edge) == below]
+                places = [point.claimed for point in part], [max(point.observed, edge) for point in part]
+                text = label if not below else f"{label}: below the axis" if part else None
+                axes.plot(*places, marker, color=colour, markerfacecolor=fill, markersize=4, label=text, clip_on=False)
+        axes.set(xscale="log", yscale="log", title=name, xlabel="claimed ε per pixel", ylabel="observed ε per pixel")
+        axes.set_ylim(bottom=edge)
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
     figure.savefig(output, format="png", dpi=120)

@@ -5,10 +5,12 @@ What is claimed holds for any denoiser, so that the best linear one for white no
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,7 +29,7 @@ CHANNELS = 3
 STEPS, SIDE, INDEX_BITS = 3, 64, 8
 """Of the exact audit: a whole cycle of the one-of-three sign channel; log2 n, which plays no part in ε."""
 SMALL_SIDE, SMALL_BITS = 8, 5
-"""Of the black-box audit."""
+"""Of the audits that count."""
 VARIANCE = 0.25
 """Of the pixels, as the simple denoiser believes."""
 
@@ -90,7 +92,17 @@ def plan_for(mechanism: Mechanism, epsilon: float) -> tuple[Plan, Shape]:
     return plan, (side, side, CHANNELS)
 
 
-def single_step(mechanism: Mechanism, epsilon: float) -> tuple[Plan, Shape]:
+def single_step(mechanism: Mechanism, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Shape]:
     """A plan of one step and one selection that carries all of ε: what black-box counts can show most of."""
-    dims = SMALL_SIDE**2 * CHANNELS
-    return plan_within(mechanism, epsilon, 1, dims, SMALL_BITS), (SMALL_SIDE, SMALL_SIDE, CHANNELS)
+    return plan_within(mechanism, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), (side, side, CHANNELS)
+
+
+@contextlib.contextmanager
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Put something else in a module's place for a while: audits feed the encoder known bytes, controls break it."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
