@@ -4,8 +4,7 @@ The encoder encodes one image many times, with a public seed that is fixed and t
 often each index came is compared with its exact probability (χ²). The image is chosen so that the mass lies on many
 candidates, and on some more than on others: ln P has a large mean and a large variance under P. Then a draw that is
 constant or reused stands out, and so do scores that are scaled before the draw. What no count can show (a generator
-with a known seed, noise with 24 bits), the draws with known bytes show (`exact.Comparison`), which are made here as
-well.
+with a known seed, noise with 24 bits), the draws with known bytes show (`exact.Comparison`), which are made here too.
 """
 
 from __future__ import annotations

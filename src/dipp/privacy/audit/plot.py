@@ -35,11 +35,12 @@ def draw(points: Sequence[Point], output: Path) -> None:
         axes.plot(ends, ends, color="black", linewidth=0.8, label="claimed")
         for kind, (marker, colour, label) in KINDS.items():
             shown = [point for point in own if point.kind == kind]
-            for below, fill in ((False, colour), (True, "none")):
-                part = [point for point in shown if (point.observed < edge) == below]
-                places = [point.claimed for point in part], [max(point.observed, edge) for point in part]
-                text = label if not below else f"{label}: below the axis" if part else None
-                axes.plot(*places, marker, color=colour, markerfacecolor=fill, markersize=4, label=text, clip_on=False)
+            inside = [point for point in shown if point.observed >= edge]
+            places = [point.claimed for point in inside], [point.observed for point in inside]
+            axes.plot(*places, marker, color=colour, markersize=4, label=label)
+            if below := [point.claimed for point in shown if point.observed < edge]:
+                hollow = {"markerfacecolor": "none", "clip_on": False, "label": f"{label}: below the axis"}
+                axes.plot(below, [edge] * len(below), marker, color=colour, markersize=4, **hollow)
         axes.set(xscale="log", yscale="log", title=name, xlabel="claimed ε per pixel", ylabel="observed ε per pixel")
         axes.set_ylim(bottom=edge)
         axes.grid(alpha=0.3)
