@@ -152,9 +152,9 @@ def test_budgets_measure_and_allow() -> None:
     assert Budget.approximate(0.72, 1e-6).allows(many)
     assert not Budget.approximate(0.68, 1e-6).allows(many)
     assert [str(b) for b in (Budget.pure(16), Budget.approximate(4, 1e-6), Budget.zcdp(2))] == [
-        "ε = 16",
-        "ε = 4, δ = 1e-06",
-        "ρ = 2",
+        "ε = 16 per pixel",
+        "ε = 4, δ = 1e-06 per pixel",
+        "ρ = 2 per pixel",
     ]
 
 

@@ -351,7 +351,7 @@ def test_rate_and_final_timestep_are_honoured() -> None:
 def test_what_is_out_of_reach_is_told() -> None:
     with pytest.raises(DippError, match=r"ε = 0\.001 per pixel is too small for any step .* 0\.00\d"):
         planner(SHARP).choose(Budget.pure(0.001))
-    with pytest.raises(DippError, match=r"ρ = 1e-09 is too small"):
+    with pytest.raises(DippError, match=r"ρ = 1e-09 per pixel is too small"):
         planner(PAPER).choose(Budget.zcdp(1e-9))
     with pytest.raises(DippError, match=r"ε = 1e-05, δ = 1e-12 is too small"):
         planner(PAPER).choose(Budget.approximate(1e-5, 1e-12))
