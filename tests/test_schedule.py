@@ -353,7 +353,7 @@ def test_what_is_out_of_reach_is_told() -> None:
         planner(SHARP).choose(Budget.pure(0.001))
     with pytest.raises(DippError, match=r"ρ = 1e-09 per pixel is too small"):
         planner(PAPER).choose(Budget.zcdp(1e-9))
-    with pytest.raises(DippError, match=r"ε = 1e-05, δ = 1e-12 is too small"):
+    with pytest.raises(DippError, match=r"ε = 1e-05, δ = 1e-12 per pixel is too small"):
         planner(PAPER).choose(Budget.approximate(1e-5, 1e-12))
     with pytest.raises(DippError, match=r"final_timestep: 10 is out of reach of ε = 1"):
         planner(PAPER).choose(Budget.pure(1.0), final_timestep=10)
