@@ -173,7 +173,7 @@ class Selector:
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Scores from the private pixels, an index a chunk from the scores."""
         if not layout.chunks.count:  # a step that touches nothing of so small an image
-            self._record(layout)
+            self._record(layout, self._levels(layout), layout.arithmetic.fraction_bits, layout.step.candidates)
             return np.empty((len(self.pixels), 0), np.int64)
         task, on = self.task(layout, x_hat), scoring.backend(self.device)
         found = scoring.best(task, on) if self.plan.mechanism.alpha is None else scoring.select(task, on)
@@ -181,15 +181,15 @@ class Selector:
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
         """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
-        arithmetic, candidates = layout.arithmetic, 1 << layout.step.index_bits
-        private: NDArray[np.int32] = self._record(layout)[self.pixels[:, layout.chunks.order]]
+        arithmetic, candidates, levels = layout.arithmetic, layout.step.candidates, self._levels(layout)
+        private: NDArray[np.int32] = levels[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
             private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
         )
         mechanism, order = self.plan.mechanism, None
         if mechanism.ordered:
             order = _order(self.seed, candidates, mechanism.alpha or Fraction(1), arithmetic.fraction_bits)
-        return scoring.ScoringTask(
+        task = scoring.ScoringTask(
             arithmetic.law,
             arithmetic.fraction_bits,
             candidates,
@@ -198,15 +198,18 @@ class Selector:
             shifts.reshape(-1),
             order,
         )
+        self._record(layout, levels, task.fraction_bits, task.candidates)
+        return task
 
-    def _record(self, layout: StepLayout) -> NDArray[np.int32]:
-        """The table A that pixels are looked up in, written down with all that the ε of the step depends on."""
-        levels = layout.arithmetic.levels(np.arange(256) / 127.5 - 1)
-        candidates, scale = 1 << layout.step.index_bits, layout.arithmetic.fraction_bits
+    def _levels(self, layout: StepLayout) -> NDArray[np.int32]:
+        """The table A that pixels are looked up in."""
+        return layout.arithmetic.levels(np.arange(256) / 127.5 - 1)
+
+    def _record(self, layout: StepLayout, levels: NDArray[np.int32], fraction_bits: int, candidates: int) -> None:
+        """Write down what the ε of the step depends on, as it was used."""
         images, coordinates = self.pixels.shape
         shape = images, coordinates // layout.channels, layout.channels
-        self.recorder.observe(layout.number, self.plan, shape, layout.chunks, levels, scale, candidates)
-        return levels
+        self.recorder.observe(layout.number, self.plan, shape, layout.chunks, levels, fraction_bits, candidates)
 
 
 def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:

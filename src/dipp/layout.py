@@ -125,7 +125,7 @@ class Layout:
     @functools.cached_property
     def _zeta_codes(self) -> list[entropy.ZetaCode]:
         """The code of each index."""
-        codes = [entropy.ZetaCode(1 << s.index_bits, Fraction(s.exponent_units, 64)) for s in self.plan.steps]
+        codes = [entropy.ZetaCode(s.candidates, Fraction(s.exponent_units, 64)) for s in self.plan.steps]
         return [code for code, count in zip(codes, self.counts, strict=True) for _ in range(count)]
 
     def pack(self, rows: Integers) -> bytes:

@@ -62,6 +62,11 @@ class Step:
     exponent_units: int = 0
     """The zeta exponent in units of 1/64; 0 for fixed-length indices."""
 
+    @property
+    def candidates(self) -> int:
+        """n: what each chunk selects among."""
+        return 1 << self.index_bits
+
     def __post_init__(self) -> None:
         if not 0 <= self.end < self.start < 1 << 16:
             raise DippError(f"step: timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")

@@ -145,7 +145,7 @@ class Ledger:
             arithmetic = plan.arithmetic(step)
             touched = channels if period == 1 else 1
             apart = touched == 1 or (plan.separate and chunks >= channels)
-            scale, candidates = (arithmetic.sensitivity, arithmetic.fraction_bits), 1 << step.index_bits
+            scale, candidates = (arithmetic.sensitivity, arithmetic.fraction_bits), step.candidates
             selections.append(Selection(number, alpha, *scale, selection.ETA, candidates, chunks, touched, apart))
         return cls(channels, period, tuple(selections))
 
