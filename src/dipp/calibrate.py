@@ -80,4 +80,4 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pix
     snrs = np.array(sorted(factors))
     logs = np.log([np.mean(factors[snr]) for snr in snrs])
     smooth = np.convolve(np.pad(logs, NEIGHBOURS // 2, mode="edge"), np.ones(NEIGHBOURS) / NEIGHBOURS, mode="valid")
-    return table.with_inflation(preset.mechanism.name, snrs, np.exp(np.maximum(smooth, 0)))
+    return table.with_inflation(preset.mechanism.name, snrs, np.exp(smooth))

@@ -276,7 +276,7 @@ def train(
     batch: Annotated[int, typer.Option(help="Pictures a step.")] = 512,
     learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 8e-4,
     ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995,
-    coded: Annotated[float, typer.Option(help="Share of pictures with the noise of sign steps, not Gaussian.")] = 0.0,
+    coded: Annotated[float, typer.Option(help="Share of a batch with the noise of sign steps, not Gaussian.")] = 0.0,
     size: Annotated[int, typer.Option(help="Side of the pictures; larger ones are cut into tiles.")] = 32,
     network: Annotated[Path | None, typer.Option(help="UNet2DModel config (JSON), instead of the default one.")] = None,
     start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,

@@ -58,7 +58,7 @@ class Settings:
     ema: float = 0.9995
     """Decay of the running average of the weights, once it has warmed up."""
     coded: float = 0.0
-    """Share of the pictures whose noise is that of sign steps."""
+    """Share of the batch that chains of sign steps take, instead of pictures with Gaussian noise."""
     seed: int = 0
     half: bool = False
     """Store the weights in fp16."""
@@ -134,6 +134,7 @@ class Run:
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=settings.learning_rate, betas=(0.9, 0.99), fused=self.device.type == "cuda"
         )
+        self.objective = Objective(NoiseSchedule.from_config(self.scheduler), settings.coded, self.device)
         self.step, self.seconds = 0, 0.0
         self.validations: list[dict[str, Any]] = []
         self.facts = {
@@ -154,8 +155,7 @@ class Run:
 
     def train(self, tell: Callable[[Report], None], pause_after: float | None = None) -> bool:
         """Go on to the end, or for so many minutes; whether the end was reached."""
-        settings, objective = self.settings, Objective(self._schedule(), self.settings.coded, self.device)
-        network = self.network
+        settings, network = self.settings, self.network
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # the shapes are always the same
             if settings.compile_mode != "none":
@@ -165,7 +165,7 @@ class Run:
         told_step, losses = self.step, torch.zeros((), device=self.device)
         while self.progress < 1:
             rate = settings.rate(self.step, self.progress)
-            losses += self._update(network, objective, rate)
+            losses += self._update(network, rate)
             self.step += 1
             now = time.monotonic()
             self.seconds = before + now - began
@@ -219,7 +219,7 @@ class Run:
         folder.write_json(self.output / RECORD, record)
         return found
 
-    def _update(self, network: Any, objective: Objective, rate: float) -> torch.Tensor:
+    def _update(self, network: Any, rate: float) -> torch.Tensor:
         settings = self.settings
         torch.manual_seed((settings.seed << 40) + self.step)
         batch = self.pixels[torch.randint(len(self.pixels), (settings.batch,), device=self.device)]
@@ -227,7 +227,7 @@ class Run:
             group["lr"] = rate
         if self.device.type == "cuda":  # what the last step left in the graphs' memory may go
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        loss = objective.loss(network, batch)
+        loss = self.objective.loss(network, batch)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
         self.optimiser.step()
@@ -235,9 +235,6 @@ class Run:
         decay = min(settings.ema, (1 + self.step) / (10 + self.step))
         torch._foreach_lerp_(self.average, self.current, 1 - decay)
         return loss.detach()
-
-    def _schedule(self) -> NoiseSchedule:
-        return NoiseSchedule.from_config(self.scheduler)
 
     def _export(self) -> None:
         folder.write(self.output, self.config, self.scheduler, self._average(), self.settings.half)
@@ -259,6 +256,7 @@ class Run:
             "network": self.network.state_dict(),
             "average": self.average,
             "optimiser": self.optimiser.state_dict(),
+            "chains": self.objective.chains.state,
             "step": self.step,
             "seconds": self.seconds,
             "validations": json.dumps(self.validations),
@@ -288,5 +286,6 @@ class Run:
         for mine, stored in zip(self.average, content["average"], strict=True):
             mine.copy_(stored)
         self.optimiser.load_state_dict(content["optimiser"])
+        self.objective.chains.state = content["chains"]
         self.step, self.seconds = content["step"], content["seconds"]
         self.validations = json.loads(content["validations"])

@@ -8,9 +8,7 @@ plain mean square in v serves every budget; and x̂0 = γ·x_t − σ·v̂ is ne
 **Timesteps.** Four of five pictures get an SNR that is log-uniform on `CODED_SNRS`, where coded steps end; the fifth
 one that is log-uniform over the whole schedule, for the sampler's last calls and for pictures out of nothing.
 
-**Noise.** Gaussian; or, for a share of the pictures, as sign steps make it. A step adds its noise z, of unit variance,
-so that √SNR(s)·η_s = √SNR(t)·η_t + √ΔSNR·z. So η is the sum of the z of all steps, each weighted by the square root of
-its share of the final SNR: `coded_noise` draws the number of steps and the ratio of successive shares.
+**Noise.** Gaussian; or, for a share of the pictures, the states that chains of sign steps reach (`training.chains`).
 """
 
 from __future__ import annotations
@@ -20,13 +18,10 @@ import math
 import torch
 
 from dipp.diffusion import NoiseSchedule
+from dipp.training.chains import Chains
 
 CODED_SNRS = (1e-3, 30.0)
 CODED_SHARE = 0.8
-STEPS = (2, 10)
-"""Fewest and most sign steps of a simulated chain."""
-RATIOS = (0.2, 1.0)
-"""Share of the SNR that a step brings, over that of the step after it."""
 
 
 class Objective:
@@ -38,23 +33,37 @@ class Objective:
         self.gamma = alphas.sqrt().float().to(device)
         self.sigma = (1 - alphas).sqrt().float().to(device)
         self.cumulative = density(alphas).cumsum(0).float().to(device)
+        self.chains = Chains(schedule, CODED_SNRS[1], device)
 
     def loss(self, network: torch.nn.Module, pixels: torch.Tensor) -> torch.Tensor:
         """The mean square of v − v̂ for pixels (N, C, H, W) in uint8: mirrored, noised and predicted."""
         mirrored = torch.rand(len(pixels), 1, 1, 1, device=pixels.device) < 0.5
-        x0 = torch.where(mirrored, pixels.flip(3), pixels).float() / 127.5 - 1
+        pictures = x0 = torch.where(mirrored, pixels.flip(3), pixels).float() / 127.5 - 1
         t = torch.searchsorted(self.cumulative, torch.rand(len(x0), device=x0.device))
         t = t.clamp(max=len(self.gamma) - 1)
-        gamma, sigma = self.gamma[t].view(-1, 1, 1, 1), self.sigma[t].view(-1, 1, 1, 1)
-        eta = torch.randn_like(x0)
-        if self.coded:
-            some = torch.rand(len(x0), 1, 1, 1, device=x0.device) < self.coded
-            eta = torch.where(some, coded_noise(x0), eta)
-        x_t = (gamma * x0 + sigma * eta).contiguous(memory_format=torch.channels_last)
+        x_t = self._wide(self.gamma, t) * x0 + self._wide(self.sigma, t) * torch.randn_like(x0)
+        count = round(self.coded * len(x0))
+        if count:  # the first places of the batch belong to the chains
+            self.chains.begin(pictures[:count])
+            state = self.chains.state
+            x0, x_t, t = (
+                torch.cat([state[name], value[count:]]) for name, value in (("x0", x0), ("x_t", x_t), ("t", t))
+            )
+        gamma, sigma = self._wide(self.gamma, t), self._wide(self.sigma, t)
+        x_t = x_t.contiguous(memory_format=torch.channels_last)
         # On CUDA alone: the backward pass in bf16 ends in an illegal instruction on some CPUs.
         with torch.autocast("cuda", torch.bfloat16, enabled=x0.is_cuda):
             output: torch.Tensor = network(x_t, t, return_dict=False)[0]
-        return (output.float() - (gamma * eta - sigma * x0)).square().mean()
+        if count:
+            v = output.detach()[:count].float()
+            x_hat = (gamma[:count] * x_t[:count] - sigma[:count] * v).clamp(-1, 1)
+            self.chains.advance(x_hat, pictures[:count])
+        # v = γ·η − σ·x0 with η = (x_t − γ·x0)/σ, and γ² + σ² = 1.
+        return (output.float() - (gamma * x_t - x0) / sigma).square().mean()
+
+    @staticmethod
+    def _wide(table: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return table[t].view(-1, 1, 1, 1)
 
 
 def density(alphas: torch.Tensor) -> torch.Tensor:
@@ -73,19 +82,3 @@ def density(alphas: torch.Tensor) -> torch.Tensor:
     if not edges[-1] < high or not edges[0] > low:  # a schedule that has none of those SNRs
         return whole
     return CODED_SHARE * uniform(low, high) + (1 - CODED_SHARE) * whole
-
-
-def coded_noise(like: torch.Tensor) -> torch.Tensor:
-    """Noise of unit variance (N, C, H, W) that is a sum of one-of-C sign steps, as the module's text says."""
-    count, channels, height, width = like.shape
-    steps = torch.randint(STEPS[0], STEPS[1] + 1, (count, 1, 1, 1), device=like.device)
-    ratio = torch.empty(count, 1, 1, 1, device=like.device).uniform_(*RATIOS)
-    noise, total = torch.zeros_like(like), torch.zeros_like(ratio)
-    for number in range(STEPS[1]):
-        share = torch.where(number < steps, ratio**number, 0)
-        if number % channels == 0:  # over a cycle of C steps, each channel of a pixel is touched once
-            order = torch.rand(count, channels, height, width, device=like.device).argsort(dim=1)
-        sign = torch.randint(0, 2, like.shape, device=like.device) * 2 - 1
-        noise += (share * channels).sqrt() * sign * (order == number % channels)
-        total += share
-    return noise / total.sqrt()
