@@ -5,8 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test clean
 
 demo: .venv/.demo
-	mkdir -p demo
-	$(BIN)/dipp simulate --output demo/laplace.png
+	$(BIN)/python examples/demo.py --output demo
 
 test: .venv/.test
 	$(BIN)/ruff check .

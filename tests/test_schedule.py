@@ -25,7 +25,7 @@ from dipp.calibration import SLICES, ErrorTable, grid
 from dipp.channels import Huber, Laplace, Sign
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
-from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism, Plan
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 MASKED = Mechanism("masked", Sign(7), Fraction(1), ordered=False)
 PLAIN = Mechanism("plain", Sign(1), Fraction(1), ordered=False)
 HUBER = Mechanism("huber", Huber(1.0), Fraction(1), ordered=False)
-MECHANISMS = [PAPER, SHARP, MASKED, PLAIN, HUBER]
+MECHANISMS = [PAPER, SHARP, THRIFTY, MASKED, PLAIN, HUBER]
 
 REFERENCE_MSE = {
     4e-5: 0.3,
@@ -330,6 +330,21 @@ def test_the_default_is_the_best_quality_and_then_fewest_bits() -> None:
     assert point.bits == min(other.bits for other in near)
     assert [other.snr for other in points] == sorted(other.snr for other in points)
     assert point.psnr == pytest.approx(10 * math.log10(4 / float(TABLE.mse(point.snr))), abs=1e-9)
+
+
+@pytest.mark.parametrize("budget", [Budget.pure(16.0), Budget.zcdp(2.0), Budget.approximate(16.0, 1e-6), None], ids=str)
+def test_a_rival_is_taken_where_it_is_within_in_fewer_bits(budget: Budget | None) -> None:
+    own, rival = planner(SHARP, pad=7), planner(THRIFTY, pad=4)
+    ours, theirs = ({p.final_timestep: p for p in one.frontier(budget)} for one in (own, rival))
+    both = {p.final_timestep: p for p in dataclasses.replace(own, rival=rival).frontier(budget)}
+    assert both.keys() == ours.keys() | theirs.keys()
+    for t, point in both.items():
+        assert point == min((one[t] for one in (theirs, ours) if t in one), key=lambda p: p.bits)
+    alphas = [point.plan.mechanism.alpha for _, point in sorted(both.items(), reverse=True)]
+    assert 2 in alphas
+    if budget is not None:  # towards the best quality, only the planner's own are within
+        assert alphas[-1] == 1
+        assert all(budget.allows(Certificate.of(point.plan, 3, 1024)) for point in both.values())
 
 
 def test_rate_and_final_timestep_are_honoured() -> None:

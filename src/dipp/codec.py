@@ -22,7 +22,7 @@ from dipp.chain import Chain, Indices, Reader, Selector
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
 from dipp.pictures import Pixels
-from dipp.plan import Plan
+from dipp.plan import Mechanism, Plan
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
@@ -278,17 +278,21 @@ def planner(
     if measured != denoiser.identity:
         raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
     chosen = presets.preset(preset)
-    sizes = chosen.sizes(limit)
-    return Planner(
-        denoiser.schedule,
-        table,
-        chosen.mechanism,
-        channels=denoiser.channels,
-        pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
-        index_bits=sizes.index_bits,
-        pad=sizes.pad,
-        saturation=sizes.saturation,
-    )
+
+    def of(mechanism: Mechanism, sizes: presets.Sizes, rival: Planner | None = None) -> Planner:
+        return Planner(
+            denoiser.schedule,
+            table,
+            mechanism,
+            channels=denoiser.channels,
+            pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
+            index_bits=sizes.index_bits,
+            pad=sizes.pad,
+            saturation=sizes.saturation,
+            rival=rival,
+        )
+
+    return of(chosen.mechanism, chosen.sizes(limit), of(*chosen.thrifty) if chosen.thrifty else None)
 
 
 def load_table(model: str | Path, calibration: str | Path | None) -> ErrorTable:

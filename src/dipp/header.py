@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
 from dipp.errors import DippError
-from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism, Plan, Step
 from dipp.randomness import SEED_BYTES
 
 MAGIC = b"DIPP"
@@ -224,7 +224,7 @@ def check_kind(front: bytes) -> None:
 
 def _named(mechanism: Mechanism) -> Mechanism:
     """The preset that it is, or the mechanism by the name of its channel."""
-    for preset in (PAPER, DIFFC, SHARP):
+    for preset in (PAPER, DIFFC, SHARP, THRIFTY):
         if (mechanism.channel, mechanism.alpha, mechanism.ordered) == (preset.channel, preset.alpha, preset.ordered):
             return preset
     return replace(mechanism, name=mechanism.channel.name)

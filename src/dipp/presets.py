@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dipp.errors import DippError
-from dipp.plan import DIFFC, PAPER, SHARP, Mechanism
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism
 from dipp.privacy.budget import Budget
 
 LARGE_EPSILON = 8.0
@@ -34,6 +34,8 @@ class Preset:
     """For a small pure ε, and for (ε, δ) or ρ, under which steps cost nothing."""
     large: Sizes
     """For a pure ε of `LARGE_EPSILON` or more."""
+    thrifty: tuple[Mechanism, Sizes] | None = None
+    """Another way to code, taken wherever it is within the budget and takes fewer bits to the same timestep."""
 
     def sizes(self, budget: Budget | None) -> Sizes:
         """The sizes for a budget."""
@@ -45,14 +47,15 @@ _SWIFT, _PAPER = Sizes(16, 3.0, saturation=0.12), Sizes(16, 2.0)
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("sharp", SHARP, Sizes(20, 8.0), Sizes(20, 7.0, saturation=0.06)),
+        Preset("sharp", SHARP, Sizes(20, 8.0), Sizes(20, 7.0, saturation=0.06), (THRIFTY, Sizes(18, 4.0))),
         Preset("swift", SHARP, _SWIFT, _SWIFT),
         Preset("paper", PAPER, _PAPER, _PAPER),
         Preset("diffc", DIFFC, _PAPER, _PAPER),
     )
 }
-"""The default first. `sharp`: the sign channel on one channel of a pixel at a time, α = 1, flat; `swift`: the same in
-fewer and larger steps with a sixteenth of the candidates, for speed; `paper`: Laplace, step-limited PPR, α = 2, zeta
+"""The default first. `sharp`: the sign channel on one channel of a pixel at a time, α = 1, flat, or α = 2 with the zeta
+code where the rate is the limit and not the budget; `swift`: the same, flat, in fewer and larger steps with a sixteenth
+of the candidates, for speed; `paper`: Laplace, step-limited PPR, α = 2, zeta
 code, as the paper has it; `diffc`: Gaussian, α = ∞, no certificate."""
 
 

@@ -21,7 +21,9 @@ Steps that lose more than `saturation` of the shift's energy to the sign channel
 - A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
   first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
 
-Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget.
+Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget. With a
+`rival`, whose code takes fewer bits and more privacy, the frontier has the cheaper path of the two: the rival's where
+the rate is the limit, and the planner's own towards the best quality, where only it is within the budget.
 
 **Choice.** The final timestep of the best expected quality; within 0.1 dB of it, fewest bits.
 """
@@ -116,6 +118,8 @@ class Planner:
     """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
     saturation: float = 0.03
     """Largest share of the shift's energy that a step of the sign channel may lose to saturation."""
+    rival: Planner | None = None
+    """Plans by another code on the same channel, which are taken where they are within the budget in fewer bits."""
 
     def __post_init__(self) -> None:
         self.table.require(self.schedule)
@@ -151,26 +155,29 @@ class Planner:
         if budget is not None and not self.mechanism.certified:
             raise NoCertificateError(f"{self.mechanism.name}: it has no certificate, so no budget can bind it")
         found: dict[int, tuple[float, Plan]] = {}
-        for bits, plan in itertools.chain(*(self._plans(budget, search) for search in self._searches(budget))):
-            final = plan.steps[-1].end
-            if final not in found or bits < found[final][0]:
-                found[final] = bits, plan
+        for planner in (self.rival, self) if self.rival else (self,):
+            for search in planner._searches(budget):
+                planner._improve(found, budget, search)
         snrs = {t: self.schedule.snr(t) for t in sorted(found, reverse=True)}
         quality = self.table.psnr(np.array([*snrs.values()]), self.mechanism.name).tolist()
         rows = ((t, *found[t], snr, psnr) for (t, snr), psnr in zip(snrs.items(), quality, strict=True))
         return tuple(Point(t, plan, bits, bits / self.pixels, snr, psnr) for t, bits, plan, snr, psnr in rows)
 
-    def _plans(self, budget: Budget | None, search: _Search) -> Iterator[tuple[float, Plan]]:
-        """Bits and plan of the best path to each node, for the first of the capacities with which it is within."""
+    def _improve(self, found: dict[int, tuple[float, Plan]], budget: Budget | None, search: _Search) -> None:
+        """Put the path to each timestep where it is cheaper, for the first of the capacities with which it is within.
+
+        Whether it is within is asked last: that takes the integers of the whole plan.
+        """
         (charges, capacities), (relax, trace) = search, _compiled()
         best = np.full((len(self.schedule), capacities[0] + 1), math.inf)
         relax(self._edges.bits, charges, best)
-        for final in np.flatnonzero(np.isfinite(best[1:, -1])) + 1:
-            for units in (units for units in capacities if best[final, units] < math.inf):
-                nodes, options = trace(self._edges.bits, charges, best, final, units)
-                plan = self._plan(nodes.tolist(), options.tolist())
+        for node in range(1, len(best)):
+            final = len(best) - 1 - node
+            least = found[final][0] if final in found else math.inf
+            for units in (units for units in capacities if best[node, units] < least):
+                plan = self._plan(*(part.tolist() for part in trace(self._edges.bits, charges, best, node, units)))
                 if budget is None or budget.allows(self._certificate(plan)):
-                    yield best[final, units].item(), plan
+                    found[final] = best[node, units].item(), plan
                     break
 
     def _plan(self, nodes: list[int], options: list[int]) -> Plan:

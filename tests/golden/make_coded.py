@@ -1,8 +1,8 @@
-"""Make the golden denoiser, archives and reconstructions. Files once released are never made again:
+"""Make the golden denoiser, and of each mechanism an archive and its reconstructions, where they are missing:
 
     PYTHONPATH=src:tests python tests/golden/make_coded.py FOLDER
 
-The private randomness differs from run to run, and so do the archives.
+Files once released are never made again. The private randomness differs from run to run, and so do the archives.
 """
 
 from __future__ import annotations
@@ -20,26 +20,30 @@ from tiny_network import tiny_network
 
 from dipp.codec import Codec
 from dipp.model import Denoiser
-from dipp.plan import DIFFC, PAPER, SHARP
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY
+
+MECHANISMS = {"sharp": SHARP, "thrifty": THRIFTY, "paper": PAPER, "diffc": DIFFC}
 
 
 def main(folder: Path) -> None:
     """Write everything into the folder."""
     place = folder / "denoiser"
-    tiny_network().half().save_pretrained(place / "unet", safe_serialization=True)
-    scheduler: Any = DDPMScheduler
-    scheduler().save_pretrained(place / "scheduler")
-    (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
+    if not place.exists():
+        tiny_network().half().save_pretrained(place / "unet", safe_serialization=True)
+        scheduler: Any = DDPMScheduler
+        scheduler().save_pretrained(place / "scheduler")
+        (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
     denoiser = Denoiser.load(place)
-    expected: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]] = {}
-    for mechanism in (SHARP, PAPER, DIFFC):
+    for name, mechanism in MECHANISMS.items():
+        target = folder / f"coded-{name}.dipp"
+        if target.exists():
+            continue
         codec = Codec(denoiser, make_plan(mechanism, denoiser.schedule))
         archive = codec.encode(list(pictures(3)))
-        archive.save(folder / f"coded-{mechanism.name}.dipp")
+        archive.save(target)
         ((state, t),) = codec.states(archive)
-        expected[f"{mechanism.name}-noisy"] = state.numpy().astype(np.float32)
-        expected[f"{mechanism.name}-mean"] = denoiser.x0(state, t).numpy()
-    np.savez_compressed(folder / "coded.npz", allow_pickle=False, **expected)
+        noisy, mean = state.numpy().astype(np.float32), denoiser.x0(state, t).numpy()
+        np.savez_compressed(folder / f"coded-{name}.npz", allow_pickle=False, noisy=noisy, mean=mean)
 
 
 if __name__ == "__main__":
