@@ -16,13 +16,14 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import Command
 from dataset_helpers import (
     SHARD_SIZE,
     Publications,
@@ -50,7 +51,6 @@ from dipp.plan import DIFFC, PAPER, SHARP
 from dipp.presets import PRESETS, Preset, Sizes
 from dipp.privacy.ledger import Recorder
 
-Command = Callable[..., tuple[int, str, str]]
 HERE = Path(__file__).parent
 SCRIPT = HERE / "privatize_script.py"
 
@@ -74,21 +74,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commands.calibrate(str(folder), public, None, 6, "cpu")
     torch.set_num_threads(1)  # not before: numba's threads are OpenMP's, and starting them sets PyTorch's too
     return folder
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dipp", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0
-        out = capfd.readouterr()
-        return code, out.out, out.err
-
-    return call
 
 
 @pytest.fixture
@@ -202,6 +187,54 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert code == 3
     assert "adds its ε" in err
     assert target.read_bytes() != before
+
+
+def test_overwriting_removes_nothing_in_vain(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    """Neither for a source that cannot be read, nor what is no release."""
+    good, empty = tmp_path / "out", tmp_path / "empty"
+    assert run("privatize", folder, good, *options(model))[0] == 3
+    before = {path.name: path.read_bytes() for path in good.iterdir()}
+    empty.mkdir()
+    table = save_table(tmp_path / "s.parquet", 5)
+    for source, more in ((empty, ()), (table, ("--label-column", "nobody"))):
+        code, _, err = run("privatize", source, good, *options(model, "--overwrite", *more))
+        assert code == 1
+        assert "overwriting" not in err
+        assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    thesis, odd = tmp_path / "thesis.dipp", tmp_path / "folder.dipp"
+    odd.mkdir()
+    thesis.write_text("precious")
+    for target in (good / "manifest.json", thesis, odd):
+        code, _, err = run("privatize", folder, target, *options(model, "--overwrite"))
+        assert code == 1
+        assert err.strip().splitlines()[-1].startswith("dipp: ")
+    assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    assert thesis.read_text() == "precious"
+
+
+def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
+    """The second is begun, overtakes the first and ends it; or ends in a line, where both make one file."""
+    source, codec, choices = save_table(tmp_path / "s.parquet", 60), tiny_codec(model), Choices(shard_size=20)
+
+    class Overtaken(Local):
+        def __init__(self, target: Path) -> None:
+            super().__init__()
+            object.__setattr__(self, "target", target)
+
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            for number, result in enumerate(super().run(*arguments)):
+                if number == 1:
+                    privatize(str(source), self.target, codec, str(model), Local(1), choices)  # type: ignore[attr-defined]
+                yield result
+
+    target = tmp_path / "out"
+    watch = Publications(Store(target))
+    privatize(str(source), target, codec, str(model), Overtaken(target), choices)
+    watch.look()
+    check_release(target, 60)
+    with pytest.raises(DippError, match="by another"):
+        privatize(str(source), tmp_path / "o.dipp", codec, str(model), Overtaken(tmp_path / "o.dipp"), choices)
+    assert len(dipp.open(tmp_path / "o.dipp")) == 60
 
 
 def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:

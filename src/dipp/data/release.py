@@ -9,7 +9,7 @@ from dipp import __version__
 from dipp.archive import Archive
 from dipp.data.shards import Shard
 from dipp.data.sources import Labels
-from dipp.data.store import FORMAT, Store, read_manifest, sha256, shard_entries
+from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.errors import DippError
 from dipp.header import MAX_PIXELS, Integers
 from dipp.layout import Shape
@@ -69,6 +69,10 @@ def verify(folder: Path) -> dict[str, Any]:
     each once; and that the manifest is the one that these shards give.
     """
     stated = read_manifest(folder)
+    if left := remains(folder):
+        raise DippError(
+            f"{folder}: {left[0]} of a killed run is left, with names of files; remove it, then give DST away"
+        )
     store, position = Store(folder), 0
     try:
         entries = list(shard_entries(stated))
