@@ -42,10 +42,12 @@ from dipp import calibrate, commands
 from dipp.cli import main
 from dipp.data.commands import Bar
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import Choices, privatize, public
 from dipp.data.shards import Shard
+from dipp.data.sources import Columns, Record
 from dipp.data.store import RUN, RUN_FILE, Store, sha256
-from dipp.data.worker import Outcome
+from dipp.data.tables import Tables
+from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP
 from dipp.presets import PRESETS, Preset, Sizes
@@ -299,6 +301,23 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     assert {Shard.read(path).public.header.seed for path in watch.store.shards()} == {seed}
     check_release(target, 100)
     assert not (target / RUN / RUN_FILE).exists()
+
+
+def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:
+    """A shard answers for all of its positions, or is not written."""
+
+    class Shrunk(Tables):
+        def read(self, start: int, stop: int) -> Iterator[Record]:
+            return super().read(start, stop - 1)
+
+    source = Shrunk.open([save_table(tmp_path / "s.parquet", 5)], Columns())
+    store, codec = Store(tmp_path / "out"), tiny_codec(model)
+    store.prepare()
+    token = store.begin({})["token"]
+    job = Job(source, store, token, public(codec, bytes(16)), codec.budget, str(model), "cpu", 5, True, strict=False)
+    with pytest.raises(DippError, match="fewer pictures"):
+        Worker(job, codec).release(0)
+    assert not store.shards()
 
 
 def test_the_engines_agree_up_to_private_randomness(model: Path, tmp_path: Path) -> None:

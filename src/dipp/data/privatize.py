@@ -104,7 +104,8 @@ def privatize(
         raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
 
     def listed(scratch: Path) -> Job:
-        pictures = open_source(source, choices.columns, scratch)
+        columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or single))
+        pictures = open_source(source, columns, scratch)
         if not len(pictures):
             raise DippError("src: a picture is needed, there is none")
         return Job(
