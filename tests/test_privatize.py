@@ -39,6 +39,7 @@ from rich.console import Console
 
 import dipp
 from dipp import calibrate, commands
+from dipp import codec as codecs
 from dipp.cli import main
 from dipp.data.commands import Bar
 from dipp.data.engines import Local
@@ -143,14 +144,53 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     streamed = [picture for picture, _ in data.stream()]
     assert all((one == two[0]).all() for one, two in zip(streamed, data, strict=True))
     assert (pickle.loads(pickle.dumps(data))[3][0] == data[3][0]).all()  # noqa: S301 - made here
-    with pytest.raises(IndexError):
-        data[40]
+    assert [label for _, label in data[18:22]] == [0, 0, 1, 1]
+    assert data[30:10] == []
+    assert data[np.int64(3)][1] == data[torch.tensor(3)][1] == 0
+    for index in (40, -41):
+        with pytest.raises(IndexError, match="0 to 39"):
+            data[index]
+    for wrong in ("3", 3.0, None):
+        with pytest.raises(TypeError):
+            data[wrong]  # type: ignore[call-overload]
     with pytest.raises(DippError, match="model"):
-        dipp.load(target)[0]
+        dipp.load(target)[0]  # the one that ships with dipp is another
 
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1
     assert "adds its ε" in err
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what it warns of
+def test_workers_of_a_loader_are_spawned(two_releases: Path, model: Path) -> None:
+    """A forked one would die in numba's threads; it is told so."""
+    data = dipp.load(two_releases / "out", model)
+    assert data[0][0].shape == (3, 8, 8)
+    loader = torch.utils.data.DataLoader
+    with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
+        list(loader(data, batch_size=40, num_workers=1, multiprocessing_context="fork"))
+    spawned = loader(data, batch_size=40, num_workers=1, multiprocessing_context="spawn")
+    assert [len(labels) for _, labels in spawned] == [40, 20]
+
+
+def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are encoded: a batch has a number of pixels, and not of pictures only."""
+    source = save_table(tmp_path / "s.parquet", 12)
+    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
+    whole, sizes = dipp.load(tmp_path / "out", model), []
+    expected = whole[:]
+    real = dipp.Codec.reconstruct
+
+    def counted(self: Any, rows: Any, *arguments: Any, **options: Any) -> Any:
+        sizes.append(len(rows))
+        return real(self, rows, *arguments, **options)
+
+    monkeypatch.setattr(dipp.Codec, "reconstruct", counted)
+    monkeypatch.setattr(codecs, "BATCH_PIXELS", 5 * 64)
+    for found in (whole[:], list(whole), list(whole.stream())):
+        for (one, _), (two, _) in zip(found, expected, strict=True):
+            assert (one.int() - two.int()).abs().max() <= 1, "rounding alone may differ from batch to batch"
+    assert sizes == [5, 5, 2] * 3
 
 
 def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
