@@ -170,7 +170,7 @@ def _text(summary: Summary, destination: Path) -> str:
     return "\n".join(
         (
             *_lines(summary.facts),
-            f"not hidden   {release.NOT_HIDDEN}",
+            f"not hidden   {release.not_hidden(summary.facts.get('labels') is not None)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination}",
         )

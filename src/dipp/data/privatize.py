@@ -23,7 +23,6 @@ from dipp import randomness
 from dipp.archive import Archive
 from dipp.data import release
 from dipp.data.engines import Engine
-from dipp.data.shards import Shard
 from dipp.data.sources import HUB_ID, Columns, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.worker import Job, Outcome, Worker
@@ -154,10 +153,8 @@ def privatize(
         outcome = Outcome(*result)
         encoded += outcome.images
         watcher.released(outcome)
-    skipped = [(one.position, one.reason) for shard in map(Shard.read, store.shards()) for one in shard.skipped]
-    named = tuple((position, reason, job.source.name(position)) for position, reason in (*found["bad"], *skipped))
-    facts = _finish(store, job, destination, single)
-    return Summary(facts, named, encoded, time.monotonic() - began)
+    facts, skipped = _finish(store, job, destination, found["bad"] if single else None)
+    return Summary(facts, skipped, encoded, time.monotonic() - began)
 
 
 def _remove(store: Store, destination: Path, single: bool) -> None:
@@ -225,18 +222,22 @@ def public(codec: Codec, seed: bytes) -> Archive:
     )
 
 
-def _finish(store: Store, job: Job, destination: Path, single: bool) -> dict[str, Any]:
-    """Write down what was published: a manifest, or all of it as one archive."""
+def _finish(
+    store: Store, job: Job, destination: Path, bad: list[tuple[int, str]] | None
+) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
+    """Write down what was published: a manifest or, where bad ones were found before, all of it as one archive."""
     from dipp.commands import describe
 
     if len(store.shards()) != job.shards:
         raise DippError(
             "dst: shards are missing; see that all workers write to the same disk, and run the command again"
         )
-    if not single:
-        facts = release.manifest(store, job.source.labels if job.labelled else None)
+    whole = None if bad is None else release.archive(store)
+    facts = release.manifest(store, job.source.labels if job.labelled else None) if whole is None else describe(whole)
+    skipped = [(one["position"], one["reason"]) for one in facts["skipped"]] if bad is None else bad
+    named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)  # while it has them
+    if whole is None:
         store.finish(job.token, facts)
-        return facts
-    whole = release.archive(store)
-    store.publish_whole(job.token, destination, whole.to_bytes())
-    return describe(whole)
+    else:
+        store.publish_whole(job.token, destination, whole.to_bytes())
+    return facts, named

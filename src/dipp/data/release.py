@@ -14,7 +14,11 @@ from dipp.errors import DippError
 from dipp.header import MAX_PIXELS, Integers
 from dipp.layout import Shape
 
-NOT_HIDDEN = "number, order, widths and heights of the images, their labels, which of the source were skipped and why"
+
+def not_hidden(labelled: bool) -> str:
+    """What a release tells beside what the certificate covers."""
+    labels = "their labels, " if labelled else ""
+    return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
 
 
 def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
@@ -55,7 +59,7 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         "positions": positions,
         "pixels": pixels,
         "labels": None if labels is None else {"names": list(labels.names)},
-        "not_hidden": NOT_HIDDEN,
+        "not_hidden": not_hidden(labels is not None),
         "skipped": skipped,
         "shards": entries,
     }
