@@ -239,7 +239,9 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     with (folder / "d.png").open("r+b") as file:
         file.truncate(1 << 30)  # takes no room on the disk
     (folder / "e.png").write_bytes(b"x")
+    (folder / "f\x1b[2J\n.png").write_bytes(b"x")
     source = open_source(str(folder), Columns(), tmp_path)
+    assert source.name(5) == "f?[2J?.png"
     (folder / "e.png").unlink()
     problems = [record.problem for record in source.read(0, len(source))]
     assert source.labels is None

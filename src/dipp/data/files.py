@@ -88,9 +88,9 @@ class Files(Source):
             yield Record(position, content, entry.label, problem)
 
     def name(self, position: int) -> str:
-        """The file's own name, below the folder."""
+        """The file's own name, below the folder; what a terminal would obey is left out."""
         (entry,) = self.entries(position, position + 1)
-        return _text(entry.name)
+        return "".join(letter if letter.isprintable() else "?" for letter in _text(entry.name))
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Rows of the listing."""
