@@ -5,11 +5,12 @@
         --out benchmarks/results/datasets-cuda.json
     python benchmarks/datasets.py plot --out benchmarks/results/datasets.png
 
-`cpu` encodes the first 5,000 training images of CIFAR-10 with a small untrained network (three steps, some 40 ms an
+`cpu` encodes the first 5,000 training images of CIFAR-10 with a small untrained network (three steps, some 20 ms an
 image on one core), stored as PNGs in a Parquet file. "bare" is the codec alone, one process and one thread a worker,
-each with its share of the images in memory. Each run is a process of its own; seconds count from a loaded codec to the
-last byte, so that they include the start of pools and clusters, and CPU seconds are those of all processes, Ray's
-daemons too. On a shared machine the CPU seconds say what an engine costs; wall clocks say what the neighbours did, too.
+each with its share of the images in memory. Each run is a process of its own. The overhead of an engine is what a user
+waits longer for the same images on as many workers: wall clock, from a loaded codec to the last byte, so that it counts
+reading, writing and the start of pools and clusters. The start alone is measured with as many images as workers. CPU
+seconds of all processes, Ray's daemons too, stand beside it: they are the steadier figure where others use the machine.
 
 `cuda` privatises the 10,000 test images with a real model, beside the bare codec in the same process.
 """
@@ -31,13 +32,14 @@ from typing import Any
 
 import numpy as np
 
-if sys.path[0] == str(Path(__file__).parent):
-    del sys.path[0]  # this file has the name of a library, which must stay within reach
+# This file has the name of a library, which must stay within reach: of this process, of spawned ones, and of Ray's.
+sys.path = [place for place in sys.path if not place or Path(place).resolve() != Path(__file__).resolve().parent]
 
 RESULTS = Path(__file__).parent / "results"
 IMAGES = 5000
 MEMORY_IMAGES = (1000, 20_000)
 WORKERS = (1, 2)
+ENGINES = ("bare", "local", "ray")
 SHARD_SIZE = 250
 STEPS = 3
 SUBREAPER = 36
@@ -95,15 +97,15 @@ def make_source(cifar: Path, path: Path, count: int) -> None:
     pq.write_table(pa.table({"image": files, "label": labels}), path, row_group_size=256)
 
 
-def read_cifar(folder: Path, split: str, count: int) -> list[np.ndarray[Any, Any]]:
-    """The first images of a split."""
+def read_cifar(folder: Path, split: str, count: int | None = None) -> list[np.ndarray[Any, Any]]:
+    """The images of a split, or the first of them."""
     from dipp.data.sources import Columns, open_source
 
     source = open_source(str(folder), Columns(split=split), folder)
-    return [np.asarray(record.content) for record in source.read(0, min(count, len(source)))]
+    return [np.asarray(record.content) for record in source.read(0, min(count or len(source), len(source)))]
 
 
-def one(engine: str, workers: int, part: int, model: str, source: str, steps: int) -> dict[str, float]:
+def one(engine: str, workers: int, part: int, model: str, source: str, steps: int, shard_size: int) -> dict[str, float]:
     """A single run, in this process: seconds from a loaded codec to the last byte. `part` is of the bare codec."""
     from dipp.data import engines
     from dipp.data.privatize import Choices, privatize
@@ -123,15 +125,16 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
             return {"seconds": time.perf_counter() - started, "images": len(made)}
         runner: engines.Engine = engines.Local(workers) if engine == "local" else engines.Ray(workers)
         started = time.perf_counter()
-        summary = privatize(source, Path(folder) / "out", codec, model, runner, Choices(shard_size=SHARD_SIZE))
+        summary = privatize(source, Path(folder) / "out", codec, model, runner, Choices(shard_size=shard_size))
         return {"seconds": time.perf_counter() - started, "images": summary.facts["images"]}
 
 
-def measure(engine: str, workers: int, model: Path, source: Path) -> dict[str, Any]:
+def measure(engine: str, workers: int, model: Path, source: Path, shard_size: int = SHARD_SIZE) -> dict[str, Any]:
     """A run in a process of its own: its wall clock, and the CPU seconds of it and all descendants."""
     # The codec alone on several workers: as many processes beside each other, each with its share.
     before = processor_seconds()  # of Ray's daemons that an earlier run has left, dead or dying
-    runs = [launch(engine, workers, part, model, source) for part in range(workers if engine == "bare" else 1)]
+    parts = range(workers if engine == "bare" else 1)
+    runs = [launch(engine, workers, part, model, source, shard_size=shard_size) for part in parts]
     used: dict[tuple[int, int], float] = {}
     while any(run.poll() is None for run in runs):
         used.update(processor_seconds())
@@ -171,18 +174,19 @@ def processor_seconds() -> dict[tuple[int, int], float]:
 
 
 def launch(
-    engine: str, workers: int, part: int, model: Path, source: Path, steps: int = STEPS
+    engine: str,
+    workers: int,
+    part: int,
+    model: Path,
+    source: Path,
+    steps: int = STEPS,
+    shard_size: int = SHARD_SIZE,
 ) -> subprocess.Popen[bytes]:
     """`one`, with one thread a worker."""
     command = [sys.executable, __file__, "one", "--model", str(model), "--source", str(source), "--engine", engine]
-    command += ["--workers", str(workers), "--part", str(part), "--steps", str(steps)]
+    command += ["--workers", str(workers), "--part", str(part), "--steps", str(steps), "--shard-size", str(shard_size)]
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)  # noqa: S603
-
-
-def startup(model: Path, source: Path) -> float:
-    """CPU seconds of a run with no image to speak of: imports and the model, which every run has once."""
-    return float(measure("bare", 1, model, source)["cpu_seconds"])
 
 
 def cpu(cifar: Path, rounds: int, count: int) -> dict[str, Any]:
@@ -198,43 +202,52 @@ def cpu(cifar: Path, rounds: int, count: int) -> dict[str, Any]:
             memory.append(peak(folder / "smaller", folder / f"{images}.parquet", images))
             print(json.dumps(memory[-1]), file=sys.stderr, flush=True)
         make_source(cifar, folder / "rates.parquet", count)
-        make_source(cifar, folder / "few.parquet", 2)
-        base = startup(folder / "small", folder / "few.parquet")
-        runs = []
+        runs, starts = [], []
+        for workers in WORKERS:
+            make_source(cifar, folder / f"start-{workers}.parquet", workers)
         for number in range(rounds):
             for workers in WORKERS:
-                for engine in ("bare", "local", "ray"):
+                for engine in ENGINES:
+                    run = measure(engine, workers, folder / "small", folder / f"start-{workers}.parquet", 1)
+                    starts.append({"round": number, **run})
                     run = measure(engine, workers, folder / "small", folder / "rates.parquet")
                     runs.append({"round": number, **run})
                     print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     return {
         "device": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, shared",
         "images": count,
-        "startup_cpu_seconds": base,
         "runs": runs,
-        "overheads": overheads(runs, base),
+        "starts": starts,
+        "overheads": overheads(runs, starts),
         "memory": memory,
     }
 
 
-def overheads(runs: list[dict[str, Any]], base: float) -> list[dict[str, Any]]:
-    """Of each engine over the bare codec, by the best run of each: wall clock, and CPU seconds without the imports."""
+def best(runs: list[dict[str, Any]], engine: str, workers: int, key: str) -> float:
+    """The smallest of all rounds: noise only adds."""
+    return float(min(run[key] for run in runs if (run["engine"], run["workers"]) == (engine, workers)))
 
-    def best(engine: str, workers: int, key: str) -> float:
-        return float(min(run[key] for run in runs if (run["engine"], run["workers"]) == (engine, workers)))
 
-    return [
-        {
-            "engine": engine,
-            "workers": workers,
-            "wall": best(engine, workers, "seconds") / best("bare", workers, "seconds") - 1,
-            "cpu": (best(engine, workers, "cpu_seconds") - base)
-            / (best("bare", workers, "cpu_seconds") - base * workers)
-            - 1,
-        }
-        for engine in ("local", "ray")
-        for workers in WORKERS
-    ]
+def overheads(runs: list[dict[str, Any]], starts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each engine over the bare codec: wall clock; what of that its start takes; CPU seconds with and without it."""
+    found = []
+    for engine in ENGINES[1:]:
+        for workers in WORKERS:
+            bare, wall = (best(runs, name, workers, "seconds") for name in ("bare", engine))
+            start = best(starts, engine, workers, "seconds") - best(starts, "bare", workers, "seconds")
+            spent, used = (best(runs, name, workers, "cpu_seconds") for name in ("bare", engine))
+            before, first = (best(starts, name, workers, "cpu_seconds") for name in ("bare", engine))
+            found.append(
+                {
+                    "engine": engine,
+                    "workers": workers,
+                    "wall": wall / bare - 1,
+                    "start_seconds": start,
+                    "cpu": used / spent - 1,
+                    "cpu_without_start": (used - first) / (spent - before) - 1,
+                }
+            )
+    return found
 
 
 def peak(model: Path, source: Path, images: int) -> dict[str, Any]:
@@ -250,7 +263,7 @@ def peak_mib() -> float:
 
 
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
-    """10,000 images written, against the codec alone; in turn, in one process."""
+    """The test images written, against the codec alone; in turn, in one process."""
     import torch
 
     from dipp.codec import Codec
@@ -259,7 +272,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
     from dipp.data.sources import Columns
 
     codec = Codec.from_pretrained(model, epsilon=epsilon, device=device, calibration=calibration)
-    images = read_cifar(cifar, "test", 10_000)
+    images = read_cifar(cifar, "test")
     codec.encode(images[:1024])  # graphs are captured, kernels compiled
     runs = []
     for _ in range(rounds):
@@ -280,27 +293,29 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
 
 
 def plot(output: Path) -> None:
-    """Rates with the load of the machine at the time, CPU seconds, and memory."""
+    """Rates, CPU seconds, and memory."""
     from matplotlib.figure import Figure
 
     found = json.loads((RESULTS / "datasets-cpu.json").read_text())
     figure = Figure(figsize=(12, 3.8), layout="constrained")
     rates, costs, memory = figure.subplots(1, 3)
-    for place, (engine, colour) in enumerate({"bare": "#969696", "local": "#08519c", "ray": "#d94801"}.items()):
+    for place, (engine, colour) in enumerate(zip(ENGINES, ("#969696", "#08519c", "#d94801"), strict=True)):
         for at, workers in enumerate(WORKERS):
-            runs = [run for run in found["runs"] if (run["engine"], run["workers"]) == (engine, workers)]
-            best = min(runs, key=lambda run: run["seconds"])
             x, label = at + 0.28 * (place - 1), engine if not at else None
-            rates.bar(x, best["images_per_second"], 0.25, color=colour, label=label)
-            rates.annotate(f"load {best['load']:.1f}", (x, best["images_per_second"]), ha="center", va="bottom", size=7)
-            cpu = min(run["cpu_seconds"] for run in runs) - found["startup_cpu_seconds"] * (workers * (not place) or 1)
-            costs.bar(x, 1000 * cpu / found["images"], 0.25, color=colour, label=label)
-    for axes, label in ((rates, "images/s, wall clock"), (costs, "CPU ms an image, all processes")):
+            seconds, used = (best(found["runs"], engine, workers, key) for key in ("seconds", "cpu_seconds"))
+            rates.bar(x, found["images"] / seconds, 0.25, color=colour, label=label)
+            costs.bar(x, 1000 * used / found["images"], 0.25, color=colour, label=label)
+            start = best(found["starts"], engine, workers, "cpu_seconds")
+            label = "its start" if not at and not place else None
+            costs.bar(x, 1000 * start / found["images"], 0.25, color="white", alpha=0.4, hatch="//", label=label)
+    for axes, title in ((rates, "images/s, wall clock"), (costs, "CPU ms an image, all processes")):
         axes.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
-        axes.set_ylabel(label)
-        axes.legend(frameon=False, fontsize=8)
+        axes.set_ylabel(title)
+        axes.margins(y=0.3)
+        axes.legend(frameon=False, fontsize=8, ncols=4)
     memory.plot([m["images"] for m in found["memory"]], [m["peak_mib"] for m in found["memory"]], "o-", color="#08519c")
-    memory.set(xlabel="images", ylabel="peak memory, MiB", xscale="log", ylim=(0, None))
+    most = max(m["peak_mib"] for m in found["memory"])
+    memory.set(xlabel="images", ylabel="peak memory, MiB", xscale="log", ylim=(0, 1.3 * most))
     for axes in (rates, costs, memory):
         axes.grid(alpha=0.3)
     figure.savefig(output, dpi=130)
@@ -322,10 +337,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--part", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--shard-size", type=int, default=SHARD_SIZE)
     parser.add_argument("--source", default="")
     chosen = parser.parse_args()
+    if chosen.out is not None:
+        chosen.out.parent.mkdir(parents=True, exist_ok=True)  # now, and not after all the work
     if chosen.mode == "one":
-        run = one(chosen.engine, chosen.workers, chosen.part, chosen.model, chosen.source, chosen.steps)
+        where = (chosen.model, chosen.source, chosen.steps, chosen.shard_size)
+        run = one(chosen.engine, chosen.workers, chosen.part, *where)
         print(json.dumps({**run, "peak_mib": peak_mib()}))
     elif chosen.mode == "plot":
         plot(chosen.out)

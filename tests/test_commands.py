@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import Command
 from diffusers import DDPMScheduler
 from PIL import Image
 from tiny_network import tiny_network
 
 import dipp
 from dipp import calibrate, commands
-from dipp.cli import main
 from dipp.plan import PAPER, SHARP
 from dipp.presets import PRESETS, Preset, Sizes
 from dipp.privacy import audit
 from dipp.privacy.certificate import Certificate
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,21 +61,6 @@ def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
     said = commands.calibrate(str(folder), pictures, None, 6, "cpu")
     assert "6 pictures" in said
     return folder
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dipp", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0
-        out = capsys.readouterr()
-        return code, out.out, out.err
-
-    return call
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import pickle
 import tarfile
 from pathlib import Path
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dipp.data.sources import Columns, Labels, Record, Source, open_source
+from dipp.data.sources import CHANGED, Columns, Labels, Record, Source, open_source
 from dipp.data.tables import open_hub
 from dipp.errors import DippError
 
@@ -160,6 +161,52 @@ def test_a_changed_source_is_another(tmp_path: Path) -> None:
     assert open_source(str(folder), Columns(), tmp_path).fingerprint != before
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_changes_while_a_run_lasts_is_not_read(kind: str, tmp_path: Path) -> None:
+    """Rows that have moved would be released twice: every picture of a file that was changed is told, and not read."""
+    scratch, root = tmp_path / "scratch", tmp_path / "source"
+    scratch.mkdir()
+    root.mkdir()
+    place, _ = MAKERS[kind](root)
+    source = open_source(str(place), Columns(), scratch)
+    assert not any(record.problem for record in source.read(0, COUNT))
+    holds = (".png", ".tar", ".parquet", ".arrow")
+    one = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
+    times = one.stat()
+    os.utime(one, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    for opened in (source, pickle.loads(pickle.dumps(source))):  # noqa: S301 - made here
+        records = list(opened.read(0, COUNT))
+        assert [record.position for record in records] == list(range(COUNT))
+        told = [record for record in records if record.problem]
+        assert told
+        assert all(record.content is None and record.problem == CHANGED for record in told)
+
+
+def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
+    folder, _ = make_folder(tmp_path)
+    link, other = folder / "cat" / "link.png", folder / "again"
+    link.symlink_to(next(path for path in (folder / "cat").iterdir()))
+    (folder / ".annex").mkdir()
+    (folder / ".annex" / "blob").write_bytes(png(pixels(1)[0]))
+    (folder / "cat" / "annexed.png").symlink_to(folder / ".annex" / "blob")
+    source = open_source(str(folder), Columns(), tmp_path)
+    problems = {source.name(record.position): record.problem for record in source.read(0, len(source))}
+    assert {name for name, problem in problems.items() if problem} == {"cat/link.png"}
+    assert len(problems) == COUNT + 2
+    for target in ("cat", ".", "dog/..", ".."):
+        other.symlink_to(target)
+        with pytest.raises(DippError, match="released twice"):
+            open_source(str(folder), Columns(), tmp_path)
+        other.unlink()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    other.symlink_to(outside)
+    assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 2
+    (folder / "third").symlink_to(outside)
+    with pytest.raises(DippError, match="again and third"):
+        open_source(str(folder), Columns(), tmp_path)
+
+
 def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library finds the Parquet files of a name; here the name is a folder, because the hub is out of reach."""
     folder, labels = make_parquet(tmp_path)
@@ -192,7 +239,9 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     with (folder / "d.png").open("r+b") as file:
         file.truncate(1 << 30)  # takes no room on the disk
     (folder / "e.png").write_bytes(b"x")
+    (folder / "f\x1b[2J\n.png").write_bytes(b"x")
     source = open_source(str(folder), Columns(), tmp_path)
+    assert source.name(5) == "f?[2J?.png"
     (folder / "e.png").unlink()
     problems = [record.problem for record in source.read(0, len(source))]
     assert source.labels is None
@@ -225,6 +274,43 @@ def test_a_damaged_page_costs_its_rows_only(tmp_path: Path) -> None:
     assert [record.position for record in records] == list(range(COUNT))
     assert not any(record.problem for record in records[:50])
     assert any(record.problem for record in records[50:100])
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (pa.array(["a", None, "b"]).dictionary_encode(), ["a", None, "b"]),
+        (pa.array(["a", None, "b"], pa.string_view()), ["a", None, "b"]),
+        (pa.array([True, None, False]), [1, None, 0]),
+        (pa.array([None] * 3), [None] * 3),
+        (pa.array([-5, None, 7], pa.int8()), [-5, None, 7]),
+        (pa.array([5, None, (1 << 64) - 1], pa.uint64()), [5, None, "63 bits"]),
+        (pa.array([1.0, None, 2.0]), "label-column"),
+    ],
+    ids=["categories", "views", "truths", "nothing", "small", "large", "floats"],
+)
+def test_labels_of_all_kinds(labels: Any, expected: Any, tmp_path: Path) -> None:
+    """Whole numbers and text, however they are stored; if none are wanted, anything."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"my.image ✓": pa.array([png(pixels(1)[0])] * 3, pa.binary_view()), "label": labels}), path)
+    assert open_source(str(path), Columns(labelled=False), tmp_path).labels is None
+    if expected == "label-column":
+        with pytest.raises(DippError, match=r"label-column.*--drop-labels"):
+            open_source(str(path), Columns(), tmp_path)
+        return
+    source = open_source(str(path), Columns(), tmp_path)
+    assert [record.problem[-7:] or record.label for record in source.read(0, 3)] == expected
+
+
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    file = png(pixels(1)[0])
+    twice = pa.Table.from_arrays([pa.array([file]), pa.array([1]), pa.array([2])], names=["image", "label", "label"])
+    pq.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(DippError, match="several columns are called label"):
+        open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path)
+    pq.write_table(pa.table({"image": [file], "image.thumbnail": [b""], "label": [1]}), tmp_path / "t.parquet")
+    (record,) = open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).read(0, 1)
+    assert record.content == file, "of several columns, the one called image"
 
 
 @pytest.mark.parametrize(

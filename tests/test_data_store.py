@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dipp.data.store import RUN, Store, read_manifest, shard_entries, shard_name
+from dipp.data import release
+from dipp.data.store import RUN, Store, read_manifest, remains, shard_entries, shard_name
 from dipp.errors import DippError
 
 
@@ -80,18 +81,24 @@ def test_what_was_overwritten_cannot_publish(store: Store) -> None:
         store.publish(token, 1, slow)
     with pytest.raises(DippError, match="overwritten"):
         store.publish(token, 2, lambda file: file.write(b"old"))
+    with pytest.raises(DippError, match="overwritten"):
+        store.finish(token, {"format": "dipp dataset", "version": 1})
     assert [path.read_bytes() for path in store.shards()] == [b"new"]
+    assert store.begun(), "the old run has ended the new one"
 
 
 def test_finished_is_finished(store: Store) -> None:
     token = begin(store)
     store.publish(token, 0, lambda file: file.write(b"x"))
-    store.finish({"format": "dipp dataset", "version": 1})
+    store.finish(token, {"format": "dipp dataset", "version": 1})
     assert sorted(path.name for path in store.folder.iterdir()) == ["manifest.json", shard_name(0)]
-    (store.folder / RUN).mkdir()  # as a run that died while it cleaned up would leave it
+    for name in (RUN, f"{RUN}-dead"):  # as a run that died while it cleaned up would leave them
+        (store.folder / name).mkdir()
+        with pytest.raises(DippError, match="names of files"):
+            release.verify(store.folder)
     with pytest.raises(DippError, match="adds its ε"):
         store.prepare()
-    assert not (store.folder / RUN).exists()
+    assert not remains(store.folder)
     store.overwrite()
     assert not list(store.folder.iterdir())
 

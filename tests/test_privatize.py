@@ -16,13 +16,14 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import Command
 from dataset_helpers import (
     SHARD_SIZE,
     Publications,
@@ -38,19 +39,21 @@ from rich.console import Console
 
 import dipp
 from dipp import calibrate, commands
+from dipp import codec as codecs
 from dipp.cli import main
 from dipp.data.commands import Bar
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import Choices, privatize, public
 from dipp.data.shards import Shard
+from dipp.data.sources import Columns, Record
 from dipp.data.store import RUN, RUN_FILE, Store, sha256
-from dipp.data.worker import Outcome
+from dipp.data.tables import Tables
+from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP
 from dipp.presets import PRESETS, Preset, Sizes
 from dipp.privacy.ledger import Recorder
 
-Command = Callable[..., tuple[int, str, str]]
 HERE = Path(__file__).parent
 SCRIPT = HERE / "privatize_script.py"
 
@@ -74,21 +77,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commands.calibrate(str(folder), public, None, 6, "cpu")
     torch.set_num_threads(1)  # not before: numba's threads are OpenMP's, and starting them sets PyTorch's too
     return folder
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dipp", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0
-        out = capfd.readouterr()
-        return code, out.out, out.err
-
-    return call
 
 
 @pytest.fixture
@@ -156,14 +144,53 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     streamed = [picture for picture, _ in data.stream()]
     assert all((one == two[0]).all() for one, two in zip(streamed, data, strict=True))
     assert (pickle.loads(pickle.dumps(data))[3][0] == data[3][0]).all()  # noqa: S301 - made here
-    with pytest.raises(IndexError):
-        data[40]
+    assert [label for _, label in data[18:22]] == [0, 0, 1, 1]
+    assert data[30:10] == []
+    assert data[np.int64(3)][1] == data[torch.tensor(3)][1] == 0
+    for index in (40, -41):
+        with pytest.raises(IndexError, match="0 to 39"):
+            data[index]
+    for wrong in ("3", 3.0, None):
+        with pytest.raises(TypeError):
+            data[wrong]  # type: ignore[call-overload]
     with pytest.raises(DippError, match="model"):
-        dipp.load(target)[0]
+        dipp.load(target)[0]  # the one that ships with dipp is another
 
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1
     assert "adds its ε" in err
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what it warns of
+def test_workers_of_a_loader_are_spawned(two_releases: Path, model: Path) -> None:
+    """A forked one would die in numba's threads; it is told so."""
+    data = dipp.load(two_releases / "out", model)
+    assert data[0][0].shape == (3, 8, 8)
+    loader = torch.utils.data.DataLoader
+    with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
+        list(loader(data, batch_size=40, num_workers=1, multiprocessing_context="fork"))
+    spawned = loader(data, batch_size=40, num_workers=1, multiprocessing_context="spawn")
+    assert [len(labels) for _, labels in spawned] == [40, 20]
+
+
+def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are encoded: a batch has a number of pixels, and not of pictures only."""
+    source = save_table(tmp_path / "s.parquet", 12)
+    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
+    whole, sizes = dipp.load(tmp_path / "out", model), []
+    expected = whole[:]
+    real = dipp.Codec.reconstruct
+
+    def counted(self: Any, rows: Any, *arguments: Any, **options: Any) -> Any:
+        sizes.append(len(rows))
+        return real(self, rows, *arguments, **options)
+
+    monkeypatch.setattr(dipp.Codec, "reconstruct", counted)
+    monkeypatch.setattr(codecs, "BATCH_PIXELS", 5 * 64)
+    for found in (whole[:], list(whole), list(whole.stream())):
+        for (one, _), (two, _) in zip(found, expected, strict=True):
+            assert (one.int() - two.int()).abs().max() <= 1, "rounding alone may differ from batch to batch"
+    assert sizes == [5, 5, 2] * 3
 
 
 def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
@@ -204,6 +231,54 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert target.read_bytes() != before
 
 
+def test_overwriting_removes_nothing_in_vain(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    """Neither for a source that cannot be read, nor what is no release."""
+    good, empty = tmp_path / "out", tmp_path / "empty"
+    assert run("privatize", folder, good, *options(model))[0] == 3
+    before = {path.name: path.read_bytes() for path in good.iterdir()}
+    empty.mkdir()
+    table = save_table(tmp_path / "s.parquet", 5)
+    for source, more in ((empty, ()), (table, ("--label-column", "nobody"))):
+        code, _, err = run("privatize", source, good, *options(model, "--overwrite", *more))
+        assert code == 1
+        assert "overwriting" not in err
+        assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    thesis, odd = tmp_path / "thesis.dipp", tmp_path / "folder.dipp"
+    odd.mkdir()
+    thesis.write_text("precious")
+    for target in (good / "manifest.json", thesis, odd):
+        code, _, err = run("privatize", folder, target, *options(model, "--overwrite"))
+        assert code == 1
+        assert err.strip().splitlines()[-1].startswith("dipp: ")
+    assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    assert thesis.read_text() == "precious"
+
+
+def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
+    """The second is begun, overtakes the first and ends it; or ends in a line, where both make one file."""
+    source, codec, choices = save_table(tmp_path / "s.parquet", 60), tiny_codec(model), Choices(shard_size=20)
+
+    class Overtaken(Local):
+        def __init__(self, target: Path) -> None:
+            super().__init__()
+            object.__setattr__(self, "target", target)
+
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            for number, result in enumerate(super().run(*arguments)):
+                if number == 1:
+                    privatize(str(source), self.target, codec, str(model), Local(1), choices)  # type: ignore[attr-defined]
+                yield result
+
+    target = tmp_path / "out"
+    watch = Publications(Store(target))
+    privatize(str(source), target, codec, str(model), Overtaken(target), choices)
+    watch.look()
+    check_release(target, 60)
+    with pytest.raises(DippError, match="by another"):
+        privatize(str(source), tmp_path / "o.dipp", codec, str(model), Overtaken(tmp_path / "o.dipp"), choices)
+    assert len(dipp.open(tmp_path / "o.dipp")) == 60
+
+
 def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
     target = tmp_path / "out"
     code, _, err = run("privatize", folder, target, *options(model, "--strict"))
@@ -219,7 +294,9 @@ def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run
 
 def test_labels_are_dropped(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
     target = tmp_path / "out"
-    assert run("privatize", folder, target, *options(model, "--drop-labels"))[0] == 3
+    code, out, _ = run("privatize", folder, target, *options(model, "--drop-labels"))
+    assert code == 3
+    assert "their labels" not in out
     for path in target.iterdir():
         assert b"dog" not in path.read_bytes()
     data = dipp.load(target, model)
@@ -266,6 +343,23 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     assert {Shard.read(path).public.header.seed for path in watch.store.shards()} == {seed}
     check_release(target, 100)
     assert not (target / RUN / RUN_FILE).exists()
+
+
+def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:
+    """A shard answers for all of its positions, or is not written."""
+
+    class Shrunk(Tables):
+        def read(self, start: int, stop: int) -> Iterator[Record]:
+            return super().read(start, stop - 1)
+
+    source = Shrunk.open([save_table(tmp_path / "s.parquet", 5)], Columns())
+    store, codec = Store(tmp_path / "out"), tiny_codec(model)
+    store.prepare()
+    token = store.begin({})["token"]
+    job = Job(source, store, token, public(codec, bytes(16)), codec.budget, str(model), "cpu", 5, True, strict=False)
+    with pytest.raises(DippError, match="fewer pictures"):
+        Worker(job, codec).release(0)
+    assert not store.shards()
 
 
 def test_the_engines_agree_up_to_private_randomness(model: Path, tmp_path: Path) -> None:

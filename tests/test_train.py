@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from dipp import sources, train
+from dipp import cifar, sources, train
 from dipp.calibration import ErrorTable
 from dipp.cli import app
 from dipp.diffusion import NoiseSchedule
@@ -371,7 +371,7 @@ def test_tiles_are_limited_and_cover_the_sides() -> None:
 def test_cifar_training_batches_only(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = {}
-    for name in (*sources.CIFAR_BATCHES, "test_batch"):
+    for name in (*cifar.BATCHES["train"], "test_batch"):
         rows[name] = rng.integers(0, 256, (2, 3072), dtype=np.uint8)
         (tmp_path / name).write_bytes(pickle.dumps({b"data": rows[name], b"labels": [0, 1]}, protocol=4))
     found = sources.load(tmp_path, 32)

@@ -238,7 +238,7 @@ class Codec:
 
     def batch_size(self, shape: Sequence[int]) -> int:
         """Images of a size that are taken at a time."""
-        return max(1, min(BATCH[self.denoiser.device.type], BATCH_PIXELS // (shape[0] * shape[1])))
+        return batch_size(self.denoiser.device.type, shape)
 
     def check_shape(self, shape: Sequence[int]) -> None:
         """Refuse an image that the model cannot take, or that is too small for the budget."""
@@ -249,6 +249,11 @@ class Codec:
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
+
+
+def batch_size(device: str, shape: Sequence[int]) -> int:
+    """Images of a size that are taken at a time on a type of device."""
+    return max(1, min(BATCH[device], BATCH_PIXELS // (shape[0] * shape[1])))
 
 
 def budget(preset: str, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:

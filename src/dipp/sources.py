@@ -7,21 +7,17 @@ or cannot be read, is counted and skipped. The order is that of the names, the s
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 
-from dipp import pictures
+from dipp import cifar, pictures
 from dipp.errors import DippError
 from dipp.pictures import Pixels
 
 TILES = 16
-CIFAR_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
-PARQUET_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +54,9 @@ def _each(data: Path) -> Iterator[Pixels | None]:
         yield from _parquet(data)
     elif not data.is_dir():
         raise DippError(f"data: {data} is neither a folder nor a .parquet, .npy or .npz file")
-    elif (data / CIFAR_BATCHES[0]).is_file():
-        for name in CIFAR_BATCHES:
-            yield from _cifar(data / name)
+    elif (data / cifar.BATCHES["train"][0]).is_file():
+        for name in cifar.BATCHES["train"]:
+            yield from cifar.read(data / name)[0]
     else:
         files = sorted(path for path in data.rglob("*") if path.is_file())
         tables = [path for path in files if path.suffix == ".parquet"]
@@ -77,36 +73,6 @@ def _read(source: Path | bytes) -> Pixels | None:
         return None
 
 
-class _Plain(pickle.Unpickler):
-    """An unpickler that can make arrays and plain Python values, and nothing that could run code."""
-
-    MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
-    MAKERS: ClassVar[dict[str, Any]] = {
-        "_reconstruct": np.empty(0).__reduce__()[0],
-        "ndarray": np.ndarray,
-        "dtype": np.dtype,
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Only what a pickled NumPy array names."""
-        if module in self.MODULES and name in self.MAKERS:
-            return self.MAKERS[name]
-        raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
-
-
-def _cifar(path: Path) -> Iterator[Pixels]:
-    """A batch of CIFAR-10's Python version: rows of 3072 bytes, channel by channel."""
-    try:
-        with path.open("rb") as stream:
-            batch = _Plain(stream, encoding="bytes").load()
-        rows = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, 32, 32)
-    except FileNotFoundError:
-        raise DippError(f"data: {path.name} of CIFAR-10 is missing; unpack the archive again") from None
-    except Exception:  # a damaged pickle can raise almost anything
-        raise DippError(f"data: {path.name} is not a batch of CIFAR-10; unpack the archive again") from None
-    yield from np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
-
-
 def _numpy(path: Path) -> Iterator[Pixels]:
     """Pictures (N, H, W, 3) as uint8: the array of a .npy, or the one called images in a .npz."""
     try:
@@ -120,31 +86,16 @@ def _numpy(path: Path) -> Iterator[Pixels]:
 
 
 def _parquet(path: Path) -> Iterator[Pixels | None]:
-    """Pictures of the first column that holds files: bytes, or as Hugging Face's datasets write it {bytes, path}."""
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise DippError("data: pyarrow is needed to read Parquet; install dp-dipp[parquet]") from None
-    try:
-        table = parquet.ParquetFile(path)
-        schema = table.schema_arrow
-    except (OSError, arrow.ArrowException):
-        raise DippError(f"data: {path.name} is not a Parquet file; fetch it again") from None
-    column = next((f.name for f in schema if _holds_files(arrow, f.type)), None)
-    if column is None:
-        raise DippError(f"data: {path.name} has no column of pictures as bytes; it has {', '.join(schema.names)}")
-    for batch in table.iter_batches(PARQUET_ROWS, columns=[column]):
-        for value in batch.column(0).to_pylist():
-            content = value["bytes"] if isinstance(value, dict) else value
-            yield None if content is None else _read(content)
+    """Pictures of the column that holds files: bytes, or as Hugging Face's datasets write it {bytes, path}."""
+    from dipp.data.sources import Columns
+    from dipp.data.tables import Tables
 
-
-def _holds_files(arrow: Any, kind: Any) -> bool:
-    if arrow.types.is_struct(kind):
-        names = [kind.field(i).name for i in range(kind.num_fields)]
-        return "bytes" in names and _holds_files(arrow, kind.field(names.index("bytes")).type)
-    return bool(arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind))
+    try:
+        table = Tables.open([path], Columns(labelled=False))
+    except DippError as error:
+        raise DippError(str(error).replace("src:", "data:", 1)) from None
+    for record in table.read(0, len(table)):
+        yield _read(record.content) if isinstance(record.content, bytes) else None
 
 
 def _tiles(picture: Pixels, size: int) -> list[Pixels]:

@@ -33,11 +33,15 @@ class Bar(Watcher):
         self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self._bits = self._pixels = self._ahead = 0
 
+    def overwriting(self) -> None:
+        """Say what it costs."""
+        self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
+
     def start(self, images: int, published: int) -> None:
         """Show the bar, from where an interrupted run stopped."""
         if published:
             self.bar.console.print(
-                f"going on: {published} of {images} pictures were dealt with before", highlight=False
+                f"going on: {published} of {images} pictures were dealt with before", highlight=False, soft_wrap=True
             )
         self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
 
@@ -92,8 +96,6 @@ def privatize(
     codec = make_codec(model, **options)
     place = str(Path(model).resolve()) if Path(model).is_dir() else model
     bar = Bar(console)
-    if overwrite and destination.exists():
-        console.print(f"overwriting {destination}: {RELEASED_TWICE}, for whoever saw both", highlight=False)
     try:
         with bar.bar:
             summary = runs.privatize(
@@ -108,7 +110,8 @@ def privatize(
                 watcher=bar,
             )
     except KeyboardInterrupt:
-        console.print("dipp: interrupted; what was published is safe, run the same command again to go on")
+        said = "dipp: interrupted; what was published is safe, run the same command again to go on"
+        console.print(said, highlight=False, soft_wrap=True)
         return 130
     if summary.skipped:
         console.print(_table(summary))
@@ -167,7 +170,7 @@ def _text(summary: Summary, destination: Path) -> str:
     return "\n".join(
         (
             *_lines(summary.facts),
-            f"not hidden   {release.NOT_HIDDEN}",
+            f"not hidden   {release.not_hidden(summary.facts.get('labels') is not None)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination}",
         )

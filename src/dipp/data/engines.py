@@ -14,6 +14,7 @@ import logging
 import multiprocessing
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -143,15 +144,17 @@ class Ray:
             if not numbers:
                 return
             size = min(self.workers or free, free, len(numbers))
-            data = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
-                _Actor,
-                fn_constructor_args=(worker.job, method),
-                batch_size=1,
-                compute=ray.data.ActorPoolStrategy(size=size),
-                num_cpus=1,
-                num_gpus=1 if gpu else 0,
-                ray_remote_args_fn=_actor_options,
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # how often it tries can be said by an old option only
+                data = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
+                    _Actor,
+                    fn_constructor_args=(worker.job, method),
+                    batch_size=1,
+                    compute=ray.data.ActorPoolStrategy(size=size),
+                    num_cpus=1,
+                    num_gpus=1 if gpu else 0,
+                    ray_remote_args_fn=_actor_options,
+                )
             try:
                 for row in data.iter_rows():
                     result = json.loads(row["result"])
@@ -172,6 +175,7 @@ class Ray:
         if mine:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+            os.environ.setdefault("RAY_enable_worker_prestart", "0")  # processes that nobody would use
             where = {"address": self.address} if self.address else {"address": "local", "include_dashboard": False}
             try:
                 ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)

@@ -1,13 +1,14 @@
 """Sources that are many small files: a folder of images, and tar shards as WebDataset makes them.
 
-They are listed once, into an Arrow file of (path, offset, size, label) that every worker maps, so that the memory of a
-run does not grow with the number of pictures. Only names and sizes are looked at here, no picture. The listing holds
-file names: it lies in the run's own folder, which is removed at the end.
+They are listed once, into an Arrow file of (path, offset, size, time, label) that every worker maps, so that the memory
+of a run does not grow with the number of pictures. Only names, sizes and times are looked at here, no picture. The
+listing holds file names: it lies in the run's own folder, which is removed at the end.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import secrets
 import tarfile
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from dipp.data.sources import MAX_FILE_BYTES, Columns, Labels, Record, Source
+from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source
 from dipp.errors import DippError
 
 SCHEMA = pa.schema(
@@ -27,6 +28,7 @@ SCHEMA = pa.schema(
         "name": pa.binary(),
         "offset": pa.int64(),
         "size": pa.int64(),
+        "modified": pa.int64(),
         "label": pa.int64(),
         "problem": pa.string(),
     }
@@ -34,6 +36,7 @@ SCHEMA = pa.schema(
 ROWS_PER_BATCH = 1024
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 """By these a picture is known in a tar shard, whose samples have other members too."""
+LINK = "a link to another picture of the source"
 LABEL_SUFFIX = ".cls"
 MAX_LABEL_BYTES = 32
 
@@ -47,6 +50,8 @@ class Entry(NamedTuple):
     """What the picture is called on the terminal."""
     offset: int
     size: int
+    modified: int
+    """Time of the file that holds it, in nanoseconds."""
     label: int | None = None
     problem: str = ""
 
@@ -71,8 +76,11 @@ class Files(Source):
             if not problem:
                 try:
                     with open(entry.path, "rb") as file:  # noqa: PTH123 - names may be no text
-                        file.seek(entry.offset)
-                        content = file.read(entry.size)
+                        if os.fstat(file.fileno()).st_mtime_ns == entry.modified:
+                            file.seek(entry.offset)
+                            content = file.read(entry.size)
+                        else:
+                            problem = CHANGED
                 except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
                     problem = f"the file cannot be opened ({error.strerror})"
                 except OSError as error:
@@ -80,9 +88,9 @@ class Files(Source):
             yield Record(position, content, entry.label, problem)
 
     def name(self, position: int) -> str:
-        """The file's own name, below the folder."""
+        """The file's own name, below the folder; what a terminal would obey is left out."""
         (entry,) = self.entries(position, position + 1)
-        return _text(entry.name)
+        return "".join(letter if letter.isprintable() else "?" for letter in _text(entry.name))
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Rows of the listing."""
@@ -103,25 +111,50 @@ def open_folder(root: Path, scratch: Path) -> Files:
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
     labels = Labels(names=tuple(map(_text, map(os.fsencode, classes)))) if classes else None
     folders = [(root, None), *((root / name, number) for number, name in enumerate(classes))]
+    _refuse_folders_twice(root, classes)
     return _list(_folder_entries(root, folders), scratch, labels, "a picture")
 
 
-def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[tuple[Entry, int]]:
+def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
+    """A class that is a link may lead to pictures that are listed anyway."""
+    places = sorted(((root / name).resolve().parts, name) for name in classes)
+    for (place, name), (below, other) in itertools.pairwise(places):
+        if below[: len(place)] == place:
+            raise DippError(f"src: {name} and {other} lead to the same pictures, which would be released twice")
+    for place, name in places:
+        if root.parts[: len(place)] == place:
+            raise DippError(f"src: {name} leads back to the source, whose pictures would be released twice")
+
+
+def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Entry]:
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
+            size = modified = 0
             try:
                 facts = os.stat(path)  # noqa: PTH116
+                size, modified = facts.st_size, facts.st_mtime_ns
+                problem = LINK if _links_to_listed(path, root) else ""
             except OSError as error:
-                yield Entry(os.fsencode(path), os.fsencode(name), 0, 0, label, f"no file ({error.strerror})"), 0
-                continue
-            yield Entry(os.fsencode(path), os.fsencode(name), 0, facts.st_size, label), facts.st_mtime_ns
+                problem = f"no file ({error.strerror})"
+            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, modified, label, problem)
+
+
+def _links_to_listed(path: str, root: Path) -> bool:
+    """Whether a path is a link to a file of the source; one to a hidden file, as git-annex makes them, is not."""
+    if not os.path.islink(path):  # noqa: PTH114
+        return False
+    below = os.path.relpath(os.path.realpath(path), root)
+    return not any(part.startswith(".") for part in Path(below).parts)  # ".." leads out of the source
 
 
 def _walk(folder: Path, deep: bool) -> Iterator[str]:
     """Files below a folder in the order of their names, one directory's names in memory at a time; no hidden ones."""
-    with os.scandir(folder) as entries:
-        found = sorted((e.name, e.is_dir(), e.is_symlink()) for e in entries if not e.name.startswith("."))
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((e.name, e.is_dir(), e.is_symlink()) for e in entries if not e.name.startswith("."))
+    except OSError as error:
+        raise DippError(f"src: {folder.name} cannot be read ({error.strerror})") from None
     for name, is_folder, is_link in found:
         if not is_folder:
             yield str(folder / name)
@@ -136,7 +169,7 @@ def open_tars(paths: list[Path], columns: Columns, scratch: Path) -> Files:  # n
     return found if labelled else replace(found, labels=None)
 
 
-def _tar_entries(path: Path) -> Iterator[tuple[Entry, int]]:
+def _tar_entries(path: Path) -> Iterator[Entry]:
     """Members of one sample follow each other and share what stands before the first dot of their names."""
     modified = path.stat().st_mtime_ns
     sample: tuple[str, str] | None = None
@@ -149,7 +182,7 @@ def _tar_entries(path: Path) -> Iterator[tuple[Entry, int]]:
                 stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
                 key = (member.name.rpartition("/")[0], stem)
                 if key != sample:
-                    yield from ((entry._replace(label=label), modified) for entry in waiting)
+                    yield from (entry._replace(label=label) for entry in waiting)
                     sample, waiting, label = key, [], None
                 if dot + suffix == LABEL_SUFFIX and member.isreg():
                     stream = tar.extractfile(member) if member.size <= MAX_LABEL_BYTES else None
@@ -158,8 +191,8 @@ def _tar_entries(path: Path) -> Iterator[tuple[Entry, int]]:
                     problem = "" if member.isreg() and not member.issparse() else "no plain file in the tar"
                     name = os.fsencode(f"{path.name}: {member.name}")
                     place = os.fsencode(path)
-                    waiting.append(Entry(place, name, member.offset_data, member.size, None, problem))
-            yield from ((entry._replace(label=label), modified) for entry in waiting)
+                    waiting.append(Entry(place, name, member.offset_data, member.size, modified, None, problem))
+            yield from (entry._replace(label=label) for entry in waiting)
     except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
         raise DippError(
             f"src: {path.name} is no whole, uncompressed tar ({error}); unpack it, or fetch again"
@@ -174,21 +207,24 @@ def _whole_number(text: bytes) -> int | None:
     return value if abs(value) < 1 << 63 else None
 
 
-def _list(entries: Iterable[tuple[Entry, int]], scratch: Path, labels: Labels | None, what: str) -> Files:
+def _list(entries: Iterable[Entry], scratch: Path, labels: Labels | None, what: str) -> Files:
     """Write the listing."""
     digest, count = hashlib.sha256(), 0
     listing = scratch / f"listing-{secrets.token_hex(8)}.arrow"
     batch: list[dict[str, object]] = []
-    with pa.OSFile(str(listing), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
-        for entry, modified in entries:
-            digest.update(repr((entry.name, entry.offset, entry.size, entry.label, modified)).encode())
-            batch.append(entry._asdict())
-            count += 1
-            if len(batch) == ROWS_PER_BATCH:
+    try:
+        with pa.OSFile(str(listing), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
+            for entry in entries:
+                digest.update(repr(entry[1:-1]).encode())
+                batch.append(entry._asdict())
+                count += 1
+                if len(batch) == ROWS_PER_BATCH:
+                    writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
+                    batch = []
+            if batch:
                 writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
-                batch = []
-        if batch:
-            writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
+    except OSError as error:
+        raise DippError(f"dst: the listing of the source cannot be written ({os.strerror(error.errno or 0)})") from None
     if not count:
         raise DippError(f"src: {what} is needed, there is none")
     return Files(listing, count, labels, digest.hexdigest())

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex, overload
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from dipp import archive as archives
+from dipp import embedded
 from dipp.archive import Archive
-from dipp.codec import BATCH, Codec
+from dipp.codec import Codec, batch_size
 from dipp.data.shards import Shard
 from dipp.data.sources import Label
 from dipp.data.store import read_manifest, sha256, shard_entries
@@ -35,24 +38,24 @@ Item = Any
 
 
 def load(
-    destination: str | Path, model: str | Path | None = None, *, device: str = "cpu", denoise: bool = True
+    destination: str | Path, model: str | Path = embedded.FOLDER, *, device: str = "cpu", denoise: bool = True
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
-    `model` is the denoiser that the release was made with; without it there are lengths, labels and certificate, and no
-    pictures. denoise = False gives noisy reconstructions.
+    `model` is the denoiser that the release was made with, if not the one that ships with dipp. It is loaded with the
+    first picture: length, labels and certificate do without. denoise = False gives noisy reconstructions.
     """
-    return Pictures(Path(destination), None if model is None else str(model), device, denoise)
+    return Pictures(Path(destination), str(model), device, denoise)
 
 
 class Pictures(Dataset[Item]):
-    """Pictures as uint8 tensors (C, H, W), by index, in lists, or one after the other.
+    """Pictures as uint8 tensors (C, H, W), by index, as lists, or one after the other.
 
     `dataset[i]` decodes one; a DataLoader asks for whole batches (`__getitems__`), and iterating decodes in batches
     too. `stream()` is the iterable kind of dataset.
     """
 
-    def __init__(self, place: Path, model: str | None, device: str, denoise: bool) -> None:
+    def __init__(self, place: Path, model: str, device: str, denoise: bool) -> None:
         self._model, self._device, self._denoise = model, device, denoise
         self._codec: Codec | None = None
         self._parts: list[_Part]
@@ -78,19 +81,25 @@ class Pictures(Dataset[Item]):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def __getitem__(self, index: int) -> Item:
-        """One picture; a DataLoader asks for many at once."""
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Item: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Item:
+        """One picture, or those of a slice; a DataLoader asks for many at once."""
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
         return self.__getitems__([index])[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Item]:
+    def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Item]:
         """Several pictures, decoded together where they have one size."""
-        places = [self._find(index) for index in indices]
+        places = [self._find(operator.index(index)) for index in indices]
         groups: dict[Shape, list[int]] = {}
         for at, (part, row) in enumerate(places):
             groups.setdefault(part.shape(row), []).append(at)
         pictures: dict[int, torch.Tensor] = {}
-        size = BATCH[torch.device(self._device).type]
         for shape, group in groups.items():
+            size = self._batch_size(shape)
             for low in range(0, len(group), size):
                 some = group[low : low + size]
                 pictures.update(zip(some, self._decode(shape, [places[at] for at in some]), strict=True))
@@ -118,9 +127,14 @@ class Pictures(Dataset[Item]):
         return [part.label(row) for part in self._parts for row in range(part.images)] if self.labelled else []
 
     def _range(self, start: int, stop: int) -> Iterator[Item]:
-        size = BATCH[torch.device(self._device).type]
-        for low in range(start, stop, size):
-            yield from self.__getitems__(range(low, min(low + size, stop)))
+        while start < stop:
+            part, row = self._find(start)
+            end = min(start + self._batch_size(part.shape(row)), stop)
+            yield from self.__getitems__(range(start, end))
+            start = end
+
+    def _batch_size(self, shape: Shape) -> int:
+        return batch_size(torch.device(self._device).type, shape)
 
     def _find(self, index: int) -> tuple[_Part, int]:
         at = index + len(self) if index < 0 else index
@@ -131,6 +145,7 @@ class Pictures(Dataset[Item]):
 
     def _decode(self, shape: Shape, places: list[tuple[_Part, int]]) -> Iterable[torch.Tensor]:
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
+        _refuse_forked()
         header = places[0][0].public.header
         codec = self._codec_for(header)
         if any(part.public.header.seed != header.seed for part, _ in places):
@@ -142,8 +157,6 @@ class Pictures(Dataset[Item]):
     def _codec_for(self, header: Header) -> Codec:
         from dipp.model import Denoiser
 
-        if self._model is None:
-            raise DippError(f"model: the denoiser {header.model} is needed to decode; dipp.load(DST, MODEL)")
         if self._codec is None:
             denoiser = Denoiser.load(self._model, self._device)
             denoiser.require_identity(header.model)
@@ -154,6 +167,18 @@ class Pictures(Dataset[Item]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_codec": None}
+
+
+_decoder: int | None = None
+"""The process that has decoded something."""
+
+
+def _refuse_forked() -> None:
+    """Say what is wrong, where numba's threads would end the process without a word."""
+    global _decoder
+    if _decoder not in (None, os.getpid()):
+        raise DippError('DataLoader: spawned workers are needed, multiprocessing_context="spawn"; or num_workers=0')
+    _decoder = os.getpid()
 
 
 class _Stream(IterableDataset[Item]):

@@ -2,7 +2,8 @@
 
 In this order: the public seed is drawn; the model is loaded and the plan made within the budget; the source is listed
 and the run written down (or found, and compared); only then is a picture read. An interrupted run goes on with the same
-seed and plan, from the first shard that was not published.
+seed and plan, from the first shard that was not published. To overwrite is to replace what is finished, or another
+run, and never what the same command has begun: whoever repeats it must not release a picture twice.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import base64
 import contextlib
 import dataclasses
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dipp import archive as archives
 from dipp import randomness
 from dipp.archive import Archive
 from dipp.data import release
 from dipp.data.engines import Engine
-from dipp.data.shards import Shard
-from dipp.data.sources import HUB_ID, Columns, Source, open_source
-from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store, publish
+from dipp.data.sources import HUB_ID, Columns, open_source
+from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 
@@ -60,6 +62,9 @@ class Summary:
 class Watcher:
     """Told how a run goes; this one keeps quiet."""
 
+    def overwriting(self) -> None:
+        """A release, or what there is of one, is about to be removed."""
+
     def start(self, images: int, published: int) -> None:
         """So many pictures there are, and so many of them were dealt with before."""
 
@@ -92,20 +97,17 @@ def privatize(
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
     if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
         raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
-    if not Path(source).exists() and not HUB_ID.fullmatch(source):  # no release is removed for a slip of the pen
+    if not Path(source).exists() and not HUB_ID.fullmatch(source):
         raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
-    if overwrite:
-        store.overwrite()
-        if single:
-            destination.unlink(missing_ok=True)
-    if single and destination.exists():
-        raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
-    store.prepare()
-    try:
-        pictures = open_source(source, choices.columns, store.run_folder)
+    if single and destination.is_dir():
+        raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
+
+    def listed(scratch: Path) -> Job:
+        columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or single))
+        pictures = open_source(source, columns, scratch)
         if not len(pictures):
             raise DippError("src: a picture is needed, there is none")
-        job = Job(
+        return Job(
             pictures,
             store,
             "",
@@ -117,7 +119,20 @@ def privatize(
             labelled=pictures.labels is not None and not choices.drop_labels and not single,
             strict=strict,
         )
-        found = _begin(store, pictures, codec, engine, job, choices.seed, single)
+
+    if overwrite and (destination.exists() or store.folder.exists()):
+        with tempfile.TemporaryDirectory() as scratch:  # no release is removed for a source that cannot be read
+            wanted, found = listed(Path(scratch)), store.begun()
+            if found is None or _changed(found, wanted, codec, choices.seed):
+                watcher.overwriting()
+                _remove(store, destination, single)
+    if single and destination.exists():
+        store.remove()  # what a run that died while it cleaned up has left
+        raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
+    store.prepare()
+    try:
+        job = listed(store.run_folder)
+        found = _begin(store, codec, engine, job, choices.seed, single)
     finally:
         if not (store.run_folder / RUN_FILE).is_file():  # nothing was begun: leave nothing behind
             shutil.rmtree(store.run_folder, ignore_errors=True)
@@ -131,59 +146,67 @@ def privatize(
     )
     worker = Worker(job, codec)
     before = {shard for shard in range(job.shards) if store.published(shard)}
-    watcher.start(len(pictures), sum(len(job.positions(shard)) for shard in before))
+    watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
     encoded = 0
     left = (shard for shard in range(job.shards) if shard not in before)
     for result in engine.run(worker, "release", left, watcher.encoded):
         outcome = Outcome(*result)
         encoded += outcome.images
         watcher.released(outcome)
-    skipped = [(one.position, one.reason) for shard in map(Shard.read, store.shards()) for one in shard.skipped]
-    named = tuple((position, reason, pictures.name(position)) for position, reason in (*found["bad"], *skipped))
-    facts = _finish(store, job, destination, single)
-    return Summary(facts, named, encoded, time.monotonic() - began)
+    facts, skipped = _finish(store, job, destination, found["bad"] if single else None)
+    return Summary(facts, skipped, encoded, time.monotonic() - began)
 
 
-def _begin(
-    store: Store, pictures: Source, codec: Codec, engine: Engine, job: Job, seed: bytes | None, single: bool
-) -> dict[str, Any]:
+def _remove(store: Store, destination: Path, single: bool) -> None:
+    if single and destination.exists():
+        archives.open(destination, verify=False)  # another's file is not ours to remove
+    store.overwrite()
+    if single:
+        store.remove()
+        try:
+            destination.unlink(missing_ok=True)
+        except OSError as error:
+            raise DippError(f"dst: {destination} cannot be overwritten ({error.strerror})") from None
+
+
+def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | None, single: bool) -> dict[str, Any]:
     """Write the run down before a picture is encoded, or find it and see that it is the same."""
     facts = {
         "version": 1,
         "archive": base64.b64encode(job.public.to_bytes()).decode(),
-        "source": pictures.fingerprint,
-        "positions": len(pictures),
+        "source": job.source.fingerprint,
+        "positions": len(job.source),
         "shard_size": job.shard_size,
         "labelled": job.labelled,
-        "single": single,
         "bad": [],
     }
-    if single and not (store.run_folder / RUN_FILE).is_file():
+    if single and store.begun() is None:
         # An archive numbers its images without gaps, so bad ones must be known before the first is encoded.
         checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
         facts["bad"] = sorted(one for some in checks for one in some)
     found = store.begin(facts)
-    if found["version"] != 1:
-        raise DippError(f"dst: the run in {store.folder} was begun by another version of dipp; use that")
-    theirs = Archive.from_bytes(base64.b64decode(found["archive"])).header.seed
-    mine = public(codec, theirs)
-    changed = [
-        name
-        for name, same in {
-            "seed": seed in (None, theirs),
-            "model or budget": base64.b64decode(found["archive"]) == mine.to_bytes(),
-            "source": (found["source"], found["positions"]) == (pictures.fingerprint, len(pictures)),
-            "shard-size": found["shard_size"] == job.shard_size,
-            "labels": found["labelled"] == job.labelled,
-        }.items()
-        if not same
-    ]
-    if changed:
+    if changed := _changed(found, job, codec, seed):
         raise DippError(
             f"dst: {store.folder} holds an unfinished run with another {' and '.join(changed)}; go on with the same, "
             f"or --overwrite ({RELEASED_TWICE})"
         )
     return found
+
+
+def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) -> list[str]:
+    """What a run that was begun has otherwise than this one: it goes on only if there is nothing."""
+    if found["version"] != 1:
+        return ["version of dipp"]
+    begun = base64.b64decode(found["archive"])
+    theirs = Archive.from_bytes(begun).header.seed
+    same = {
+        "seed": seed in (None, theirs),
+        "model or budget": begun == public(codec, theirs).to_bytes(),
+        "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
+        "shard-size": found["shard_size"] == job.shard_size,
+        "labels": found["labelled"] == job.labelled,
+    }
+    return [name for name, is_same in same.items() if not is_same]
 
 
 def public(codec: Codec, seed: bytes) -> Archive:
@@ -199,22 +222,22 @@ def public(codec: Codec, seed: bytes) -> Archive:
     )
 
 
-def _finish(store: Store, job: Job, destination: Path, single: bool) -> dict[str, Any]:
-    """Write down what was published: a manifest, or all of it as one archive."""
+def _finish(
+    store: Store, job: Job, destination: Path, bad: list[tuple[int, str]] | None
+) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
+    """Write down what was published: a manifest or, where bad ones were found before, all of it as one archive."""
     from dipp.commands import describe
 
     if len(store.shards()) != job.shards:
         raise DippError(
             "dst: shards are missing; see that all workers write to the same disk, and run the command again"
         )
-    if not single:
-        facts = release.manifest(store, job.source.labels if job.labelled else None)
-        store.finish(facts)
-        return facts
-    whole = release.archive(store)
-    try:
-        publish(store.run_folder, destination, lambda file: file.write(whole.to_bytes()))
-    except OSError as error:
-        raise DippError(f"dst: {destination} cannot be written ({error.strerror}); run the command again") from None
-    shutil.rmtree(store.folder, ignore_errors=True)
-    return describe(whole)
+    whole = None if bad is None else release.archive(store)
+    facts = release.manifest(store, job.source.labels if job.labelled else None) if whole is None else describe(whole)
+    skipped = [(one["position"], one["reason"]) for one in facts["skipped"]] if bad is None else bad
+    named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)  # while it has them
+    if whole is None:
+        store.finish(job.token, facts)
+    else:
+        store.publish_whole(job.token, destination, whole.to_bytes())
+    return facts, named

@@ -9,12 +9,16 @@ from dipp import __version__
 from dipp.archive import Archive
 from dipp.data.shards import Shard
 from dipp.data.sources import Labels
-from dipp.data.store import FORMAT, Store, read_manifest, sha256, shard_entries
+from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.errors import DippError
 from dipp.header import MAX_PIXELS, Integers
 from dipp.layout import Shape
 
-NOT_HIDDEN = "number, order, widths and heights of the images, their labels, which of the source were skipped and why"
+
+def not_hidden(labelled: bool) -> str:
+    """What a release tells beside what the certificate covers."""
+    labels = "their labels, " if labelled else ""
+    return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
 
 
 def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
@@ -55,7 +59,7 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         "positions": positions,
         "pixels": pixels,
         "labels": None if labels is None else {"names": list(labels.names)},
-        "not_hidden": NOT_HIDDEN,
+        "not_hidden": not_hidden(labels is not None),
         "skipped": skipped,
         "shards": entries,
     }
@@ -69,6 +73,10 @@ def verify(folder: Path) -> dict[str, Any]:
     each once; and that the manifest is the one that these shards give.
     """
     stated = read_manifest(folder)
+    if left := remains(folder):
+        raise DippError(
+            f"{folder}: {left[0]} of a killed run is left, with names of files; remove it, then give DST away"
+        )
     store, position = Store(folder), 0
     try:
         entries = list(shard_entries(stated))

@@ -3,7 +3,8 @@
 A source is a numbered sequence. It pickles to a few bytes and reads any range by itself, in any process on any machine
 that sees the same files, so that pixels never pass through a driver, a queue or an object store. What a source says
 of a picture is its content, its label and, for the terminal alone, its name. What is wrong with one picture is said
-instead of its content; only a source that cannot be read at all raises.
+instead of its content; only a source that cannot be read at all raises. What was changed after the source was opened is
+not read: a picture that has moved to another position meanwhile would be released twice.
 
 | source | how it is recognised |
 |---|---|
@@ -18,18 +19,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import pickle
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy._core.multiarray import _reconstruct
 from numpy.typing import NDArray
 
+from dipp import cifar
 from dipp.errors import DippError
 
 Label = int | str | None
@@ -37,9 +37,8 @@ Content = bytes | NDArray[np.uint8]
 
 MAX_FILE_BYTES = 1 << 28
 """Larger files are no pictures: they are not even read."""
-CIFAR_BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
-CIFAR_META = "batches.meta"
 ROWS_PER_READ = 64
+CHANGED = "its file was changed after the run began"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -69,6 +68,8 @@ class Columns:
     image: str | None = None
     label: str | None = None
     split: str = "train"
+    labelled: bool = True
+    """Whether labels are wanted: otherwise their column may be of any kind."""
 
 
 class Source(ABC):
@@ -102,7 +103,7 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
         if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
             return tables.Saved.open(path, columns)
         for folder in (path, path / "cifar-10-batches-py"):
-            if (folder / CIFAR_META).is_file():
+            if (folder / cifar.META).is_file():
                 return Cifar.open(folder, columns.split)
         for suffix, kind in ((".parquet", tables.Tables.open), (".tar", files.open_tars)):
             if found := sorted(p for p in path.iterdir() if p.suffix == suffix and not p.name.startswith(".")):
@@ -121,10 +122,18 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
     """SHA-256 over names, sizes and times of files; `more` are options that choose among their pictures."""
     digest = hashlib.sha256()
     for path in paths:
-        facts = path.stat()
-        digest.update(f"{path.name}\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode(errors="surrogateescape"))
+        digest.update(f"{path.name}\0{mark(path)}\n".encode(errors="surrogateescape"))
     digest.update("\0".join(more).encode())
     return digest.hexdigest()
+
+
+def mark(path: Path) -> str:
+    """Size and time of a file; empty, if it is gone."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return ""
+    return f"{facts.st_size}\0{facts.st_mtime_ns}"
 
 
 @dataclass(frozen=True)
@@ -134,33 +143,38 @@ class Cifar(Source):
     folder: Path
     batches: tuple[str, ...]
     counts: tuple[int, ...]
+    marks: tuple[str, ...]
     labels: Labels
     fingerprint: str
 
     @classmethod
     def open(cls, folder: Path, split: str) -> Cifar:
         """Look at the batches of a split: train or test."""
-        if split not in CIFAR_BATCHES:
+        if split not in cifar.BATCHES:
             raise DippError(f"split: train or test is needed for CIFAR-10, got {split}")
-        batches = CIFAR_BATCHES[split]
-        for name in batches:
-            if not (folder / name).is_file():
-                raise DippError(f"src: {name} of CIFAR-10 is missing; unpack the archive again")
-        names = tuple(name.decode() for name in _unpickled(folder / CIFAR_META)[b"label_names"])
-        counts = tuple(len(_cifar_batch(folder / name)[1]) for name in batches)
-        marks = fingerprint([folder / name for name in (CIFAR_META, *batches)])
-        return cls(folder, batches, counts, Labels(names=names), marks)
+        batches = cifar.BATCHES[split]
+        paths = [folder / name for name in batches]
+        marks = tuple(map(mark, paths))
+        try:
+            labels = Labels(names=cifar.class_names(folder / cifar.META))
+            counts = tuple(len(_cifar_batch(*one)[1]) for one in zip(paths, marks, strict=True))
+        except DippError as error:
+            raise DippError(f"src: {error}") from None
+        return cls(folder, batches, counts, marks, labels, fingerprint([folder / cifar.META, *paths]))
 
     def __len__(self) -> int:
         return sum(self.counts)
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Rows of 3072 bytes, channel by channel, as pixels."""
+        """The pictures as pixels."""
         for number, low, high, first in ranges(self.counts, start, stop):
-            rows, labels = _cifar_batch(self.folder / self.batches[number])
+            path = self.folder / self.batches[number]
+            if mark(path) != self.marks[number]:
+                yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
+                continue
+            rows, labels = _cifar_batch(path, self.marks[number])
             for row in range(low, high):
-                pixels = np.ascontiguousarray(rows[row].reshape(3, 32, 32).transpose(1, 2, 0))
-                yield Record(first + row, pixels, int(labels[row]))
+                yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
 
     def name(self, position: int) -> str:
         """Batch and row."""
@@ -168,35 +182,9 @@ class Cifar(Source):
         return f"{self.batches[number]} row {row}"
 
 
-class _Plain(pickle.Unpickler):
-    """Makes plain Python values and NumPy arrays, and nothing that could run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Only what a pickled array of numbers names."""
-        allowed = {"_reconstruct": _reconstruct, "ndarray": np.ndarray, "dtype": np.dtype}
-        if name in allowed and module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray"):
-            return allowed[name]
-        raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
-
-
-def _unpickled(path: Path) -> Any:
-    try:
-        with path.open("rb") as stream:
-            return _Plain(stream, encoding="bytes").load()
-    except Exception:  # a damaged pickle can raise almost anything
-        raise DippError(f"src: {path.name} is not a file of CIFAR-10; unpack the archive again") from None
-
-
 @functools.lru_cache(maxsize=1)
-def _cifar_batch(path: Path) -> tuple[NDArray[np.uint8], Sequence[int]]:
-    batch = _unpickled(path)
-    try:
-        rows, labels = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3072), batch[b"labels"]
-    except (KeyError, TypeError, ValueError):
-        rows, labels = np.zeros((0, 3072), np.uint8), [0]
-    if len(rows) != len(labels):
-        raise DippError(f"src: {path.name} is not a batch of CIFAR-10; unpack the archive again")
-    return rows, labels
+def _cifar_batch(path: Path, mark: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001 - of the cache
+    return cifar.read(path)
 
 
 def ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

@@ -13,7 +13,7 @@ nothing to anybody, so it costs no ε. Crashes leave unpublished attempts behind
 goes at the end.
 
 To overwrite, `.run` is renamed before a shard is removed: what still runs for the old release finds its folder gone,
-and cannot link any more. So no two releases mix.
+and cannot link any more, neither a shard nor the manifest. So no two releases mix.
 
 It rests on a file system that all workers share, with hard links and atomic, exclusive link and rename: every local
 one of Linux or macOS, and NFS, do. One without hard links is refused at the start, before an image is read.
@@ -42,6 +42,7 @@ RUN = ".run"
 RUN_FILE = "run.json"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 SHARD = re.compile(r"shard-\d{6,}\.parquet")
+ENDED = "dst: the run was ended or overwritten by another"
 RELEASED_TWICE = "a second release of the same images adds its ε to that of the first"
 
 
@@ -69,7 +70,8 @@ class Store:
     def prepare(self) -> None:
         """Make the folder, or refuse one with strange files; a finished or broken release is told from an open one."""
         if self.finished:
-            shutil.rmtree(self.run_folder, ignore_errors=True)  # a run that died while it cleaned up
+            with contextlib.suppress(OSError):
+                self._forget()  # what a run that died while it cleaned up has left
             raise DippError(f"dst: {self.folder} is finished; {RELEASED_TWICE}: --overwrite starts another")
         if self.folder.exists() and not self.folder.is_dir():
             raise DippError(f"dst: {self.folder} is not a folder")
@@ -88,32 +90,56 @@ class Store:
     def begin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Start a run, or take part in the one that is there: its facts, with the token of its attempts."""
         token = secrets.token_hex(8)
-        attempts = self.run_folder / f"attempts-{token}"
-        attempts.mkdir()
+        attempts = self._attempts(token)
         mine = json.dumps({**facts, "token": token}, indent=1).encode()
         try:
+            attempts.mkdir()
             publish(attempts, self.run_folder / RUN_FILE, lambda file: file.write(mine))
+            found = self.begun()
+            if found is None:
+                raise FileNotFoundError
+            if found["token"] != token:
+                attempts.rmdir()
+        except FileNotFoundError:
+            raise DippError(ENDED) from None
         except OSError as error:
             linkless = error.errno in NO_LINKS
             why = "has no hard links, choose another disk" if linkless else f"cannot be written ({error.strerror})"
             raise DippError(f"dst: {self.folder} {why}") from None
-        found: dict[str, Any] = json.loads((self.run_folder / RUN_FILE).read_text())
-        if found["token"] != token:
-            attempts.rmdir()
         return found
+
+    def begun(self) -> dict[str, Any] | None:
+        """The facts of a run that was begun and is not finished, if there is one."""
+        try:
+            found: dict[str, Any] = json.loads((self.run_folder / RUN_FILE).read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if self.finished else found
 
     def overwrite(self) -> None:
         """Remove a release and everything of its run, and nothing else."""
         if self.finished:
             read_manifest(self.folder)  # a manifest of something else is not ours to remove
-        if self.run_folder.exists():
-            dead = self.folder / f"{RUN}-{secrets.token_hex(8)}"
-            self.run_folder.rename(dead)
+        try:
+            self._forget()
+            (self.folder / MANIFEST).unlink(missing_ok=True)  # first: what has lost a shard is not finished
+            for path in self.shards():
+                path.unlink()
+        except NotADirectoryError:
+            raise DippError(f"dst: {self.folder} is not a folder") from None
+        except OSError as error:
+            raise DippError(f"dst: {self.folder} cannot be overwritten ({error.strerror})") from None
+
+    def _attempts(self, token: str) -> Path:
+        return self.run_folder / f"attempts-{token}"
+
+    def _forget(self) -> None:
+        """Take the run's folder away at once, so that nothing can be published from it, and then remove it."""
+        if self.run_folder.is_dir():
+            with contextlib.suppress(FileNotFoundError):
+                self.run_folder.rename(self.folder / f"{RUN}-{secrets.token_hex(8)}")
         for dead in self.folder.glob(f"{RUN}-*"):
-            shutil.rmtree(dead)
-        for path in self.shards():
-            path.unlink()
-        (self.folder / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(dead, ignore_errors=True)
 
     def shards(self) -> list[Path]:
         """Published shards, in order."""
@@ -129,27 +155,45 @@ class Store:
     def publish(self, token: str, number: int, write: Callable[[BinaryIO], object]) -> None:
         """Publish a shard, unless another attempt did."""
         try:
-            publish(self.run_folder / f"attempts-{token}", self.folder / shard_name(number), write)
+            publish(self._attempts(token), self.folder / shard_name(number), write)
         except FileNotFoundError:
             if not self.published(number):
-                raise DippError("dst: the run was ended or overwritten by another") from None
+                raise DippError(ENDED) from None
         except OSError as error:
             raise DippError(
                 f"dst: {shard_name(number)} cannot be written ({error.strerror}); what was published is safe, "
                 "run the same command again to go on"
             ) from None
 
-    def finish(self, manifest: dict[str, Any]) -> None:
+    def finish(self, token: str, manifest: dict[str, Any]) -> None:
         """Publish the manifest, then forget the run."""
         text = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
         try:
-            publish(self.run_folder, self.folder / MANIFEST, lambda file: file.write(text))
+            publish(self._attempts(token), self.folder / MANIFEST, lambda file: file.write(text))
         except FileNotFoundError:
             if not self.finished:
-                raise DippError("dst: the run was ended or overwritten by another") from None
+                raise DippError(ENDED) from None
         except OSError as error:
             raise DippError(f"dst: {MANIFEST} cannot be written ({error.strerror}); run the command again") from None
-        shutil.rmtree(self.run_folder, ignore_errors=True)
+        if self._attempts(token).is_dir():  # or it is another's by now
+            self._forget()
+
+    def publish_whole(self, token: str, place: Path, content: bytes) -> None:
+        """Publish everything as one file outside of the store, then remove the store."""
+        try:
+            publish(self._attempts(token), place, lambda file: file.write(content))
+        except FileNotFoundError:
+            if not place.is_file():
+                raise DippError(ENDED) from None
+        except OSError as error:
+            raise DippError(f"dst: {place} cannot be written ({error.strerror}); run the command again") from None
+        if place.read_bytes() != content:
+            raise DippError(f"dst: {place} was made by another run meanwhile; nothing of this one was released")
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the store, released or not."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def publish(attempts: Path, place: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -199,6 +243,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if found["version"] > 1:
         raise DippError(f"{folder}: written by a newer dipp (manifest {found['version']}); upgrade")
     return found
+
+
+def remains(folder: Path) -> list[str]:
+    """What a run that was killed at its very end has left in a finished release: it tells the names of files."""
+    return sorted(path.name for path in folder.iterdir() if path.name == RUN or path.name.startswith(f"{RUN}-"))
 
 
 def shard_entries(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -19,9 +19,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dipp.data.sources import MAX_FILE_BYTES, ROWS_PER_READ, Columns, Label, Labels, Record, Source, fingerprint, ranges
+from dipp.data.sources import (
+    CHANGED,
+    MAX_FILE_BYTES,
+    ROWS_PER_READ,
+    Columns,
+    Label,
+    Labels,
+    Record,
+    Source,
+    fingerprint,
+    mark,
+    ranges,
+)
 from dipp.errors import DippError
 
+HUB = "hf://"
 DAMAGED_TABLE = "its part of the table is damaged"
 HUB_PARQUET = "refs/convert/parquet"
 """The branch on which the hub keeps a dataset of any format as Parquet."""
@@ -33,6 +46,7 @@ class Tables(Source):
 
     files: tuple[str, ...]
     counts: tuple[int, ...]
+    marks: tuple[str, ...]
     image: str
     label: str | None
     labels: Labels | None
@@ -44,19 +58,19 @@ class Tables(Source):
         return cls.of([str(path) for path in paths], columns, fingerprint(paths))
 
     @classmethod
-    def of(cls, places: Sequence[str], columns: Columns, mark: str) -> Tables:
-        """Look at the footers of files or hf:// addresses."""
-        counts = []
-        for place in places:
-            file = _table(place)
+    def of(cls, places: Sequence[str], columns: Columns, chosen: str) -> Tables:
+        """Look at the footers of files or hf:// addresses; `chosen` is the fingerprint of them all."""
+        counts, marks = [], tuple(map(_mark, places))
+        for place, state in zip(places, marks, strict=True):
+            file = _table(place, state)
             counts.append(file.metadata.num_rows)
             if place == places[0]:
                 schema = file.schema_arrow
             elif not file.schema_arrow.equals(schema, check_metadata=False):
                 raise DippError(f"src: the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
         image, label, labels = choose_columns(schema, columns)
-        marks = hashlib.sha256("\0".join([mark, image, label or ""]).encode()).hexdigest()
-        return cls(tuple(places), tuple(counts), image, label, labels, marks)
+        whole = hashlib.sha256("\0".join([chosen, image, label or ""]).encode()).hexdigest()
+        return cls(tuple(places), tuple(counts), marks, image, label, labels, whole)
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -64,14 +78,17 @@ class Tables(Source):
     def read(self, start: int, stop: int) -> Iterator[Record]:
         """Only the row groups that are asked for are read, a few rows at a time."""
         for number, low, high, first in ranges(self.counts, start, stop):
-            done = low
+            done, place = low, self.files[number]
+            if _mark(place) != self.marks[number]:
+                yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
+                continue
             try:
-                for done, row in self._rows(_table(self.files[number]), low, high):
+                for done, row in self._rows(_table(place, self.marks[number]), low, high):
                     yield _record(first + done, row[self.image], row.get(self.label or ""))
                     done += 1
             except (OSError, pa.ArrowException) as error:
-                if isinstance(error, OSError) and (error.errno or self.files[number].startswith("hf://")):
-                    raise DippError(f"src: {Path(self.files[number]).name} cannot be read ({error})") from None
+                if isinstance(error, OSError) and (error.errno or place.startswith(HUB)):
+                    raise DippError(f"src: {Path(place).name} cannot be read ({error})") from None
                 yield from (Record(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
 
     def _rows(self, file: pq.ParquetFile, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -92,16 +109,23 @@ class Tables(Source):
         return f"{Path(self.files[number]).name} row {row}"
 
 
+def _mark(place: str) -> str:
+    """The state of a local file. A place on the hub names its commit."""
+    return place if place.startswith(HUB) else mark(Path(place))
+
+
 @functools.lru_cache(maxsize=2)
-def _table(place: str) -> pq.ParquetFile:
+def _table(place: str, state: str) -> pq.ParquetFile:  # noqa: ARG001 - of the cache
     try:
-        if place.startswith("hf://"):
+        if place.startswith(HUB):
             from huggingface_hub import HfFileSystem
 
             return pq.ParquetFile(HfFileSystem().open(place, "rb"))
         return pq.ParquetFile(place)
     except (OSError, pa.ArrowException) as error:
-        raise DippError(f"src: {Path(place).name} cannot be read as Parquet ({type(error).__name__})") from None
+        raise DippError(
+            f"src: {Path(place).name} is not a Parquet file that can be read ({type(error).__name__})"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -109,6 +133,7 @@ class Saved(Source):
     """A dataset that Hugging Face's `save_to_disk` wrote."""
 
     folder: Path
+    state: str
     count: int
     image: str
     label: str | None
@@ -123,17 +148,21 @@ class Saved(Source):
             if columns.split not in splits:
                 raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.split}")
             folder /= columns.split
-        data = _saved(folder).with_format("arrow")
+        state = fingerprint(sorted(folder.iterdir()))
+        data = _saved(folder, state)
         image, label, labels = choose_columns(data.data.schema, columns)
-        marks = fingerprint(sorted(folder.iterdir()), image, label or "")
-        return cls(folder, len(data), image, label, labels, marks)
+        chosen = hashlib.sha256("\0".join([state, image, label or ""]).encode()).hexdigest()
+        return cls(folder, state, len(data), image, label, labels, chosen)
 
     def __len__(self) -> int:
         return self.count
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
         """Rows of the memory-mapped Arrow files; nothing is decoded here."""
-        data = _saved(self.folder).with_format("arrow")
+        if fingerprint(sorted(self.folder.iterdir())) != self.state:
+            yield from (Record(position, None, None, CHANGED) for position in range(start, stop))
+            return
+        data = _saved(self.folder, self.state).with_format("arrow")
         chosen = [self.image] + ([self.label] if self.label else [])
         for low in range(start, stop, ROWS_PER_READ):
             rows = data[low : min(low + ROWS_PER_READ, stop)].select(chosen).to_pylist()
@@ -146,7 +175,7 @@ class Saved(Source):
 
 
 @functools.lru_cache(maxsize=1)
-def _saved(folder: Path) -> Any:
+def _saved(folder: Path, state: str) -> Any:  # noqa: ARG001 - of the cache
     datasets = _datasets()
     try:
         return datasets.load_from_disk(str(folder))
@@ -187,21 +216,31 @@ def _datasets() -> Any:
 def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labels | None]:
     """The image column, the label column if there is one, and what the labels are."""
     images = [one.name for one in schema if _holds_files(one.type)]
-    image = columns.image or (images[0] if len(images) == 1 else None)
-    if image is None or image not in images:
-        found = ", ".join(images) or "there is none"
-        raise DippError(f"image-column: a column of bytes is needed ({found}), got {image}")
-    label = columns.label or ("label" if "label" in schema.names else None)
+    if not images:
+        raise DippError(f"src: there is no column of pictures as bytes; there are {', '.join(schema.names)}")
+    several = images[0] if len(images) == 1 else "image"
+    image = several if columns.image is None else columns.image
+    if image not in images:
+        raise DippError(f"image-column: one of {', '.join(images)} is needed, got {columns.image or 'none'}")
+    label = ("label" if "label" in schema.names else None) if columns.label is None else columns.label
+    if not columns.labelled:
+        label = None
+    for name in (image, label):
+        if name is not None and schema.names.count(name) > 1:
+            raise DippError(f"src: several columns are called {name}; rename all but one")
     if label is None:
         return image, None, None
     if label not in schema.names:
         raise DippError(f"label-column: one of {', '.join(schema.names)} is needed, got {label}")
     kind = schema.field(label).type
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return image, label, Labels(names=_class_names(schema, label))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return image, label, Labels(text=True)
-    raise DippError(f"label-column: whole numbers or text are needed, {label} holds {kind}; choose another")
+    raise DippError(
+        f"label-column: whole numbers or text are needed, {label} holds {kind}; choose another, or --drop-labels"
+    )
 
 
 def _class_names(schema: Any, label: str) -> tuple[str, ...]:
@@ -218,7 +257,7 @@ def _holds_files(kind: Any) -> bool:
     if pa.types.is_struct(kind):
         names = [kind.field(i).name for i in range(kind.num_fields)]
         return "bytes" in names and _holds_files(kind.field(names.index("bytes")).type)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
 
 def _record(position: int, value: Any, label: Label) -> Record:
@@ -227,4 +266,6 @@ def _record(position: int, value: Any, label: Label) -> Record:
         return Record(position, None, label, "there are no bytes")
     if len(content) > MAX_FILE_BYTES:
         return Record(position, None, label, f"more than {MAX_FILE_BYTES >> 20} MiB")
+    if isinstance(label, int) and label >= 1 << 63:
+        return Record(position, None, None, "its label has more than 63 bits")
     return Record(position, content, int(label) if isinstance(label, bool) else label)

@@ -105,7 +105,10 @@ class Worker:
         if not job.store.published(shard):
             images, skipped, recorded = self._encode(shard)
             labels = job.source.labels if job.labelled else None
-            first, count = job.number(job.positions(shard).start), len(images) + len(skipped)
+            positions = job.positions(shard)
+            first, count = job.number(positions.start), len(images) + len(skipped)
+            if job.number(positions.stop) != first + count:
+                raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
             content = (job.public, labels, images, first, count, skipped, recorded)
             job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
         return outcome(job.store, shard)
