@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -72,15 +73,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path, model: Path)
 
 def run_stages(cifar: Path, model: Path, out: Path, **options: Any) -> list[str]:
     said: list[str] = []
-    given = {
-        "stage": None,
-        "only": "*",
-        "calibration": None,
-        "device": "cpu",
-        "minutes": None,
-        "commit": "abc",
-        **options,
-    }
+    given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, **options}
     stages.run(SMOKE, cifar, str(model), out, **given, command="dipp experiment", commit="abc", say=said.append)
     return said
 
@@ -154,7 +147,7 @@ def test_a_run_that_was_stopped_goes_on(
     """Stopped after every epoch, the classifiers are to the bit those of the run that was not."""
     only = {"stage": "train", "only": "[cl]*"}  # clean and laplace need no archives
     clock = iter(range(10**6))
-    monkeypatch.setattr(stages.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("cifar10.stages.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     for _ in range(20):
         said = run_stages(cifar, model, tmp_path, **only, minutes=6 / 60)
         if "out of time: run it again to go on" not in said:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from cifar10.config import CLEAN, LAPLACE, Config
 from cifar10.store import Store
 from dipp import files
+from dipp.pictures import Pixels
 
 STYLES = {
     LAPLACE: ("#525252", "s", "privatise, then compress (best codec)"),
@@ -30,6 +31,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
     grid = figure.subplots(2, 3)
     reference = next((row for row in results["releases"] if row["method"] == CLEAN), None)
     clean = _accuracy(reference)[0] if reference else None
+    epsilons = sorted({row["epsilon"] for row in results["releases"] if row["epsilon"] and row["plotted"]})
     for line, methods in enumerate((tuple(STYLES), tuple(STYLES)[1:])):
         left, middle, right = grid[line]
         for method in methods:
@@ -45,8 +47,11 @@ def panels(results: dict[str, Any], output: Path) -> None:
                 axes.axhline(clean, color="black", ls=":", lw=1, label="clean pictures")
             axes.set(xscale="log", ylabel=RIGHT)
         left.set(xlabel=BITS)
-        middle.set(xlabel=f"{BUDGET} (DiffC: of the paper's point at its timestep)")
+        middle.set(xlabel=f"{BUDGET} (DiffC: that of DP-DiPP at its timestep)")
         right.set(xscale="log", yscale="log", xlabel=BUDGET, ylabel=BITS)
+        for axes in (middle, right):
+            axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+            axes.minorticks_off()
         for axes in grid[line]:
             axes.grid(alpha=0.3)
     handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -113,23 +118,38 @@ def deviations(results: dict[str, Any], output: Path) -> None:
 
 
 def grid(config: Config, store: Store, output: Path) -> None:
-    """The first pictures: a block an ε, a row a method, denoised and noisy."""
-    originals = store.pictures(CLEAN, CLEAN, "previews")
-    shown = [] if originals is None else [(CLEAN, originals)]
-    for epsilon in sorted({release.epsilon for release in config.shown(LAPLACE) if release.epsilon}):
-        for method in STYLES:
-            for release in (release for release in config.shown(method) if release.epsilon == epsilon):
-                for name in reversed(release.outputs):
-                    found = store.pictures(release.name, name, "previews")
-                    if found is not None:
-                        shown.append((f"{release.name} {name}", found))
-    figure = Figure(figsize=(2.6 + config.previews * 0.6, max(1, len(shown)) * 0.62), layout="constrained")
-    for number, (label, pictures) in enumerate(shown):
-        axes = figure.add_subplot(len(shown), 1, number + 1)
-        axes.imshow(np.concatenate(list(pictures), axis=1), interpolation="nearest")
-        axes.set(xticks=[], yticks=[])
-        axes.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
+    """The first pictures: a column an ε, a row a method and what it gives a receiver; the originals on top."""
+    epsilons = [release.epsilon for release in config.shown(LAPLACE)]
+    cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
+    for method in STYLES:
+        for release in config.shown(method):
+            for name in reversed(release.outputs):
+                row = cells.setdefault(method if method == LAPLACE else f"{method}, {name}", {})
+                row[epsilons.index(release.epsilon)] = _previews(store, release.name, name)
+    figure = Figure(figsize=(1.2 + 2.2 * len(epsilons), 1.15 * len(cells)), layout="constrained")
+    drawn = figure.subplots(len(cells), len(epsilons), squeeze=False)
+    for line, (label, row) in zip(drawn, cells.items(), strict=True):
+        for column, axes in enumerate(line):
+            axes.set(xticks=[], yticks=[])
+            axes.set_axis_off()
+            if len(row.get(column, ())):
+                axes.imshow(_sheet(row[column]), interpolation="nearest")
+        line[0].text(-0.05, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=9)
+    for axes, epsilon in zip(drawn[1], epsilons, strict=True):
+        axes.set_title(f"ε = {epsilon:g} per pixel", fontsize=9)
     _save(figure, output)
+
+
+def _previews(store: Store, release: str, output: str) -> Pixels:
+    found = store.pictures(release, output, "previews")
+    return np.zeros((0, 1, 1, 3), np.uint8) if found is None else found
+
+
+def _sheet(pictures: Pixels) -> Pixels:
+    """Pictures in two lines."""
+    half = -(-len(pictures) // 2)
+    lines = [np.concatenate(list(part), axis=1) for part in (pictures[:half], pictures[len(pictures) - half :])]
+    return np.concatenate(lines)
 
 
 def _save(figure: Figure, output: Path) -> None:

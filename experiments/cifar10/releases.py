@@ -14,19 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from cifar10.config import CLEAN, Config, Release
 from cifar10.store import Store
 from dipp import archive as archives
 from dipp import codec as codecs
-from dipp import diffusion, presets
+from dipp import diffusion, presets, randomness
 from dipp.archive import Archive
 from dipp.baseline import LaplaceNoise
+from dipp.chain import Chain, Selector
 from dipp.codec import Codec
 from dipp.errors import DippError
+from dipp.layout import Shape
 from dipp.model import Denoiser
 from dipp.pictures import Pixels
 from dipp.privacy.budget import Budget
+from dipp.privacy.ledger import Recorder
 from dipp.schedule import Planner, Point
 
 DELTA = 1e-5
@@ -77,22 +81,45 @@ class Maker:
         return min(planner.frontier(budget), key=lambda point: abs(math.log(point.snr) - wanted))
 
     def encode(self, release: Release) -> dict[str, Any]:
-        """Encode the pictures into the archive of the release; what it took, and what it promises."""
-        point, start = self.point(release), time.perf_counter()
-        made = Codec(self.denoiser, point.plan, self.budget(release)).encode(list(self.pixels[: release.images]))
+        """Encode the pictures into the archive of the release; what it took, and what it promises.
+
+        The encoder ends in the states that a decoder of the archive reaches, so their pictures are kept at once; how
+        far those that are really decoded differ is measured on the first batch.
+        """
+        point, budget = self.point(release), self.budget(release)
+        plan, pixels = point.plan, self.pixels[: release.images]
+        codec, recorder, seed = Codec(self.denoiser, plan, budget), Recorder(), randomness.fresh_seed()
+        shape: Shape = pixels.shape[1:]
+        codec.check_shape(shape)
+        chain, size = Chain(plan, self.denoiser, seed, shape), codec.batch_size(shape)
+        rows, noisy, denoised, seconds = [], [], [], 0.0
+        for start in range(0, len(pixels), size):
+            begin, part = time.perf_counter(), pixels[start : start + size]
+            selector = Selector(plan, seed, part.reshape(len(part), -1), self.denoiser.device.type, recorder)
+            state, chosen = chain.run(range(start, start + len(part)), selector)
+            rows.append(np.concatenate(chosen, axis=1))
+            noisy.append(codecs.to_pixels(state))
+            seconds += time.perf_counter() - begin
+            denoised.append(self._denoised(state, point.final_timestep))
+        recorded = recorder.ledger(plan, len(pixels))
+        shapes = [shape] * len(pixels)
+        made = Archive.build(plan, self.denoiser.identity, seed, shapes, np.concatenate(rows), recorded=recorded)
+        self._keep(release, "denoised", np.concatenate(denoised))
+        self._keep(release, "noisy", np.concatenate(noisy))
         made.save(self.store.archive(release.name))
-        seconds = time.perf_counter() - start
+        state, _ = next(codec.states(archives.open(self.store.archive(release.name))))
         return {
             "release": release.name,
             **rate(self.store.archive(release.name)),
             "certificate": certificate(made),
             "final_timestep": point.final_timestep,
-            "timesteps": [step.end for step in point.plan.steps],
-            "steps": len(point.plan.steps),
+            "timesteps": [step.end for step in plan.steps],
+            "steps": len(plan.steps),
             "snr": point.snr,
             "expected_psnr": point.psnr,
             "expected_bpp": point.bpp,
             "encode_seconds": seconds,
+            "decoder_difference": float(np.abs(noisy[0].astype(np.int16) - codecs.to_pixels(state)).mean()),
         }
 
     def pictures(self, release: Release, output: str) -> Pixels:
@@ -119,11 +146,13 @@ class Maker:
         noisy, denoised = [], []
         for state, t in Codec(self.denoiser, source.header.plan).states(source):
             noisy.append(codecs.to_pixels(state))
-            predict = functools.partial(self.denoiser.x0, fast=True)
-            finished = diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls)
-            denoised.append(codecs.to_pixels(finished))
+            denoised.append(self._denoised(state, t))
         self._keep(release, "denoised", np.concatenate(denoised))
         self._keep(release, "noisy", np.concatenate(noisy))
+
+    def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
+        predict = functools.partial(self.denoiser.x0, fast=True)
+        return codecs.to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
 
     def ancestral(self, release: Release, count: int) -> Pixels:
         """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""

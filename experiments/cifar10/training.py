@@ -50,7 +50,8 @@ class Task:
 class Draws(NamedTuple):
     """What is random about an epoch of a classifier: steps × batch each."""
 
-    index: torch.Tensor
+    picture: torch.Tensor
+    """Which of them."""
     top: torch.Tensor
     left: torch.Tensor
     flip: torch.Tensor
@@ -72,11 +73,11 @@ class Draws(NamedTuple):
 
 
 def augmented(padded: torch.Tensor, which: torch.Tensor, draws: Draws, size: tuple[int, int]) -> torch.Tensor:
-    """Crops, some of them mirrored, of pictures `index` of the sets `which`: classifiers × batch × (H, W, C)."""
+    """Crops, some of them mirrored, of pictures of the sets `which`: classifiers × batch × (H, W, C)."""
     height, width = (torch.arange(side, device=padded.device) for side in size)
     rows = draws.top[..., None] + height
     columns = draws.left[..., None] + torch.where(draws.flip[..., None], width.flip(0), width)
-    return padded[which[:, None, None, None], draws.index[..., None, None], rows[..., None], columns[..., None, :]]
+    return padded[which[:, None, None, None], draws.picture[..., None, None], rows[..., None], columns[..., None, :]]
 
 
 def normalised(pictures: torch.Tensor) -> torch.Tensor:
@@ -142,7 +143,7 @@ class Wave:
             self._graph = self._captured()
         self.rate.fill_(self.protocol.rate(self.epoch))
         self.draws = Draws.stacked([self._draws(task, self.epoch) for task in self.tasks], self.device)
-        for number in range(len(self.draws.index)):
+        for number in range(len(self.draws.picture)):
             for place, part in zip(self.batch, self.draws, strict=True):
                 place.copy_(part[number])
             if self._graph is None:
@@ -157,7 +158,7 @@ class Wave:
     def _step(self) -> None:
         """A batch of every classifier; on a GPU, on streams that fork here and join at the end."""
         x = normalised(augmented(self.padded, self.which, self.batch, self.size))
-        y = self.labels[self.batch.index]
+        y = self.labels[self.batch.picture]
         if self.device.type == "cpu":
             for number in range(len(self.tasks)):
                 self._train(number, x[number], y[number])
