@@ -63,7 +63,7 @@ class Protocol:
     pad: int = 4
     """Pixels of zeros around a picture that random crops are taken from."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    evaluate_every: int = 5
+    evaluate_every: int = 10
     """Epochs from one evaluation to the next: the best epoch is the best of these."""
     wave: int = 32
     """Classifiers that are trained at a time."""
