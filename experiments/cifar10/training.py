@@ -12,6 +12,7 @@ goes on as if it had not been. Pictures are released once: an augmentation is of
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -82,8 +83,14 @@ def augmented(padded: torch.Tensor, which: torch.Tensor, draws: Draws, size: tup
 
 def normalised(pictures: torch.Tensor) -> torch.Tensor:
     """Pictures (…, H, W, C) of bytes as a network takes them: (…, C, H, W), channels last in memory."""
-    mean, deviation = (torch.tensor(values, device=pictures.device) for values in (MEAN, DEVIATION))
+    mean, deviation = _statistics(pictures.device)
     return ((pictures / 255 - mean) / deviation).movedim(-1, -3)
+
+
+@functools.cache
+def _statistics(device: torch.device) -> torch.Tensor:
+    """Mean and deviation, made once: nothing may be copied from the host within a graph."""
+    return torch.tensor((MEAN, DEVIATION), device=device)
 
 
 class Wave:
@@ -167,7 +174,7 @@ class Wave:
         for stream in self._streams:
             stream.wait_stream(here)
         for number in range(len(self.tasks)):
-            with torch.cuda.stream(self._streams[number % STREAMS]):
+            with torch.cuda.stream(self._streams[number % len(self._streams)]):
                 self._train(number, x[number], y[number])
         for stream in self._streams:
             here.wait_stream(stream)
@@ -179,7 +186,9 @@ class Wave:
             logits = network(x)
         gradients = torch.autograd.grad(F.cross_entropy(logits.float(), y), parameters)
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+            # The optimiser wants them laid out alike; cuDNN may have chosen otherwise.
+            alike = gradient.stride() == parameter.stride()
+            parameter.grad = gradient if alike else torch.empty_like(parameter).copy_(gradient)
         if self.tasks[number].private:
             torch.nn.utils.clip_grad_norm_(parameters, self.protocol.clip, foreach=True)
         self.optimisers[number].step()
@@ -193,9 +202,10 @@ class Wave:
     def _captured(self) -> torch.cuda.CUDAGraph:
         """A step as a graph; the steps before the capture are undone."""
         torch.backends.cudnn.benchmark = True
-        self._streams = [torch.cuda.Stream(self.device) for _ in range(min(STREAMS, len(self.tasks)))]
+        count = min(STREAMS, len(self.tasks))
+        self._streams = [torch.cuda.Stream() for _ in range(count)]  # type: ignore[no-untyped-call]
         before = self.state()
-        aside = torch.cuda.Stream(self.device)
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(WARM_UP):
