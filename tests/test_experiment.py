@@ -32,12 +32,15 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """Few candidates: the pipeline is tested here, and not the kernels."""
+    """One thread and few candidates: the pipeline is tested here, and not the kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         for name, mechanism in (("sharp", SHARP), ("paper", PAPER), ("diffc", DIFFC)):
             patch.setitem(PRESETS, name, Preset(name, mechanism, Sizes(10, 2.0), Sizes(10, 2.0)))
         patch.setattr(calibrate, "EPSILONS", (4.0,))
         yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def augmented(padded: torch.Tensor, which: torch.Tensor, draws: Draws, size: tup
 
 def normalised(pictures: torch.Tensor) -> torch.Tensor:
     """Pictures (…, H, W, C) of bytes as a network takes them: (…, C, H, W), channels last in memory."""
-    mean, deviation = _statistics(pictures.device)
+    mean, deviation = _statistics(pictures.device).unbind()
     return ((pictures / 255 - mean) / deviation).movedim(-1, -3)
 
 
