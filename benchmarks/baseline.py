@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from dipp.baseline import LaplaceNoise, file_bytes
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from cifar10.baseline import LaplaceNoise, file_bytes
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 CODECS = ("png", "webp")

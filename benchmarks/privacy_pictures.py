@@ -21,8 +21,10 @@ from matplotlib import font_manager
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from dipp.baseline import LaplaceNoise, file_bytes
 from dipp.codec import Codec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from cifar10.baseline import LaplaceNoise, file_bytes
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 ZOOM, EDGE, LEFT = 3, 20, 4

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import torch
 from cifar10 import report, stages
+from cifar10.baseline import CODECS
 from cifar10.config import Config
 from dataset_helpers import save_model
 
 import dipp
 from dipp import calibrate, commands, experiment
-from dipp.baseline import CODECS
 from dipp.cli import main
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP

@@ -4,6 +4,7 @@
 |---|---|
 | `config` | the releases that are made, the classifiers that are trained, and why |
 | `store` | the folder of a run: what is on disk is not made again |
+| `baseline` | privatise-then-compress |
 | `releases` | which plan a release has; encoding it into an archive; decoding that |
 | `resnet`, `training` | many ResNet-56 at once, with the protocol that the paper cites |
 | `metrics` | PSNR, MS-SSIM and a Fréchet distance of the reconstructions |

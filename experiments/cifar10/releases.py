@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from cifar10.baseline import LaplaceNoise
 from cifar10.config import CLEAN, Config, Release
 from cifar10.store import Store
 from dipp import archive as archives
 from dipp import codec as codecs
 from dipp import diffusion, presets, randomness
 from dipp.archive import Archive
-from dipp.baseline import LaplaceNoise
 from dipp.chain import Chain, Selector
 from dipp.codec import Codec
 from dipp.errors import DippError

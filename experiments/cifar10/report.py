@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from cifar10 import figures
+from cifar10.baseline import CODECS, LaplaceNoise
 from cifar10.config import CLEAN, LAPLACE, Config, Release
 from cifar10.releases import DELTA
 from cifar10.store import Store
 from dipp import files
-from dipp.baseline import CODECS, LaplaceNoise
 
 LDP_SLICING = {
     "source": "Cao et al., LDP-Slicing, read off its plot for CIFAR-10",

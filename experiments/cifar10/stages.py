@@ -27,13 +27,13 @@ import torch
 from numpy.typing import NDArray
 
 from cifar10 import deviations, metrics, report
+from cifar10.baseline import CODECS, file_bytes
 from cifar10.config import CLEAN, Config, Release
 from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
 from cifar10.store import Store
 from cifar10.training import Task, Wave, features
 from dipp import archive as archives
-from dipp.baseline import CODECS, file_bytes
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
 from dipp.pictures import Pixels

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from cifar10.baseline import CODECS, LaplaceNoise, file_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy import integrate
 from statistics_helpers import bounded
 
-from dipp.baseline import CODECS, LaplaceNoise, file_bytes
 from dipp.errors import DippError
 
 GENERATOR_SEED = 5
