@@ -9,7 +9,6 @@ Noise is Laplace of scale 765/ε a channel, which costs a pixel of three channel
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import math
 import subprocess
@@ -24,6 +23,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dipp.codec import Codec
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from cifar10.baseline import LaplaceNoise, file_bytes
+
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 ZOOM, EDGE, LEFT = 3, 20, 4
 Pixels = NDArray[np.uint8]
@@ -37,14 +39,8 @@ def psnr(found: Pixels, pixels: Pixels) -> float:
 
 def noise_then_png(pixels: Pixels, epsilon: float) -> tuple[Pixels, float]:
     """The baseline: noisy pictures, and bits per pixel of their PNGs."""
-    noise = np.random.default_rng(0).laplace(scale=765 / epsilon, size=pixels.shape)
-    noisy = np.clip(np.rint(pixels + noise), 0, 255).astype(np.uint8)
-    bits = 0
-    for picture in noisy:
-        buffer = io.BytesIO()
-        Image.fromarray(picture).save(buffer, format="PNG", optimize=True)
-        bits += 8 * buffer.tell()
-    return noisy, bits / math.prod(pixels.shape[:3])
+    noisy = LaplaceNoise(epsilon).privatise(pixels, np.random.default_rng(0))
+    return noisy, 8 * file_bytes(noisy, "png") / math.prod(pixels.shape[:3])
 
 
 def sheet(originals: Pixels, blocks: dict[str, list[Pixels]], heads: list[str]) -> Image.Image:

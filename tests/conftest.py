@@ -1,4 +1,4 @@
-"""What several files of tests use."""
+"""What several files of tests use. dipp is imported here, before PyTorch: it says how waiting threads wait."""
 
 from __future__ import annotations
 

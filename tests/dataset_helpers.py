@@ -25,9 +25,9 @@ from dipp.privacy.budget import Budget
 SHARD_SIZE = 50
 
 
-def save_model(folder: Path) -> Path:
+def save_model(folder: Path, size: int = 8) -> Path:
     """A tiny denoiser in diffusers' format."""
-    tiny_network().save_pretrained(folder / "unet", safe_serialization=True)
+    tiny_network(size=size).save_pretrained(folder / "unet", safe_serialization=True)
     scheduler: Any = DDPMScheduler
     scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
     index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}

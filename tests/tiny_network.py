@@ -1,4 +1,4 @@
-"""An untrained network for 8×8 pictures: what the codec promises does not depend on how good it is."""
+"""An untrained network for 8×8 or other small pictures: what the codec promises does not depend on how good it is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 from diffusers import UNet2DModel
 
 
-def tiny_network(channels: int = 3) -> Any:
+def tiny_network(channels: int = 3, size: int = 8) -> Any:
     """The same weights every time."""
     torch.manual_seed(0)
     make: Any = UNet2DModel
     return make(
-        sample_size=8,
+        sample_size=size,
         in_channels=channels,
         out_channels=channels,
         block_out_channels=(8, 16),

@@ -295,3 +295,38 @@ def train(
 
     settings = Settings(steps, minutes, batch, learning_rate, ema, coded, seed, half, compile_mode)
     typer.echo(command.train(data, output, settings, size, network, start, validation, pause_after, device))
+
+
+@app.command()
+def experiment(
+    name: Annotated[str, typer.Argument(help="cifar10: the paper's experiment.")],
+    config: Annotated[Path, typer.Argument(help="What is made, in TOML: experiments/cifar10/config.toml.")],
+    data: Annotated[Path, typer.Option(help="Folder of CIFAR-10's Python version.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; what is there is not made again.")],
+    model: Model = EMBEDDED,
+    stage: Annotated[
+        str | None, typer.Option(help="baseline, encode, train, metrics or report, instead of all of them.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Pattern of the releases that are made, such as 'paper-*'.")] = "*",
+    calibration: Calibration = None,
+    device: Device = "cpu",
+    minutes: Annotated[float | None, typer.Option(help="Stop after so many; run it again to go on.")] = None,
+    commit: Annotated[str | None, typer.Option(help="Commit of the code, where git cannot tell.")] = None,
+) -> None:
+    """Reproduce the paper's experiment, stage by stage; needs a checkout of the repository."""
+    from dipp import experiment as experiments
+
+    experiments.run(
+        name,
+        config=config,
+        data=data,
+        model=model,
+        out=out,
+        stage=stage,
+        only=only,
+        calibration=calibration,
+        device=device,
+        minutes=minutes,
+        commit=commit,
+        say=typer.echo,
+    )

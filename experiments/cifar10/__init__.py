@@ -1,0 +1,14 @@
+"""The paper's experiment on CIFAR-10: classifiers trained on private pictures, at equal certificates.
+
+| module | what it is |
+|---|---|
+| `config` | the releases that are made, the classifiers that are trained, and why |
+| `store` | the folder of a run: what is on disk is not made again |
+| `baseline` | privatise-then-compress |
+| `releases` | which plan a release has; encoding it into an archive; decoding that |
+| `resnet`, `training` | many ResNet-56 at once, with the protocol that the paper cites |
+| `metrics` | PSNR, MS-SSIM and a Fréchet distance of the reconstructions |
+| `deviations` | how far a step moves a coordinate: the δ and the divergences of the paper's appendix C |
+| `stages` | the stages of a run, in order |
+| `report`, `figures` | one JSON with every figure, and the tables and pictures that are drawn from it |
+"""

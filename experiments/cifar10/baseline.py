@@ -1,0 +1,91 @@
+"""Privatise, then compress: what the codec is compared with. Laplace noise on every channel, then a lossless codec.
+
+**Certificate.** A channel lies in [0, 255], so noise of scale b = 255·C/ε makes it (ε/C)-DP, and a pixel of C channels
+ε-DP; rounding, the clamp and the codec are post-processing. That is the mathematics; the noise here is drawn in
+floating point from an ordinary generator, as experiments do, and no picture made by it should be released.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from dipp.errors import DippError
+from dipp.pictures import Pixels
+from dipp.privacy import conversions
+
+LARGEST = 255
+"""Largest change of a channel."""
+CODECS: dict[str, dict[str, Any]] = {
+    "png": {"format": "PNG", "optimize": True},
+    "webp": {"format": "WEBP", "lossless": True, "quality": 100},
+    "jxl": {"format": "JXL", "lossless": True, "effort": 7},
+}
+"""Lossless codecs and their options, each a whole file a picture. At effort 9 JPEG XL takes more bits of noise."""
+ORDERS = 1 + np.geomspace(1e-6, 1e6, 4001)
+"""Rényi orders that ρ is bounded on."""
+
+
+@dataclass(frozen=True)
+class LaplaceNoise:
+    """Independent Laplace noise on the channels of a pixel."""
+
+    epsilon: float
+    """Pure ε of a pixel."""
+    channels: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise DippError(f"epsilon: a finite number above 0 is needed, got {self.epsilon}")
+
+    @property
+    def scale(self) -> float:
+        """b = 255·C/ε: 765/ε for three channels."""
+        return LARGEST * self.channels / self.epsilon
+
+    def privatise(self, pixels: Pixels, generator: np.random.Generator) -> Pixels:
+        """Noise, rounding, clamp."""
+        noise = generator.laplace(scale=self.scale, size=pixels.shape)
+        return np.clip(np.rint(pixels + noise), 0, LARGEST).astype(np.uint8)
+
+    @property
+    def rho(self) -> float:
+        """ρ of zCDP: C times sup D_a/a over the orders a > 1.
+
+        With e = ε/C, D_a = ln(a/(2a−1)·e^((a−1)e) + (a−1)/(2a−1)·e^(−ae))/(a−1) [Mironov, 2017, Proposition 6]. It
+        grows with a, so D_a'/a bounds D/order on [a, a']; above the grid D_∞/a = e/a does, below it D_a.
+        """
+        e, a = self.epsilon / self.channels, ORDERS
+        grown = np.logaddexp(np.log(a / (2 * a - 1)) + (a - 1) * e, np.log((a - 1) / (2 * a - 1)) - a * e) / (a - 1)
+        bounds = np.append(grown, e) / np.append(1.0, a)
+        return self.channels * min(float(bounds.max()), e * e / 2) * conversions.UP
+
+    def approximate(self, delta: float) -> float:
+        """ε of (ε, δ): the smaller of pure ε and the conversion of ρ."""
+        return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
+
+
+def file_bytes(pictures: Iterable[Pixels], codec: str) -> int:
+    """Bytes of the files, one a picture, that a codec of `CODECS` writes."""
+    if codec not in CODECS:
+        raise DippError(f"codec: one of {', '.join(CODECS)} is needed, got {codec}")
+    if codec == "jxl":
+        try:
+            import pillow_jxl as _  # noqa: F401 - adds the format to PIL
+        except ImportError:
+            raise DippError("codec: pillow-jxl-plugin is missing; install dp-dipp[experiment]") from None
+
+    def size(picture: Pixels) -> int:
+        buffer = io.BytesIO()
+        Image.fromarray(picture).save(buffer, **CODECS[codec])
+        return buffer.tell()
+
+    with ThreadPoolExecutor() as pool:  # the codecs run outside Python's lock
+        return sum(pool.map(size, pictures))

@@ -1,0 +1,177 @@
+"""What a run of the experiment makes: releases of the pictures, and classifiers trained on them, from one TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dipp import presets
+from dipp.errors import DippError
+
+CLEAN, LAPLACE = "clean", "laplace"
+"""Methods beside the presets of the codec: no noise at all, and privatise-then-compress."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of the pictures: a method at an ε, and which of the plans within it."""
+
+    name: str
+    method: str
+    """clean, laplace, or a preset of the codec."""
+    epsilon: float | None
+    """Pure ε per pixel that binds; for a preset without certificate, that of the release whose timestep it takes."""
+    images: int
+    """The first so many pictures of CIFAR-10's test set."""
+    train: tuple[str, ...] = ()
+    """Reconstructions that classifiers are trained on."""
+    bpp: float | None = None
+    """The best expected quality within this rate, in payload bits per pixel."""
+    like: str | None = None
+    """A release that this one is chosen by."""
+    relative_snr: float | None = None
+    """The final SNR, relative to that of `like`; without it, the final timestep is the same."""
+
+    @property
+    def coded(self) -> bool:
+        """Whether the codec makes it."""
+        return self.method not in (CLEAN, LAPLACE)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The pictures that a receiver can have."""
+        return ("noisy", "denoised") if self.coded else (self.method,)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How classifiers are trained; the defaults are the protocol that the paper cites."""
+
+    epochs: int = 250
+    batch: int = 128
+    """The last, smaller batch of an epoch is dropped."""
+    learning_rate: float = 0.1
+    milestones: tuple[int, ...] = (80, 160, 200)
+    """Epochs from which on the learning rate is halved."""
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    clip: float = 0.5
+    """Largest norm of the gradient, where the pictures are private; the clean reference is not clipped."""
+    pad: int = 4
+    """Pixels of zeros around a picture that random crops are taken from."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    evaluate_every: int = 10
+    """Epochs from one evaluation to the next: the best epoch is the best of these."""
+    wave: int = 32
+    """Classifiers that are trained at a time."""
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, from 0."""
+        return float(self.learning_rate * 0.5 ** sum(epoch >= milestone for milestone in self.milestones))
+
+
+@dataclass(frozen=True)
+class Ancestral:
+    """The check of the fast sampler: DDPM sampling, as the paper has it, of some pictures of one release."""
+
+    release: str
+    images: int
+
+
+@dataclass(frozen=True)
+class Config:
+    """A run."""
+
+    images: int
+    """Pictures of CIFAR-10's test set, the first half of which classifiers are trained on."""
+    calls: int
+    """Network calls of the fast sampler."""
+    deviations: int
+    """Pictures that the δ of appendix C is measured on."""
+    previews: int
+    """Pictures of each release that are kept for the grid."""
+    plotted: str
+    """Tag of the releases that the six panels show."""
+    ancestral: Ancestral
+    protocol: Protocol
+    releases: tuple[Release, ...]
+    reasons: dict[str, str]
+    """Why there is each group of releases, by method and tag."""
+
+    @classmethod
+    def load(cls, path: Path) -> Config:
+        """Read and check a file."""
+        try:
+            content = tomllib.loads(path.read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise DippError(f"config: {path} cannot be read: {error}") from None
+        try:
+            groups = content.pop("release")
+            protocol = Protocol(**{key: _frozen(value) for key, value in content.pop("protocol", {}).items()})
+            ancestral = Ancestral(**content.pop("ancestral"))
+            releases = tuple(one for group in groups for one in _releases(group, content["images"]))
+            reasons = {_group(g["method"], g.get("tag")): g["reason"] for g in groups}
+            found = cls(**content, ancestral=ancestral, protocol=protocol, releases=releases, reasons=reasons)
+        except (KeyError, TypeError) as error:
+            raise DippError(f"config: {path.name} lacks something, or has too much: {error}") from None
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Refuse what could only fail later."""
+        if len({release.name for release in self.releases}) != len(self.releases):
+            raise DippError("config: releases need names of their own; give their groups different tags")
+        for release in self.releases:
+            if release.coded:
+                presets.preset(release.method)
+            if unknown := [output for output in release.train if output not in release.outputs]:
+                raise DippError(f"config: {release.name} has {' and '.join(release.outputs)}, not {unknown[0]}")
+            if release.train and release.images < self.images:
+                raise DippError(f"config: {release.name} is trained on, so it needs all {self.images} images")
+            if release.like is not None:
+                self.release(release.like)
+        if self.images // 2 < self.protocol.batch:
+            raise DippError(f"config: half of {self.images} images are fewer than a batch of {self.protocol.batch}")
+        self.release(self.ancestral.release)
+
+    def release(self, name: str) -> Release:
+        """The release of a name."""
+        for release in self.releases:
+            if release.name == name:
+                return release
+        raise DippError(f"config: there is no release {name}")
+
+    def shown(self, method: str) -> tuple[Release, ...]:
+        """The releases of a method that the panels show, in ascending ε."""
+        found = [r for r in self.releases if r.method == method and (not r.coded or r.name.endswith(self.plotted))]
+        return tuple(sorted(found, key=lambda release: release.epsilon or 0.0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole of it, for the report."""
+        return dataclasses.asdict(self)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _group(method: str, tag: str | None) -> str:
+    return method if tag is None else f"{method} {tag}"
+
+
+def _releases(group: dict[str, Any], images: int) -> list[Release]:
+    """A group is a release for each of its ε; `train` lists reconstructions, or says at which ε each is trained on."""
+    own = ("tag", "epsilons", "reason", "like", "train")
+    rest = {"images": images, **{key: value for key, value in group.items() if key not in own}}
+    found = []
+    for epsilon in group.get("epsilons", [None]):
+        wanted = group.get("train", {})
+        train = tuple(output for output in wanted if isinstance(wanted, list) or epsilon in wanted[output])
+        parts = [group["method"], *([] if epsilon is None else [f"{epsilon:g}"])]
+        name = "-".join([*parts, *([group["tag"]] if "tag" in group else [])])
+        like = group["like"].format(epsilon=f"{epsilon:g}") if "like" in group else None
+        found.append(Release(name=name, epsilon=epsilon, like=like, train=train, **rest))
+    return found

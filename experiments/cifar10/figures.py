@@ -1,0 +1,167 @@
+"""The pictures of the report, drawn from its JSON: the paper's six panels, the surface, the box plot of δ, the grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cifar10.config import CLEAN, LAPLACE, Config
+from cifar10.store import Store
+from dipp import files
+from dipp.pictures import Pixels
+
+STYLES = {
+    LAPLACE: ("#525252", "s", "privatise, then compress (best codec)"),
+    "diffc": ("#2ca25f", "^", "Gaussian DiffC: no certificate"),
+    "paper": ("#08519c", "o", "DP-DiPP, the paper's"),
+    "sharp": ("#d94801", "D", "DP-DiPP, preset sharp"),
+}
+BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on evaluation pictures"
+
+Row = dict[str, Any]
+
+
+def panels(results: dict[str, Any], output: Path) -> None:
+    """Rate-utility, privacy-utility and rate-privacy; below, the same without the baseline."""
+    figure = Figure(figsize=(13, 7.5), layout="constrained")
+    grid = figure.subplots(2, 3)
+    reference = next((row for row in results["releases"] if row["method"] == CLEAN), None)
+    clean = _accuracy(reference)[0] if reference else None
+    certified = _certified(results["releases"])
+    epsilons = sorted({row["epsilon"] for row in results["releases"] if row["epsilon"] and row["plotted"]})
+    for line, methods in enumerate((tuple(STYLES), tuple(STYLES)[1:])):
+        left, middle, right = grid[line]
+        for method in methods:
+            rows = [row for row in results["releases"] if row["method"] == method and row["plotted"]]
+            rows.sort(key=lambda row: row["epsilon"])
+            _curve(left, rows, method, lambda row: row.get("file_bpp"))
+            _curve(middle, rows, method, lambda row: certified[row["epsilon"], row["method"]])
+            points = [(certified[row["epsilon"], method], row["file_bpp"]) for row in rows if row.get("file_bpp")]
+            colour, marker, label = STYLES[method]
+            if points:
+                right.plot(*zip(*points, strict=True), color=colour, marker=marker, label=label)
+        for axes in (left, middle):
+            if clean is not None:
+                axes.axhline(clean, color="black", ls=":", lw=1, label="clean pictures")
+            axes.set(xscale="log", ylabel=RIGHT)
+        left.set(xlabel=BITS)
+        middle.set(xlabel=f"{BUDGET} (DiffC: that of DP-DiPP at its timestep)")
+        right.set(xscale="log", yscale="log", xlabel=BUDGET, ylabel=BITS)
+        for axes in (middle, right):
+            axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+            axes.minorticks_off()
+        for axes in grid[line]:
+            axes.grid(alpha=0.3)
+    handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+    _save(figure, output)
+
+
+def _certified(rows: list[Row]) -> dict[tuple[float, str], float]:
+    """By the ε that binds, and method: the ε of the certificate, which may be less; DiffC stands at the paper's."""
+    shown = [row for row in rows if row["plotted"] and row["epsilon"]]
+    found = {(row["epsilon"], row["method"]): (row.get("certificate") or row)["epsilon"] for row in shown}
+    return found | {(epsilon, "diffc"): found.get((epsilon, "paper"), epsilon) for epsilon, _ in found}
+
+
+def _accuracy(row: Row) -> tuple[float | None, float]:
+    """Mean and half the spread of the last epoch, on the denoised reconstruction where there is one."""
+    found = row["accuracy"].get("denoised") or next(iter(row["accuracy"].values()), None)
+    return (None, 0.0) if found is None else (found["last"], found["spread"] / 2)
+
+
+def _curve(axes: Axes, rows: list[Row], method: str, x: Any) -> None:
+    """Accuracy over x, in the order of ε; bars reach from the worst seed to the best, about."""
+    points = [(x(row), *_accuracy(row)) for row in rows]
+    drawn = [point for point in points if None not in point]
+    colour, marker, label = STYLES[method]
+    if drawn:
+        across, up, bars = zip(*drawn, strict=True)
+        axes.errorbar(across, up, yerr=bars, color=colour, marker=marker, capsize=2, label=label)
+
+
+def surface(results: dict[str, Any], output: Path) -> None:
+    """All releases of the codec: bits against PSNR and, where trained, accuracy; a line joins those of one ε."""
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    quality, utility = figure.subplots(1, 2)
+    for method in ("paper", "sharp"):
+        colour, marker, label = STYLES[method]
+        rows = [row for row in results["releases"] if row["method"] == method and row.get("file_bpp")]
+        for number, epsilon in enumerate(sorted({row["epsilon"] for row in rows})):
+            here = sorted((row for row in rows if row["epsilon"] == epsilon), key=lambda row: row["file_bpp"])
+            found = [(row["file_bpp"], (row["metrics"]["denoised"] or {}).get("psnr")) for row in here]
+            trained = [(row["file_bpp"], _accuracy(row)[0]) for row in here]
+            for axes, points in ((quality, found), (utility, trained)):
+                known = [point for point in points if point[1] is not None]
+                if known:
+                    style = {"color": colour, "marker": marker, "label": None if number else label}
+                    axes.plot(*zip(*known, strict=True), **style)
+                    axes.annotate(f"ε = {epsilon:g}", known[-1], textcoords="offset points", xytext=(4, 4), fontsize=8)
+    quality.set(xscale="log", xlabel=BITS, ylabel="PSNR of the denoised reconstruction, dB")
+    utility.set(xscale="log", xlabel=BITS, ylabel=RIGHT)
+    for axes in (quality, utility):
+        axes.grid(alpha=0.3)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+    _save(figure, output)
+
+
+def deviations(results: dict[str, Any], output: Path) -> None:
+    """δ by ε, as the paper draws it: quartiles, median, and whiskers at 5 and 95 %."""
+    names = {"low": "whislo", "q1": "q1", "median": "med", "q3": "q3", "high": "whishi"}
+    boxes = [
+        {names[key]: value for key, value in found["quantiles"].items()} | {"label": name}
+        for name, found in results["deviations"].items()
+        if found is not None
+    ]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    if boxes:
+        axes.bxp(boxes, showfliers=False)
+    axes.set(ylabel="δ = |μ_q − μ_p|/σ")
+    axes.grid(alpha=0.3, axis="y")
+    _save(figure, output)
+
+
+def grid(config: Config, store: Store, output: Path) -> None:
+    """The first pictures: a column an ε, a row a method and what it gives a receiver; the originals on top."""
+    epsilons = [release.epsilon for release in config.shown(LAPLACE)]
+    cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
+    for method in STYLES:
+        for release in config.shown(method):
+            for name in reversed(release.outputs):
+                row = cells.setdefault(method if method == LAPLACE else f"{method}, {name}", {})
+                row[epsilons.index(release.epsilon)] = _previews(store, release.name, name)
+    figure = Figure(figsize=(1.2 + 2.2 * len(epsilons), 1.15 * len(cells)), layout="constrained")
+    drawn = figure.subplots(len(cells), len(epsilons), squeeze=False)
+    for line, (label, row) in zip(drawn, cells.items(), strict=True):
+        for column, axes in enumerate(line):
+            axes.set(xticks=[], yticks=[])
+            axes.set_axis_off()
+            if len(row.get(column, ())):
+                axes.imshow(_sheet(row[column]), interpolation="nearest")
+        line[0].text(-0.05, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=9)
+    for axes, epsilon in zip(drawn[1], epsilons, strict=True):
+        axes.set_title(f"ε = {epsilon:g} per pixel", fontsize=9)
+    _save(figure, output)
+
+
+def _previews(store: Store, release: str, output: str) -> Pixels:
+    found = store.pictures(release, output, "previews")
+    return np.zeros((0, 1, 1, 3), np.uint8) if found is None else found
+
+
+def _sheet(pictures: Pixels) -> Pixels:
+    """Pictures in two lines."""
+    half = -(-len(pictures) // 2)
+    lines = [np.concatenate(list(part), axis=1) for part in (pictures[:half], pictures[len(pictures) - half :])]
+    return np.concatenate(lines)
+
+
+def _save(figure: Figure, output: Path) -> None:
+    with files.atomic(output) as part:
+        figure.savefig(part, format="png", dpi=120)

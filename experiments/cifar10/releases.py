@@ -1,0 +1,196 @@
+"""Releases: which plan each has, encoding the pictures into archives on disk, decoding these.
+
+All that chooses a plan is public: ε, rates, final timesteps, and the cost table of the denoiser.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cifar10.baseline import LaplaceNoise
+from cifar10.config import CLEAN, Config, Release
+from cifar10.store import Store
+from dipp import archive as archives
+from dipp import codec as codecs
+from dipp import diffusion, presets, randomness
+from dipp.archive import Archive
+from dipp.chain import Chain, Selector
+from dipp.codec import Codec
+from dipp.errors import DippError
+from dipp.layout import Shape
+from dipp.model import Denoiser
+from dipp.pictures import Pixels
+from dipp.privacy.budget import Budget
+from dipp.privacy.ledger import Recorder
+from dipp.schedule import Planner, Point
+
+DELTA = 1e-5
+"""δ at which (ε, δ) is stated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """Makes releases of pictures with a denoiser, which is loaded only if it is needed."""
+
+    config: Config
+    store: Store
+    pixels: Pixels
+    model: str
+    calibration: Path | None
+    device: str
+
+    @functools.cached_property
+    def denoiser(self) -> Denoiser:
+        """The backbone."""
+        return Denoiser.load(self.model, self.device)
+
+    def budget(self, release: Release) -> Budget | None:
+        """What binds a release of the codec: its ε; None where the preset has no certificate."""
+        certified = presets.preset(release.method).mechanism.certified
+        return Budget.pure(release.epsilon) if certified and release.epsilon is not None else None
+
+    @functools.cached_property
+    def _planner(self) -> Any:
+        table = codecs.load_table(self.model, self.calibration)
+
+        @functools.lru_cache(maxsize=16)
+        def make(method: str, budget: Budget | None) -> Planner:
+            return codecs.planner(self.denoiser, table, method, budget)
+
+        return make
+
+    def point(self, release: Release) -> Point:
+        """The plan of a release."""
+        budget = self.budget(release)
+        planner: Planner = self._planner(release.method, budget)
+        if release.like is None:
+            return planner.choose(budget, bpp=release.bpp)
+        other = self.point(self.config.release(release.like))
+        if release.relative_snr is None:
+            return planner.choose(budget, final_timestep=other.final_timestep)
+        wanted = math.log(release.relative_snr * other.snr)
+        return min(planner.frontier(budget), key=lambda point: abs(math.log(point.snr) - wanted))
+
+    def encode(self, release: Release) -> dict[str, Any]:
+        """Encode the pictures into the archive of the release; what it took, and what it promises.
+
+        The encoder ends in the states that a decoder of the archive reaches, so their pictures are kept at once; how
+        far those that are really decoded differ is measured on the first batch.
+        """
+        point, budget = self.point(release), self.budget(release)
+        plan, pixels = point.plan, self.pixels[: release.images]
+        codec, recorder, seed = Codec(self.denoiser, plan, budget), Recorder(), randomness.fresh_seed()
+        shape: Shape = pixels.shape[1:]
+        codec.check_shape(shape)
+        chain, size = Chain(plan, self.denoiser, seed, shape), codec.batch_size(shape)
+        rows, noisy, denoised, seconds = [], [], [], 0.0
+        for start in range(0, len(pixels), size):
+            begin, part = time.perf_counter(), pixels[start : start + size]
+            selector = Selector(plan, seed, part.reshape(len(part), -1), self.denoiser.device.type, recorder)
+            state, chosen = chain.run(range(start, start + len(part)), selector)
+            rows.append(np.concatenate(chosen, axis=1))
+            noisy.append(codecs.to_pixels(state))
+            seconds += time.perf_counter() - begin
+            denoised.append(self._denoised(state, point.final_timestep))
+        recorded = recorder.ledger(plan, len(pixels))
+        shapes = [shape] * len(pixels)
+        made = Archive.build(plan, self.denoiser.identity, seed, shapes, np.concatenate(rows), recorded=recorded)
+        self._keep(release, "denoised", np.concatenate(denoised))
+        self._keep(release, "noisy", np.concatenate(noisy))
+        made.save(self.store.archive(release.name))
+        state, _ = next(codec.states(archives.open(self.store.archive(release.name))))
+        return {
+            "release": release.name,
+            **rate(self.store.archive(release.name)),
+            "certificate": certificate(made),
+            "final_timestep": point.final_timestep,
+            "timesteps": [step.end for step in plan.steps],
+            "steps": len(plan.steps),
+            "snr": point.snr,
+            "expected_psnr": point.psnr,
+            "expected_bpp": point.bpp,
+            "encode_seconds": seconds,
+            "decoder_difference": float(np.abs(noisy[0].astype(np.int16) - codecs.to_pixels(state)).mean()),
+        }
+
+    def pictures(self, release: Release, output: str) -> Pixels:
+        """A reconstruction of all pictures of a release, from disk, or decoded from the archive there."""
+        if release.method == CLEAN:
+            self.store.write_pictures(release.name, output, self.pixels[: self.config.previews], "previews")
+            return self.pixels
+        found = self.store.pictures(release.name, output)
+        if found is not None:
+            return found
+        if release.coded:
+            self._decode(release)
+        else:
+            assert release.epsilon is not None
+            # Each ε has noise of its own; a fixed seed lets any machine make the same pictures.
+            generator = np.random.default_rng(list(release.name.encode()))
+            noisy = LaplaceNoise(release.epsilon).privatise(self.pixels[: release.images], generator)
+            self._keep(release, output, noisy)
+        return self.pictures(release, output)
+
+    def _decode(self, release: Release) -> None:
+        """Noisy and denoised reconstructions, in one walk along the chain."""
+        source = self._open(release)
+        noisy, denoised = [], []
+        for state, t in Codec(self.denoiser, source.header.plan).states(source):
+            noisy.append(codecs.to_pixels(state))
+            denoised.append(self._denoised(state, t))
+        self._keep(release, "denoised", np.concatenate(denoised))
+        self._keep(release, "noisy", np.concatenate(noisy))
+
+    def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
+        predict = functools.partial(self.denoiser.x0, fast=True)
+        return codecs.to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
+
+    def ancestral(self, release: Release, count: int) -> Pixels:
+        """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""
+        found = self.store.pictures(release.name, "ancestral")
+        if found is None:
+            source = self._open(release)
+            drawn = Codec(self.denoiser, source.header.plan).pictures(source, ancestral=True)
+            found = np.stack(list(itertools.islice(drawn, count)))
+            self._keep(release, "ancestral", found)
+        return found
+
+    def _open(self, release: Release) -> Archive:
+        path = self.store.archive(release.name)
+        if not path.exists():
+            raise DippError(f"{release.name}: it is not encoded yet; run the stage encode first")
+        return archives.open(path)
+
+    def _keep(self, release: Release, output: str, pixels: Pixels) -> None:
+        self.store.write_pictures(release.name, output, pixels[: self.config.previews], "previews")
+        self.store.write_pictures(release.name, output, pixels)
+
+
+def rate(path: Path) -> dict[str, Any]:
+    """Bits of an archive from its bytes on disk; header, lengths and checksum are shared out evenly to the images."""
+    source, size = archives.open(path), path.stat().st_size
+    overhead = 8 * size - source.payload_bits
+    return {
+        "images": len(source),
+        "file_bytes": size,
+        "file_bpp": 8 * size / source.pixels,
+        "payload_bpp": source.payload_bits / source.pixels,
+        "overhead_bits_per_image": overhead / len(source),
+    }
+
+
+def certificate(source: Archive) -> dict[str, Any] | None:
+    """Pure ε, ρ and the ε at `DELTA`, per pixel; None for a mechanism without."""
+    if not source.header.plan.mechanism.certified:
+        return None
+    found = source.certificate
+    return {"epsilon": found.epsilon, "rho": found.rho, "delta": DELTA, "epsilon_at_delta": found.approximate(DELTA)}

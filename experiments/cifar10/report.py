@@ -1,0 +1,246 @@
+"""Everything that was measured in one JSON; tables and figures are made from that JSON alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cifar10 import figures
+from cifar10.baseline import CODECS, LaplaceNoise
+from cifar10.config import CLEAN, LAPLACE, Config, Release
+from cifar10.releases import DELTA
+from cifar10.store import Store
+from dipp import files
+
+LDP_SLICING = {
+    "source": "Cao et al., LDP-Slicing, read off its plot for CIFAR-10",
+    "points": [[5.2, 0.45], [12, 0.75], [20, 0.81], [58, 0.885]],
+    "clean": 0.923,
+    "why_not_comparable": (
+        "trained on 50,000 pictures and not 5,000; and its public code draws fresh noise for every picture in every "
+        "epoch, so that 250 epochs see 250 releases of it, while the stated ε is that of one"
+    ),
+}
+CLAIMED_FROM = 4
+"""The ε from which on the claims about bits and accuracy are checked."""
+MISSING = "–"
+
+Row = dict[str, Any]
+
+
+def write(config: Config, store: Store) -> Path:
+    """Write results.json, tables.md and the figures into the folder `report` of the run."""
+    folder = store.folder / "report"
+    folder.mkdir(exist_ok=True)
+    results = collect(config, store)
+    with files.atomic(folder / "results.json") as part:
+        part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    with files.atomic(folder / "tables.md") as part:
+        part.write_text(tables(results))
+    figures.panels(results, folder / "panels.png")
+    figures.surface(results, folder / "surface.png")
+    figures.deviations(results, folder / "deviations.png")
+    figures.grid(config, store, folder / "grid.png")
+    return folder
+
+
+def collect(config: Config, store: Store) -> dict[str, Any]:
+    """Every figure of a run, as far as it has got."""
+    runs = store.records("run.")
+    seconds: dict[str, float] = defaultdict(float)
+    for run in runs:
+        if run["device"] != "CPU":
+            seconds[run["stage"]] += run["seconds"]
+    rows = [_row(config, store, release) for release in config.releases]
+    return {
+        "runs": runs,
+        "commits": sorted({run["commit"] or "unknown" for run in runs}),
+        "devices": sorted({run["device"] for run in runs}),
+        "gpu_seconds": {**seconds, "total": sum(seconds.values())},
+        "config": config.to_dict(),
+        "split": "pictures in the order of the test batch: the first half trains classifiers, the second evaluates",
+        "releases": rows,
+        "claims": claims(rows),
+        "deviations": {r.name: store.record(f"deviations.{r.name}") for r in config.shown("paper")},
+        "ancestral": store.record("ancestral"),
+        "ldp_slicing": LDP_SLICING,
+    }
+
+
+def _row(config: Config, store: Store, release: Release) -> Row:
+    """All that is known of a release."""
+    row: Row = {"name": release.name, "method": release.method, "epsilon": release.epsilon, "images": release.images}
+    row["plotted"] = release in config.shown(release.method)
+    if release.coded:
+        row |= {"release": None, **(store.record(f"encode.{release.name}") or {})}
+        del row["release"]
+    else:
+        found = {codec: store.record(f"baseline.{release.name}.{codec}") for codec in CODECS}
+        row["codecs"] = {codec: record["file_bpp"] for codec, record in found.items() if record is not None}
+        if len(row["codecs"]) == len(CODECS):
+            row["file_bpp"] = min(row["codecs"].values())
+        row["certificate"] = _laplace(release.epsilon) if release.method == LAPLACE and release.epsilon else None
+    row["metrics"] = {o: store.record(f"metrics.{release.name}.{o}") for o in release.outputs}
+    row["accuracy"] = {o: accuracy(store.records(f"train.{release.name}.{o}.")) for o in release.train}
+    return row
+
+
+def _laplace(epsilon: float) -> dict[str, float]:
+    noise = LaplaceNoise(epsilon)
+    return {"epsilon": epsilon, "rho": noise.rho, "delta": DELTA, "epsilon_at_delta": noise.approximate(DELTA)}
+
+
+def accuracy(records: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Mean and spread over the seeds; None if none is trained."""
+    if not records:
+        return None
+    last = [record["last"] for record in records]
+    return {
+        "seeds": [record["seed"] for record in records],
+        "last": statistics.fmean(last),
+        "spread": max(last) - min(last),
+        "best": statistics.fmean(record["best"] for record in records),
+        "on_clean": statistics.fmean(record["clean"] for record in records),
+        "each": last,
+    }
+
+
+def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Method against baseline at equal ε, for the plotted releases."""
+    shown = {(row["method"], row["epsilon"]): row for row in rows if row["plotted"]}
+    found = []
+    for epsilon in sorted({row["epsilon"] for row in rows if row["epsilon"]}):
+        base, others = shown.get((LAPLACE, epsilon)), {m: shown.get((m, epsilon)) for m in ("paper", "sharp", "diffc")}
+        claim: dict[str, Any] = {"epsilon": epsilon, "baseline_bpp": _get(base, "file_bpp"), "baseline": _last(base)}
+        for method, row in others.items():
+            claim[f"{method}_bpp"], claim[method] = _get(row, "file_bpp"), _last(row)
+            claim[f"{method}_factor"] = _ratio(claim["baseline_bpp"], claim[f"{method}_bpp"])
+        payloads = [_get(others[method], "payload_bpp") for method in ("paper", "diffc")]
+        claim["paper_over_diffc_bits"] = _ratio(*payloads)
+        if epsilon >= CLAIMED_FROM:
+            factors = [claim["paper_factor"], claim["sharp_factor"]]
+            claim["tenth_of_the_bits"] = None if None in factors else min(factors) >= 10
+            claim["sharp_above_paper"] = _above(claim["sharp"], claim["paper"])
+        claim["baseline_wins"] = {m: _above(claim["baseline"], claim[m]) for m in ("paper", "sharp")}
+        found.append(claim)
+    return found
+
+
+def _get(row: Row | None, key: str) -> float | None:
+    return None if row is None else row.get(key)
+
+
+def _last(row: Row | None) -> float | None:
+    """Accuracy at the last epoch, on the denoised reconstruction where there is one."""
+    if row is None or not row["accuracy"]:
+        return None
+    found = row["accuracy"].get("denoised", next(iter(row["accuracy"].values())))
+    return None if found is None else float(found["last"])
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above is not None and below else None
+
+
+def _above(first: float | None, second: float | None) -> bool | None:
+    return None if first is None or second is None else first > second
+
+
+def tables(results: dict[str, Any]) -> str:
+    """The tables of docs/experiment.md."""
+    rows, parts = results["releases"], []
+    parts.append(("Claims at equal ε per pixel: bits per pixel on disk, accuracy at the last epoch", _claims(results)))
+    head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {DELTA:g}"]
+    head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
+    parts.append(("Classifiers", _table(head, _classifiers(rows))))
+    head = ["release", *CODECS]
+    lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if "codecs" in row)
+    parts.append(("Lossless codecs, bits per pixel", _table(head, lossless)))
+    head = ["release", "output", "images", "bpp on disk", "steps", "final timestep", "PSNR, dB", "MS-SSIM", "Fréchet"]
+    parts.append(("Reconstructions against the clean pictures", _table(head, _quality(rows))))
+    parts.append(("Standardised mean deviation δ along the coded chain, and divergences", _deviations(results)))
+    check = results["ancestral"]
+    if check is not None:
+        lines = ([name, *_measures(check[name])] for name in ("ancestral", "fast"))
+        title = f"Samplers on the first {check['fast']['images']} pictures of {check['release']}"
+        parts.append((title, _table(["sampler", "PSNR, dB", "MS-SSIM", "Fréchet"], lines)))
+    other = results["ldp_slicing"]
+    lines = ([_number(epsilon), _percent(share)] for epsilon, share in [*other["points"], [math.inf, other["clean"]]])
+    parts.append((f"{other['source']}; not comparable", _table(["ε", "accuracy"], lines)))
+    lines = ([stage, f"{seconds / 60:.1f}"] for stage, seconds in results["gpu_seconds"].items())
+    parts.append(("GPU time", _table(["stage", "minutes"], lines)))
+    return "\n".join(f"**{title}**\n\n{text}" for title, text in parts)
+
+
+def _claims(results: dict[str, Any]) -> str:
+    head = ["ε", "baseline bpp", "paper bpp", "factor", "sharp bpp", "factor", "paper/DiffC bits"]
+    head += ["baseline", "paper", "sharp", "DiffC"]
+    lines = []
+    for claim in results["claims"]:
+        bits = ("baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor", "paper_over_diffc_bits")
+        shares = (claim[name] for name in ("baseline", "paper", "sharp", "diffc"))
+        lines.append([_number(claim["epsilon"]), *(_number(claim[key]) for key in bits), *map(_percent, shares)])
+    return _table(head, lines)
+
+
+def _classifiers(rows: Iterable[Row]) -> Iterable[list[str]]:
+    for row in rows:
+        promise = row.get("certificate") or {}
+        known = [row.get("file_bpp"), row.get("payload_bpp"), *(promise.get(k) for k in ("epsilon", "rho"))]
+        for output, found in row["accuracy"].items():
+            shares = ((found or {}).get(key) for key in ("last", "spread", "best", "on_clean"))
+            numbers = map(_number, [*known, promise.get("epsilon_at_delta")])
+            yield [row["name"], output, *numbers, *map(_percent, shares)]
+
+
+def _quality(rows: Iterable[Row]) -> Iterable[list[str]]:
+    for row in rows:
+        for output, found in row["metrics"].items():
+            if row["method"] != CLEAN:
+                facts = (row.get(key) for key in ("file_bpp", "steps", "final_timestep"))
+                yield [row["name"], output, str(row["images"]), *map(_number, facts), *_measures(found)]
+
+
+def _measures(found: dict[str, Any] | None) -> list[str]:
+    return [_number((found or {}).get(key)) for key in ("psnr", "ms_ssim", "frechet")]
+
+
+def _deviations(results: dict[str, Any]) -> str:
+    head = [
+        "release",
+        "5 %",
+        "25 %",
+        "median",
+        "75 %",
+        "95 %",
+        "above 1",
+        "Laplace KL, bpp",
+        "Gaussian KL, bpp",
+        "ratio",
+    ]
+    lines = []
+    for name, found in results["deviations"].items():
+        if found is not None:
+            numbers = [*found["quantiles"].values(), found["above_one"], found["laplace_kl_bpp"]]
+            lines.append([name, *map(_number, [*numbers, found["gaussian_kl_bpp"], found["kl_ratio"]])])
+    return _table(head, lines)
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def _percent(share: float | None) -> str:
+    return MISSING if share is None else f"{100 * share:.1f} %"

@@ -1,0 +1,90 @@
+"""The folder of a run: everything that was made, each file whole or not at all, so that a run can go on anywhere.
+
+    archives/   the releases, as .dipp files: all that a receiver needs
+    records/    what was measured, a JSON file each
+    previews/   the first pictures of each reconstruction
+    weights/    the clean classifier, which the Fréchet distance is measured with
+    pictures/   reconstructions: decoded again from the archives where they are missing
+    checkpoints/  classifiers that are being trained
+
+The last two are large and may be deleted; folders of several machines may be merged by copying.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dipp import files
+from dipp.errors import DippError
+from dipp.pictures import Pixels
+
+FOLDERS = ("archives", "records", "previews", "weights", "pictures", "checkpoints")
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        try:
+            for name in FOLDERS:
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DippError(f"out: {self.folder} cannot be written to ({error.strerror})") from None
+
+    def archive(self, release: str) -> Path:
+        """Where the archive of a release is, or will be."""
+        return self.folder / "archives" / f"{release}.dipp"
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """What was measured under a name; None if it was not."""
+        path = self.folder / "records" / f"{name}.json"
+        if not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def write_record(self, name: str, content: dict[str, Any]) -> None:
+        """Keep what was measured."""
+        with files.atomic(self.folder / "records" / f"{name}.json") as part:
+            part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def records(self, prefix: str) -> list[dict[str, Any]]:
+        """All records whose names start so, in the order of their names."""
+        paths = sorted((self.folder / "records").glob(f"{prefix}*.json"))
+        return [json.loads(path.read_text()) for path in paths]
+
+    def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:
+        """Reconstructions (N, H, W, C), or their previews; None if there are none."""
+        path = self.folder / folder / f"{release}.{output}.npy"
+        return np.load(path, allow_pickle=False) if path.exists() else None
+
+    def write_pictures(self, release: str, output: str, pixels: Pixels, folder: str = "pictures") -> None:
+        """Keep reconstructions."""
+        with files.atomic(self.folder / folder / f"{release}.{output}.npy") as part, part.open("wb") as file:
+            np.save(file, pixels, allow_pickle=False)
+
+    def tensors(self, folder: str, name: str) -> dict[str, Any] | None:
+        """Weights or a checkpoint; None if there are none."""
+        path = self.folder / folder / f"{name}.pt"
+        if not path.exists():
+            return None
+        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return found
+
+    def write_tensors(self, folder: str, name: str, content: dict[str, Any]) -> None:
+        """Keep weights or a checkpoint."""
+        with files.atomic(self.folder / folder / f"{name}.pt") as part:
+            torch.save(content, part)
+
+    def delete_tensors(self, folder: str, name: str) -> None:
+        """Delete a checkpoint that is not needed any more."""
+        (self.folder / folder / f"{name}.pt").unlink(missing_ok=True)

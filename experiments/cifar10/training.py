@@ -1,0 +1,277 @@
+"""Many classifiers at once on one device, each with pictures, seed and random numbers of its own.
+
+A ResNet-56 on batches of 128 small pictures fills a fraction of a GPU, and most of its time is the launching of small
+kernels. So a step of all classifiers of a wave is captured once in a CUDA graph, in which each walks on one of several
+streams, and the graph is replayed: kernels of different classifiers run side by side, and nothing is launched. On the
+CPU the same step simply runs. In either case the classifiers do not know of each other.
+
+All that is random about an epoch (order, crops, flips) follows from seed and epoch, so that a wave that was cut short
+goes on as if it had not been. Pictures are released once: an augmentation is of the released picture, and costs no ε.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from numpy.typing import NDArray
+
+from cifar10.config import Protocol
+from cifar10.resnet import ResNet56
+from dipp.errors import DippError
+from dipp.pictures import Pixels
+
+MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+"""Of CIFAR-10's channels."""
+STREAMS = 16
+EVALUATED = 2500
+"""Pictures of a batch of the evaluation, at most."""
+WARM_UP = 3
+"""Steps before a capture, in which libraries choose their kernels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What one classifier is trained on."""
+
+    name: str
+    pictures: Pixels
+    """Train, then evaluation pictures: halves of (N, H, W, C)."""
+    seed: int
+    private: bool
+    """Whether gradients are clipped."""
+
+
+class Draws(NamedTuple):
+    """What is random about an epoch of a classifier: steps × batch each."""
+
+    picture: torch.Tensor
+    """Which of them."""
+    top: torch.Tensor
+    left: torch.Tensor
+    flip: torch.Tensor
+
+    @classmethod
+    def of(cls, seed: int, epoch: int, count: int, protocol: Protocol) -> Draws:
+        """A permutation of the pictures, cut into whole batches; a crop and a flip for each."""
+        generator = np.random.default_rng([seed, epoch])
+        steps, batch = count // protocol.batch, protocol.batch
+        order = generator.permutation(count)[: steps * batch]
+        top, left = generator.integers(0, 2 * protocol.pad + 1, (2, steps, batch))
+        flip = generator.integers(0, 2, (steps, batch)).astype(np.bool_)
+        return cls(*map(torch.from_numpy, (order.reshape(steps, batch), top, left, flip)))
+
+    @classmethod
+    def stacked(cls, draws: Sequence[Draws], device: torch.device) -> Draws:
+        """Those of several classifiers: steps × classifiers × batch."""
+        return cls(*(torch.stack(parts, 1).to(device) for parts in zip(*draws, strict=True)))
+
+
+def augmented(padded: torch.Tensor, which: torch.Tensor, draws: Draws, size: tuple[int, int]) -> torch.Tensor:
+    """Crops, some of them mirrored, of pictures of the sets `which`: classifiers × batch × (H, W, C)."""
+    height, width = (torch.arange(side, device=padded.device) for side in size)
+    rows = draws.top[..., None] + height
+    columns = draws.left[..., None] + torch.where(draws.flip[..., None], width.flip(0), width)
+    return padded[which[:, None, None, None], draws.picture[..., None, None], rows[..., None], columns[..., None, :]]
+
+
+def normalised(pictures: torch.Tensor) -> torch.Tensor:
+    """Pictures (…, H, W, C) of bytes as a network takes them: (…, C, H, W), channels last in memory."""
+    mean, deviation = _statistics(pictures.device).unbind()
+    return ((pictures / 255 - mean) / deviation).movedim(-1, -3)
+
+
+@functools.cache
+def _statistics(device: torch.device) -> torch.Tensor:
+    """Mean and deviation, made once: nothing may be copied from the host within a graph."""
+    return torch.tensor((MEAN, DEVIATION), device=device)
+
+
+class Wave:
+    """Classifiers that are trained side by side, all on the labels and the halves of one set of pictures."""
+
+    def __init__(self, tasks: Sequence[Task], labels: NDArray[np.int64], protocol: Protocol, device: str) -> None:
+        shapes = {task.pictures.shape for task in tasks}
+        if len(shapes) != 1 or shapes.pop()[0] != len(labels):
+            raise DippError("tasks: pictures of one shape, and as many as there are labels, are needed")
+        self.tasks, self.protocol, self.device = tasks, protocol, torch.device(device)
+        self.size = tasks[0].pictures.shape[1:3]
+        self.half = len(labels) // 2
+        self.labels = torch.from_numpy(labels).to(self.device)
+        sets = {id(task.pictures): task.pictures for task in tasks}
+        numbers = {key: number for number, key in enumerate(sets)}
+        self.which = torch.tensor([numbers[id(task.pictures)] for task in tasks], device=self.device)
+        pad = protocol.pad
+        room = ((0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0))
+        training = np.pad(np.stack([pictures[: self.half] for pictures in sets.values()]), room)
+        self.padded = torch.from_numpy(training).to(self.device)
+        self.networks, self.optimisers = [], []
+        self.rate = torch.tensor(0.0, device=self.device)
+        for task in tasks:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(task.seed)
+                network = ResNet56().to(self.device)
+            self.networks.append(network.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+            self.optimisers.append(
+                torch.optim.SGD(
+                    network.parameters(),
+                    lr=self.rate,
+                    momentum=protocol.momentum,
+                    weight_decay=protocol.weight_decay,
+                    fused=True,
+                )
+            )
+        self.draws = Draws.stacked([self._draws(task, 0) for task in tasks], self.device)
+        self.batch = Draws(*(part[0].clone() for part in self.draws))
+        self.epoch = 0
+        self.curves: list[list[tuple[int, float]]] = [[] for _ in tasks]
+        """By classifier: epochs that are done, and the accuracy then."""
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def _draws(self, task: Task, epoch: int) -> Draws:
+        return Draws.of(task.seed, epoch, self.half, self.protocol)
+
+    @property
+    def done(self) -> bool:
+        """Whether all epochs are."""
+        return self.epoch == self.protocol.epochs
+
+    def run_epoch(self) -> None:
+        """Train for an epoch, and evaluate after it if it is time to."""
+        for network in self.networks:
+            network.train()
+        if self.device.type == "cuda" and self._graph is None:
+            self._graph = self._captured()
+        self.rate.fill_(self.protocol.rate(self.epoch))
+        self.draws = Draws.stacked([self._draws(task, self.epoch) for task in self.tasks], self.device)
+        for number in range(len(self.draws.picture)):
+            for place, part in zip(self.batch, self.draws, strict=True):
+                place.copy_(part[number])
+            if self._graph is None:
+                self._step()
+            else:
+                self._graph.replay()
+        self.epoch += 1
+        if self.epoch % self.protocol.evaluate_every == 0 or self.done:
+            for curve, accuracy in zip(self.curves, self.accuracies(), strict=True):
+                curve.append((self.epoch, accuracy))
+
+    def _step(self) -> None:
+        """A batch of every classifier; on a GPU, on streams that fork here and join at the end."""
+        x = normalised(augmented(self.padded, self.which, self.batch, self.size))
+        y = self.labels[self.batch.picture]
+        if self.device.type == "cpu":
+            for number in range(len(self.tasks)):
+                self._train(number, x[number], y[number])
+            return
+        here = torch.cuda.current_stream()
+        for stream in self._streams:
+            stream.wait_stream(here)
+        for number in range(len(self.tasks)):
+            with torch.cuda.stream(self._streams[number % len(self._streams)]):
+                self._train(number, x[number], y[number])
+        for stream in self._streams:
+            here.wait_stream(stream)
+
+    def _train(self, number: int, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Forward, backward, clip, step."""
+        network, parameters = self.networks[number], list(self.networks[number].parameters())
+        with self._half_precision():
+            logits = network(x)
+        gradients = torch.autograd.grad(F.cross_entropy(logits.float(), y), parameters)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            # The optimiser wants them laid out alike; cuDNN may have chosen otherwise.
+            alike = gradient.stride() == parameter.stride()
+            parameter.grad = gradient if alike else torch.empty_like(parameter).copy_(gradient)
+        if self.tasks[number].private:
+            torch.nn.utils.clip_grad_norm_(parameters, self.protocol.clip, foreach=True)
+        self.optimisers[number].step()
+
+    def _half_precision(self) -> contextlib.AbstractContextManager[Any]:
+        """Brain floats on a GPU; weights stay in single precision."""
+        if self.device.type == "cpu":
+            return contextlib.nullcontext()
+        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
+
+    def _captured(self) -> torch.cuda.CUDAGraph:
+        """A step as a graph; the steps before the capture are undone."""
+        torch.backends.cudnn.benchmark = True
+        count = min(STREAMS, len(self.tasks))
+        self._streams = [torch.cuda.Stream() for _ in range(count)]  # type: ignore[no-untyped-call]
+        before = self.state()
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UP):
+                self._step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        self.load(before)
+        return graph
+
+    @torch.no_grad()
+    def accuracies(self, pictures: Pixels | None = None) -> list[float]:
+        """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
+        labels, found = self.labels[self.half :], []
+        for task, network in zip(self.tasks, self.networks, strict=True):
+            network.eval()
+            shown = torch.from_numpy((task.pictures if pictures is None else pictures)[self.half :])
+            right = torch.zeros((), device=self.device)
+            for start in range(0, len(shown), EVALUATED):
+                part = slice(start, start + EVALUATED)
+                with self._half_precision():
+                    logits = network(normalised(shown[part].to(self.device)))
+                right += (logits.argmax(dim=1) == labels[part]).sum()
+            found.append(right / len(labels))
+        return [float(share) for share in torch.stack(found).cpu()]
+
+    def state(self) -> dict[str, Any]:
+        """All that changes in training, copied."""
+        return {
+            "epoch": self.epoch,
+            "curves": [list(curve) for curve in self.curves],
+            "networks": [_copy(network.state_dict()) for network in self.networks],
+            "momenta": [_copy(dict(enumerate(self._momenta(number)))) for number in range(len(self.tasks))],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state. Tensors are filled and not replaced: a graph knows them by their place."""
+        self.epoch = state["epoch"]
+        self.curves = [[(epoch, accuracy) for epoch, accuracy in curve] for curve in state["curves"]]
+        for number, network in enumerate(self.networks):
+            network.load_state_dict(state["networks"][number])
+            for place, value in zip(self._momenta(number), state["momenta"][number].values(), strict=True):
+                place.copy_(value)
+
+    def _momenta(self, number: int) -> list[torch.Tensor]:
+        """The running averages of the gradients, zero at first."""
+        optimiser, found = self.optimisers[number], []
+        for parameter in self.networks[number].parameters():
+            state = optimiser.state[parameter]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+            found.append(state["momentum_buffer"])
+        return found
+
+
+def _copy(tensors: dict[Any, torch.Tensor]) -> dict[Any, torch.Tensor]:
+    return {key: tensor.detach().clone() for key, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def features(network: ResNet56, pictures: Pixels, device: str) -> NDArray[np.float64]:
+    """What a classifier sees of pictures: 64 numbers each."""
+    network.eval()
+    parts = [
+        network.features(normalised(torch.from_numpy(pictures[start : start + EVALUATED]).to(device)))
+        for start in range(0, len(pictures), EVALUATED)
+    ]
+    return torch.cat(parts).double().cpu().numpy()

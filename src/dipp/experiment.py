@@ -1,0 +1,40 @@
+"""`dipp experiment`: the experiments are code of the repository, not of the package, and run from its checkout.
+
+They need training data, hours of a GPU and libraries that the codec does not: who installs dipp to use it has no need
+of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from dipp.errors import DippError
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def run(name: str, **options: Any) -> None:
+    """Run an experiment of the checkout that dipp is installed from."""
+    if not EXPERIMENTS.is_dir():
+        raise DippError(
+            "experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there"
+        )
+    names = sorted(path.parent.name for path in EXPERIMENTS.glob("*/stages.py"))
+    if name not in names:
+        raise DippError(f"experiment: one of {', '.join(names)} is needed, got {name}")
+    sys.path.insert(0, str(EXPERIMENTS))
+    try:
+        stages = importlib.import_module(f"{name}.stages")
+    finally:
+        sys.path.remove(str(EXPERIMENTS))
+    stages.run(**options, command=_command(sys.argv))
+
+
+def _command(words: list[str]) -> str:
+    """The command as it was given, with places of this machine cut to their last name."""
+    named = [Path(word).name if Path(word).is_absolute() else word for word in words[1:]]
+    return shlex.join(["dipp", *named])

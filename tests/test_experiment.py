@@ -1,0 +1,223 @@
+"""The paper's experiment from end to end on a CPU: 64 pictures, two epochs, a tiny denoiser; and that it goes on."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cifar10 import report, stages
+from cifar10.baseline import CODECS
+from cifar10.config import Config
+from dataset_helpers import save_model
+
+import dipp
+from dipp import calibrate, commands, experiment
+from dipp.cli import main
+from dipp.errors import DippError
+from dipp.plan import DIFFC, PAPER, SHARP
+from dipp.presets import PRESETS, Preset, Sizes
+
+SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
+IMAGES = 64
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """One thread and few candidates: the pipeline is tested here, and not the kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, mechanism in (("sharp", SHARP), ("paper", PAPER), ("diffc", DIFFC)):
+            patch.setitem(PRESETS, name, Preset(name, mechanism, Sizes(10, 2.0), Sizes(10, 2.0)))
+        patch.setattr(calibrate, "EPSILONS", (4.0,))
+        yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like CIFAR-10's, of smooth pictures whose label is in their colour."""
+    folder = tmp_path_factory.mktemp("cifar-10-batches-py")
+    generator = np.random.default_rng(0)
+    names = [f"class {number}".encode() for number in range(10)]
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
+    for batch in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+        labels = generator.integers(0, 10, IMAGES)
+        coarse = generator.integers(0, 80, (IMAGES, 3, 4, 4)) + 15 * labels[:, None, None, None]
+        rows = np.kron(coarse, np.ones((8, 8))).astype(np.uint8).reshape(IMAGES, -1)
+        (folder / batch).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
+    """A tiny denoiser for pictures of 32×32, calibrated on the training batches, which are not encoded."""
+    folder = save_model(tmp_path_factory.mktemp("model"), size=32)
+    commands.calibrate(str(folder), cifar, None, 4, "cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path, model: Path) -> Path:
+    """The folder of a whole run."""
+    out = tmp_path_factory.mktemp("run")
+    run_stages(cifar, model, out)
+    return out
+
+
+def run_stages(cifar: Path, model: Path, out: Path, **options: Any) -> list[str]:
+    said: list[str] = []
+    given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, **options}
+    stages.run(SMOKE, cifar, str(model), out, **given, command="dipp experiment", commit="abc", say=said.append)
+    return said
+
+
+def test_every_figure_is_there(finished: Path) -> None:
+    """Bits from the bytes on disk, certificates within ε, accuracies, metrics: nothing of the JSON is missing."""
+    results = json.loads((finished / "report" / "results.json").read_text())
+    for row in results["releases"]:
+        for output, found in row["metrics"].items():
+            assert output == "clean" or 0 < found["psnr"] < 60
+            assert output == "clean" or found["frechet"] >= -1e-6
+        assert all(found["seeds"] == [0] and 0 <= found["last"] <= found["best"] for found in row["accuracy"].values())
+        if row["method"] in ("clean", "laplace"):
+            assert set(row["codecs"]) == set(CODECS)
+            continue
+        archive = finished / "archives" / f"{row['name']}.dipp"
+        assert row["file_bytes"] == archive.stat().st_size
+        assert row["file_bpp"] == 8 * row["file_bytes"] / (row["images"] * 1024)
+        overhead = row["overhead_bits_per_image"] / 1024
+        assert row["payload_bpp"] + overhead == pytest.approx(row["file_bpp"], rel=1e-12)
+        assert len(dipp.open(archive)) == row["images"]
+        if row["method"] == "diffc":
+            assert row["certificate"] is None
+        else:
+            assert row["certificate"]["epsilon"] <= row["epsilon"]
+            assert row["certificate"]["epsilon_at_delta"] <= row["certificate"]["epsilon"]
+    assert results["ancestral"]["fast"]["images"] == results["ancestral"]["ancestral"]["images"] == 2
+    assert all(1 < found["kl_ratio"] < 2 for found in results["deviations"].values())
+    assert {run["stage"] for run in results["runs"]} == set(stages.STAGES) - {"report"}
+    assert results["commits"] == ["abc"]
+    by_name = {row["name"]: row for row in results["releases"]}
+    for epsilon in (1, 4):
+        pair = [by_name[f"{method}-{epsilon}-plotted"]["final_timestep"] for method in ("paper", "diffc")]
+        assert pair[0] == pair[1]
+    assert by_name["paper-4-quarter"]["snr"] < by_name["paper-4-plotted"]["snr"]
+
+
+def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
+    folder = finished / "report"
+    text = (folder / "tables.md").read_text()
+    assert text == report.tables(json.loads((folder / "results.json").read_text()))
+    for release in Config.load(SMOKE).releases:
+        assert release.name in text
+    assert report.MISSING not in text.split("**Lossless")[0].split("**Classifiers**")[0]
+    for name in ("panels", "surface", "deviations", "grid"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path, model: Path) -> None:
+    """Of a finished run only the report is written; pictures that were deleted come back the same from the archive."""
+
+    def files() -> dict[str, int]:
+        kept = ("archives", "records", "weights")
+        found = (path for name in kept for path in (finished / name).iterdir() if not path.name.startswith("run."))
+        return {path.name: path.stat().st_mtime_ns for path in found}
+
+    before = files()
+    assert len(run_stages(cifar, model, finished)) == 1
+    assert files() == before
+    place = finished / "pictures" / "paper-4-plotted.noisy.npy"
+    pictures = np.load(place)
+    place.unlink()
+    (finished / "records" / "metrics.paper-4-plotted.noisy.json").unlink()
+    run_stages(cifar, model, finished, stage="metrics")
+    assert np.array_equal(np.load(place), pictures)
+
+
+def test_a_run_that_was_stopped_goes_on(
+    finished: Path, cifar: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after every epoch, the classifiers are to the bit those of the run that was not."""
+    only = {"stage": "train", "only": "[cl]*"}  # clean and laplace need no archives
+    clock = iter(range(10**6))
+    monkeypatch.setattr("cifar10.stages.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    for _ in range(20):
+        said = run_stages(cifar, model, tmp_path, **only, minutes=6 / 60)
+        if "out of time: run it again to go on" not in said:
+            break
+        assert any((tmp_path / "checkpoints").iterdir())
+    assert not any((tmp_path / "checkpoints").iterdir())
+    names = [f"train.{name}.0.json" for name in ("clean.clean", "laplace-1.laplace", "laplace-4.laplace")]
+    for name in names:
+        assert (tmp_path / "records" / name).read_text() == (finished / "records" / name).read_text()
+    weights = [torch.load(folder / "weights" / "clean.0.pt") for folder in (tmp_path, finished)]
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[1])
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dipp", "experiment", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out = capsys.readouterr()
+        return int(stop.value.code or 0), out.out, out.err
+
+    return call
+
+
+def test_the_command(finished: Path, cifar: Path, model: Path, command: Command) -> None:
+    common = ("--data", cifar, "--model", model, "--out", finished)
+    code, out, _ = command("cifar10", SMOKE, *common, "--stage", "report")
+    assert (code, out) == (0, f"report: {finished / 'report'}\n")
+    for arguments, line in (
+        (("mnist", SMOKE, *common), "dipp: experiment: one of cifar10 is needed, got mnist"),
+        (
+            ("cifar10", SMOKE, *common, "--stage", "dance"),
+            "dipp: stage: one of baseline, encode, ",
+        ),
+        (("cifar10", cifar, *common), "dipp: config: "),
+        (("cifar10", SMOKE, "--data", model, "--out", finished), "dipp: src: "),
+    ):
+        code, _, err = command(*arguments)
+        assert code == 1
+        assert err.startswith(line)
+        assert err.count("\n") == 1
+
+
+def test_without_a_checkout_it_says_what_to_do(
+    finished: Path, cifar: Path, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(experiment, "EXPERIMENTS", tmp_path / "experiments")
+    code, _, err = command("cifar10", SMOKE, "--data", cifar, "--out", finished)
+    assert code == 1
+    assert (
+        err == "dipp: experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there\n"
+    )
+
+
+def test_metrics_need_the_clean_classifier(cifar: Path, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="run train first"):
+        run_stages(cifar, model, tmp_path, stage="metrics", only="laplace-1")
+
+
+def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, model: Path, tmp_path: Path) -> None:
+    """What is missing is a dash in the tables, and left out of the figures."""
+    run_stages(cifar, model, tmp_path, stage="baseline", only="laplace-1")
+    run_stages(cifar, model, tmp_path, stage="report")
+    results = json.loads((tmp_path / "report" / "results.json").read_text())
+    claim = results["claims"][0]
+    assert claim["baseline_bpp"] == min(results["releases"][1]["codecs"].values())
+    assert claim["paper_factor"] is claim["sharp"] is claim["baseline_wins"]["paper"] is None
+    assert f"| paper-4-plotted | noisy | {report.MISSING} |" in (tmp_path / "report" / "tables.md").read_text()
