@@ -26,7 +26,7 @@ from dipp.pictures import Pixels
 
 PICTURES = Path(__file__).parent / "pictures"
 EPSILONS = (4.0, 16.0, 64.0)
-CALLS = 10
+CALLS = 5
 """Network calls of the sampler that denoises: it starts from a state that is no longer very noisy."""
 GAP, CAPTION, TITLE = 8, 34, 30
 

@@ -18,21 +18,22 @@ SIZES = st.sampled_from([1, 2, 8, 32])
 
 
 @given(SIDES, SIZES)
-def test_the_windows_cover_the_side_and_overlap(side: int, size: int) -> None:
-    side = max(side, size)
-    starts = windows.grid(side, size)
+def test_the_windows_cover_the_side_and_overlap(side: int, native: int) -> None:
+    side = max(side, native)
+    starts, size = windows.grid(side, native), windows.window(side, native)
+    assert size == (2 * native if side >= 2 * native else native)
     assert starts[0] == 0
     assert starts[-1] == side - size
-    gaps = np.diff(starts)
-    assert ((gaps >= 1) & (gaps <= max(1, size - size // 4))).all()
-    assert len(starts) <= 1 + -(-(side - size) // max(1, size - max(1, size // 4)))
+    gaps, stride = np.diff(starts), max(1, size - max(1, native // 4))
+    assert ((gaps >= 1) & (gaps <= stride)).all()
+    assert len(starts) <= 1 + -(-(side - size) // stride)
 
 
 @given(SIDES, SIZES)
-def test_the_weights_of_a_pixel_sum_to_one_and_are_never_negative(side: int, size: int) -> None:
-    side = max(side, size)
-    total = np.zeros(side)
-    for start, weights in zip(windows.grid(side, size), windows._weights(side, size), strict=True):
+def test_the_weights_of_a_pixel_sum_to_one_and_are_never_negative(side: int, native: int) -> None:
+    side = max(side, native)
+    total, size = np.zeros(side), windows.window(side, native)
+    for start, weights in zip(windows.grid(side, native), windows._weights(side, native), strict=True):
         assert (weights > 0).all()
         total[start : start + size] += weights
     np.testing.assert_allclose(total, 1, atol=1e-6)
@@ -53,7 +54,7 @@ def test_no_seam_shows() -> None:
         calls.append(len(part))
         return numbers.view(-1, 1, 1, 1).expand_as(part).float()
 
-    blended = windows.blend(disagree, torch.zeros(1, 1, 200, 200), (32, 32))
+    blended = windows.blend(disagree, torch.zeros(1, 1, 400, 400), (32, 32))
     assert float(blended.min()) == 0
     assert float(blended.max()) == 1
     for axis in (2, 3):
@@ -67,9 +68,9 @@ def test_at_most_so_many_windows_are_cut_out_at_a_time() -> None:
         seen.append(tuple(part.shape))
         return part
 
-    windows.blend(predict, torch.zeros(2, 3, 150, 100), (8, 8))
+    windows.blend(predict, torch.zeros(2, 3, 300, 200), (8, 8))
     assert max(shape[0] for shape in seen) == windows.WINDOWS
-    assert {shape[1:] for shape in seen} == {(3, 8, 8)}
+    assert {shape[1:] for shape in seen} == {(3, 16, 16)}
 
 
 @pytest.mark.parametrize(("side", "expected"), [(1, [0, 0, 0, 0, 0]), (2, [0, 1, 0, 1, 0]), (3, [0, 1, 2, 1, 0])])
@@ -98,6 +99,6 @@ def test_the_denoiser_takes_any_size_and_repeats_itself(shape: tuple[int, int], 
 
 def test_far_from_the_border_a_window_is_a_small_picture(denoiser: Denoiser) -> None:
     """Where one window alone covers, x̂0 is that of the window cut out."""
-    x_t = torch.randn(1, 3, 8, 32, generator=torch.Generator().manual_seed(2))
-    left = denoiser.x0(x_t[..., :8], 300)
-    torch.testing.assert_close(denoiser.x0(x_t, 300)[..., :6], left[..., :6], atol=1e-5, rtol=0)
+    x_t = torch.randn(1, 3, 8, 30, generator=torch.Generator().manual_seed(2))
+    left = denoiser.x0(x_t[..., :16], 300)
+    torch.testing.assert_close(denoiser.x0(x_t, 300)[..., :14], left[..., :14], atol=1e-5, rtol=0)

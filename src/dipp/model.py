@@ -121,10 +121,10 @@ class Denoiser:
         return windows.blend(lambda part: self._x0(part, t, fast), x_t, self.sample_size)
 
     def _x0(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
-        """x̂0 of images of the network's own size."""
+        """x̂0 of images of one size that the network can take."""
         import torch
 
-        size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(self.sample_size))
+        size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(x_t.shape[2:]))
         with torch.inference_mode():
             output = torch.cat([self._predict(part, t, fast) for part in torch.split(x_t, size)])
         # Outside inference mode, so that the caller gets a tensor without its restrictions.
