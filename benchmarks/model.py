@@ -1,9 +1,12 @@
 """Two denoisers side by side: bits of the Gaussian path to SNR 2, and CPU time of a network call.
 
-    python benchmarks/model.py FULL DATA [--small FOLDER] [--pictures 256] [-o benchmarks/results/model.json]
+    python benchmarks/model.py FULL DATA [--calibration TABLE] [--pictures 256] [-o benchmarks/results/model.json]
 
 DATA are pictures that neither was trained on. Both see the same states; calls of both are timed in turns, batches of 16
 in fp32, so that other work on the machine slows both alike, and the median of the ratios is taken.
+
+With the calibration of FULL on the pictures that the small one was calibrated on: the errors on chains of preset
+`sharp` that were really coded, beside those on Gaussian states.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import torch
 
 import dipp
 from dipp import embedded, sources
+from dipp.calibration import FILE_NAME, ErrorTable
 from dipp.model import Denoiser
 from dipp.training import validation
 
 BATCH = 16
 ROUNDS = 15
 SNR = 2.0
+CODED_SNRS = (0.1, 0.35, 1.24, 4.5, 15.8, 58.0)
 
 
 def seconds(denoiser: Denoiser, x_t: torch.Tensor) -> float:
@@ -33,12 +38,24 @@ def seconds(denoiser: Denoiser, x_t: torch.Tensor) -> float:
     return (time.perf_counter() - began) / len(x_t)
 
 
+def coded_errors(tables: dict[str, ErrorTable]) -> dict[str, dict[str, list[float]]]:
+    """By model and SNR: mean squared errors on Gaussian states and at the same SNR on coded chains."""
+    return {
+        name: {
+            f"{snr:g}": [float(f"{float(table.mse(snr, mechanism)):.4g}") for mechanism in (None, "sharp")]
+            for snr in CODED_SNRS
+        }
+        for name, table in tables.items()
+    }
+
+
 def main() -> None:
     """Measure both and write the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("full", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--small", type=Path, default=embedded.FOLDER)
+    parser.add_argument("--calibration", type=Path)
     parser.add_argument("--pictures", type=int, default=256)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
     options = parser.parse_args()
@@ -77,6 +94,9 @@ def main() -> None:
         "time, small over full": round(statistics.median(ratios), 3),
         "path to SNR 2, small over full": round(bits["small"] / bits["full"], 4),
     }
+    if options.calibration:
+        tables = {"small": options.small / FILE_NAME, "full": options.calibration}
+        result["mse at SNR: Gaussian, coded"] = coded_errors({name: ErrorTable.load(p) for name, p in tables.items()})
     options.output.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps({key: value for key, value in result.items() if "over" in key}))
 

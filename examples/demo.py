@@ -3,7 +3,8 @@
     python examples/demo.py [-o demo]
 
 Writes an archive a picture and ε, and a contact sheet, `sheet.png`; prints the certificates. About two minutes on two
-CPU cores.
+CPU cores, with preset `swift`: photographs are smoother than the pictures that the presets were chosen on, and `sharp`
+gains nothing there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from dipp.pictures import Pixels
 
 PICTURES = Path(__file__).parent / "pictures"
 EPSILONS = (4.0, 16.0, 64.0)
-CALLS = 5
+PRESET = "swift"
+CALLS = 3
 """Network calls of the sampler that denoises: it starts from a state that is no longer very noisy."""
 GAP, CAPTION, TITLE = 8, 34, 30
 
@@ -59,7 +61,7 @@ def noised(original: Pixels, epsilon: float) -> Pixels:
 
 def released(original: Pixels, epsilon: float, path: Path) -> list[Cell]:
     """Encode a picture into a file, decode the file, and compare: a row of the sheet."""
-    codec = dipp.Codec.from_pretrained(epsilon=epsilon, pixels=original.shape[0] * original.shape[1])
+    codec = dipp.Codec.from_pretrained(epsilon=epsilon, preset=PRESET, pixels=original.shape[0] * original.shape[1])
     codec.encode([original]).save(path)
     archive = dipp.open(path)
     ((state, t),) = codec.states(archive)
