@@ -34,8 +34,8 @@ from dipp.privacy.budget import Budget
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 SHARES = {"paper": (0.8, 0.4, 0.15), "sharp": (0.3, 0.1, 0.03)}
 """By preset: final SNRs as shares of the largest within the budget, beside the plan that the preset chooses."""
-FEW_STEPS = 64.0
-"""Above this ε the preset's own choice alone is measured."""
+FEW_STEPS, FEW_SHARES = 64.0, (0.1,)
+"""Above this ε one share alone is measured: plans have dozens of steps there."""
 SEEDS = 3
 
 
@@ -109,14 +109,15 @@ def main() -> None:
             budget = Budget.pure(epsilon)
             plans = planner(denoiser, table, name, budget)
             points, best = plans.frontier(budget), plans.choose(budget)
-            for share in (None, *(shares if epsilon <= FEW_STEPS else ())):
+            for share in (None, *(shares if epsilon <= FEW_STEPS else FEW_SHARES)):
                 point = (
                     best
                     if share is None
                     else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
                 )
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
-                row |= {"index_bits": plans.index_bits, "pad": plans.pad}
+                row |= {"alpha": str(point.plan.mechanism.alpha)}
+                row |= {"index_bits": max(step.index_bits for step in point.plan.steps)}
                 row |= {
                     "chosen": share is None,
                     "snr": point.snr,
