@@ -1,4 +1,4 @@
-"""The paper's experiment from end to end on a CPU: 64 pictures, two epochs, the denoiser that ships; and it goes on."""
+"""The paper's experiment from end to end on a CPU: 64 pictures, two epochs, a tiny denoiser; and that it goes on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import torch
 from cifar10 import report, stages
 from cifar10.baseline import CODECS
 from cifar10.config import Config
+from dataset_helpers import save_model
 
 import dipp
-from dipp import embedded, experiment
+from dipp import calibrate, commands, experiment
 from dipp.cli import main
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP
@@ -32,11 +33,15 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """Few candidates: the pipeline is tested here, and not the kernels."""
+    """One thread and few candidates: the pipeline is tested here, and not the kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         for name, mechanism in (("sharp", SHARP), ("paper", PAPER), ("diffc", DIFFC)):
             patch.setitem(PRESETS, name, Preset(name, mechanism, Sizes(10, 2.0), Sizes(10, 2.0)))
+        patch.setattr(calibrate, "EPSILONS", (4.0,))
         yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +60,11 @@ def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model() -> Path:
-    return embedded.FOLDER
+def model(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
+    """A tiny denoiser for pictures of 32×32, calibrated on the training batches, which are not encoded."""
+    folder = save_model(tmp_path_factory.mktemp("model"), size=32)
+    commands.calibrate(str(folder), cifar, None, 4, "cpu")
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -199,7 +199,7 @@ def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budge
     for nodes in paths(len(SMALL)):
         for taken in itertools.product(options, repeat=len(nodes) - 1):
             steps = list(zip(taken, itertools.pairwise(nodes), strict=True))
-            bits = sum(float(edges.bits[option, i, j]) for option, (i, j) in steps)
+            bits = planner._padding + sum(float(edges.bits[option, i, j]) for option, (i, j) in steps)
             if math.isinf(bits):
                 continue
             plan = planner._plan(nodes, list(taken))
@@ -249,7 +249,7 @@ def test_bits_are_those_of_the_steps() -> None:
     for mechanism in (SHARP, PAPER):
         point = chosen(mechanism, Budget.pure(16.0))
         touched = 1024 if mechanism is SHARP else 3072
-        total = 0.0
+        total = 8.0 if mechanism.ordered else 0.0  # an image of the zeta code takes whole bytes
         for step in point.plan.steps:
             assert np.float32(step.snr_gain).view(np.int32) % (1 << 16) == 0
             real = MODEL.snr(step.end) - MODEL.snr(step.start)

@@ -259,6 +259,9 @@ def test_the_command(data: Path, tmp_path: Path) -> None:
     config.write_text("[]")
     with pytest.raises(DippError, match="not a JSON object"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+    config.write_text('{"in_channels": 1, "out_channels": 1}')
+    with pytest.raises(DippError, match="3 channels in and out are needed"):
+        CliRunner().invoke(app, [*arguments[:3], str(tmp_path / "grey"), *arguments[4:]], catch_exceptions=False)
     config.write_text('{"block_out_channels": [8]}')
     with pytest.raises(DippError, match="makes no UNet2DModel"):
         CliRunner().invoke(app, [*arguments[:3], str(tmp_path / "new"), *arguments[4:]], catch_exceptions=False)

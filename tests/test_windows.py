@@ -11,6 +11,7 @@ from tiny_network import tiny_network
 
 from dipp import windows
 from dipp.diffusion import NoiseSchedule
+from dipp.errors import DippError
 from dipp.model import Denoiser
 
 SIDES = st.integers(1, 100)
@@ -95,6 +96,11 @@ def test_the_denoiser_takes_any_size_and_repeats_itself(shape: tuple[int, int], 
     assert once.shape == x_t.shape
     assert float(once.abs().max()) <= 1 + 1e-6
     assert torch.equal(once, denoiser.x0(x_t, 300))
+
+
+def test_a_picture_that_is_too_thin_to_be_continued_is_refused(denoiser: Denoiser) -> None:
+    with pytest.raises(DippError, match="too long and thin"):
+        denoiser.x0(torch.empty(1, device="meta").expand(1, 3, 1, 1 << 24), 300)
 
 
 def test_far_from_the_border_a_window_is_a_small_picture(denoiser: Denoiser) -> None:

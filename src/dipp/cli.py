@@ -69,7 +69,7 @@ Epsilon = Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, 
 Delta = Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")]
 Rho = Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")]
 PresetName = Annotated[str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).")]
-Bpp = Annotated[float | None, typer.Option(help="Most payload bits per pixel.")]
+Bpp = Annotated[float | None, typer.Option(help="Most payload bits per pixel, as expected from public images.")]
 FinalTimestep = Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")]
 Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
 

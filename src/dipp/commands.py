@@ -205,6 +205,8 @@ def schedule(
         lines.append(
             f"{step.start:>5} → {step.end:<4}  {step.snr_gain:10.4g}  {cost}  {step.chunk_size:>6}  {step.index_bits}"
         )
+    code = "zeta code" if mechanism.ordered else "fixed-length indices"
+    lines.append(f"channel {mechanism.channel.name}, α = {mechanism.alpha or 'infinity'}, {code}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
     if plot is not None:
         _draw(plans.frontier(limit), point, plot)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError
+from dipp.pictures import MAX_PICTURE
 
 if TYPE_CHECKING:
     import torch
@@ -151,6 +152,9 @@ class Denoiser:
         shape = tuple(x_t.shape)
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
             raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
+        # What is smaller than the network's own size is continued (`windows.mirrored`), which takes memory.
+        if math.prod(map(max, shape[2:], self.sample_size)) > MAX_PICTURE:
+            raise DippError(f"image: {shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
 
 
 class _Graph:

@@ -44,7 +44,7 @@ PAPER = Mechanism("paper", Laplace(), Fraction(2), ordered=True)
 DIFFC = Mechanism("diffc", Gaussian(), None, ordered=True)
 SHARP = Mechanism("sharp", Sign(period=3), Fraction(1), ordered=False)
 THRIFTY = Mechanism("sharp", Sign(period=3), Fraction(2), ordered=True)
-"""The same channel under the paper's code: twice the ε, and a sixth fewer bits."""
+"""The same channel under the paper's code: twice the ε, and fewer bits. It goes by the same cost table."""
 
 
 @dataclass(frozen=True)

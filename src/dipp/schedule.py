@@ -174,10 +174,10 @@ class Planner:
         for node in range(1, len(best)):
             final = len(best) - 1 - node
             least = found[final][0] if final in found else math.inf
-            for units in (units for units in capacities if best[node, units] < least):
+            for units in (units for units in capacities if best[node, units] + self._padding < least):
                 plan = self._plan(*(part.tolist() for part in trace(self._edges.bits, charges, best, node, units)))
                 if budget is None or budget.allows(self._certificate(plan)):
-                    found[final] = best[node, units].item(), plan
+                    found[final] = best[node, units].item() + self._padding, plan
                     break
 
     def _plan(self, nodes: list[int], options: list[int]) -> Plan:
@@ -194,6 +194,11 @@ class Planner:
 
     def _certificate(self, plan: Plan) -> Certificate:
         return Certificate.of(plan, self.channels, self.pixels)
+
+    @property
+    def _padding(self) -> int:
+        """What an image takes beyond the codes of its indices: with the zeta code it takes whole bytes."""
+        return 8 if self.mechanism.ordered else 0
 
     @property
     def _period(self) -> int:

@@ -286,6 +286,6 @@ class Run:
         for mine, stored in zip(self.average, content["average"], strict=True):
             mine.copy_(stored)
         self.optimiser.load_state_dict(content["optimiser"])
-        self.objective.chains.state = content["chains"]
+        self.objective.chains.state = content.get("chains", {})  # as old as before there were any: they start anew
         self.step, self.seconds = content["step"], content["seconds"]
         self.validations = json.loads(content["validations"])

@@ -24,7 +24,11 @@ from dipp.diffusion import NoiseSchedule
 POWERS = (0.01, 0.6)
 """Mean square of θ: from a step that carries little to one that loses a quarter of its energy to saturation."""
 PERIODS = (3, 3, 3, 9)
-"""Of the sign channel (with three channels: one of three, and every ninth coordinate), in these proportions."""
+"""Of the sign channel (with three channels: one of three, and every ninth coordinate), in these proportions.
+
+A pixel's channels take turns in consecutive steps here; in the codec their order is shuffled and, with a period of
+nine, they are three steps apart.
+"""
 LONGEST = 24
 
 

@@ -67,6 +67,8 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     with torch.device("meta"):
         network = build(config)
     made = json.loads(network.to_json_string())
+    if (made["in_channels"], made["out_channels"]) != (CHANNELS, CHANNELS):
+        raise DippError(f"network: {CHANNELS} channels in and out are needed: pictures are read in colour")
     return {key: value for key, value in made.items() if key != "_name_or_path"}
 
 

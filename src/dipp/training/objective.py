@@ -42,7 +42,7 @@ class Objective:
         t = torch.searchsorted(self.cumulative, torch.rand(len(x0), device=x0.device))
         t = t.clamp(max=len(self.gamma) - 1)
         x_t = self._wide(self.gamma, t) * x0 + self._wide(self.sigma, t) * torch.randn_like(x0)
-        count = round(self.coded * len(x0))
+        count = math.ceil(self.coded * len(x0))
         if count:  # the first places of the batch belong to the chains
             self.chains.begin(pictures[:count])
             state = self.chains.state
