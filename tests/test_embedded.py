@@ -46,7 +46,8 @@ def test_its_table_is_its_own_and_serves_all_presets() -> None:
 
 def test_a_picture_in_two_lines(tmp_path: Path) -> None:
     """As design promises: the embedded model, the default preset, a budget, and nothing else."""
-    original = pictures.read(ROOT / "examples" / "pictures" / "coffee.png")[::4, ::4]
+    large = pictures.read(ROOT / "examples" / "pictures" / "coffee.png")
+    original = large.reshape(32, 4, 32, 4, 3).mean(axis=(1, 3)).round().astype(np.uint8)
     codec = dipp.Codec.from_pretrained(epsilon=16)
     archive = codec.encode([original])
     archive.save(tmp_path / "cup.dipp")
@@ -55,7 +56,7 @@ def test_a_picture_in_two_lines(tmp_path: Path) -> None:
     assert 12 < archive.certificate.epsilon <= 16
     (decoded,) = dipp.Codec.for_archive(archive).decode(archive, calls=1)
     plain = demo.noised(original, 16)
-    assert demo.psnr(decoded, original) > demo.psnr(plain, original) + 3
+    assert demo.psnr(decoded, original) > demo.psnr(plain, original) + 1  # 5 ± 0.7 dB: six deviations
     assert archive.payload_bpp < 1
 
 
