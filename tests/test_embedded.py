@@ -8,10 +8,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import demo
 import numpy as np
 import pytest
 
-import demo
 import dipp
 from dipp import embedded, pictures
 from dipp.calibration import FILE_NAME, ErrorTable
