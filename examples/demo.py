@@ -3,8 +3,8 @@
     python examples/demo.py [-o demo]
 
 Writes an archive a picture and ε, and a contact sheet, `sheet.png`; prints the certificates. About two minutes on two
-CPU cores, with preset `swift`: photographs are smoother than the pictures that the presets were chosen on, and `sharp`
-gains nothing there.
+CPU cores, with preset `swift`: photographs are smoother than the pictures that the presets were chosen on, and on the
+one of 256×256 `sharp` was no better (0.02 and 0.5 dB below at ε = 4 and 16), and takes longer.
 """
 
 from __future__ import annotations

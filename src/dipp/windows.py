@@ -2,7 +2,7 @@
 
 Windows stand on a grid, evenly spread from edge to edge. Along an axis with room for it, they are twice as long as the
 pictures that the network was trained on: a convolutional network uses what it sees beyond them (on a photograph, the
-error of x̂0 fell by 12, 6 and 3 % at SNR 0.03, 0.3 and 2), and larger ones gained nothing more. Neighbours share at
+error of x̂0 fell by 11, 7 and 3 % at SNR 0.03, 0.3 and 2), and larger ones gained nothing more. Neighbours share at
 least a quarter of the network's own side. In each row of the grid a window's weight rises over the overlap and falls
 again, and is divided by the sum of the weights there; likewise in each column. So the weights of a pixel sum to 1, and
 change gradually: where the predictions of two windows differ, one fades into the other and no seam shows. A picture

@@ -39,7 +39,7 @@ class Chains:
         alphas = torch.tensor(schedule.alphas_cumprod.copy(), device=device)
         self.snrs = (alphas / (1 - alphas)).float()
         self.gammas = alphas.sqrt().float()
-        self.largest_snr, self.device = largest_snr, device
+        self.largest_snr = largest_snr
         self.state: dict[str, torch.Tensor] = {}
         """x0 and x_t; per chain its timestep, steps taken, power and period; per pixel its place in the cycle."""
 
