@@ -8,14 +8,12 @@ import importlib.util
 import json
 import math
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -36,12 +34,7 @@ from dipp.scoring.cpu import CpuBackend
 MECHANISMS = pytest.mark.parametrize("mechanism", [SHARP, PAPER], ids=lambda m: m.name)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # The exact audit.

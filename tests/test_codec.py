@@ -34,12 +34,7 @@ STEPS = {"num_train_timesteps": 1000}
 MECHANISMS = [PAPER, DIFFC, SHARP]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

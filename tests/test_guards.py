@@ -39,12 +39,7 @@ from dipp.scoring.task import ScoringTask
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # 1. Private randomness that is not private.
