@@ -8,6 +8,7 @@ images are really coded, along the plans of several ε, and the factor that is m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,8 +72,8 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
-        points = planner(denoiser, table, preset.name, budget, pixels.shape[1] * pixels.shape[2]).frontier(budget)
-        if points:
+        plans = planner(denoiser, table, preset.name, budget, pixels.shape[1] * pixels.shape[2])
+        if points := replace(plans, rival=None).frontier(budget):
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):
                 snr = denoiser.schedule.snr(step.end)

@@ -277,27 +277,38 @@ def planner(
     denoiser: Denoiser, table: ErrorTable, preset: str, limit: Budget | None, pixels: int | None = None
 ) -> Planner:
     """The planner of a preset within a budget, for images of so many pixels, or of the denoiser's own size."""
-    from dipp.schedule import Planner
-
     measured = table.provenance.get("model", denoiser.identity)
     if measured != denoiser.identity:
         raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
-    chosen = presets.preset(preset)
+    chosen, size = presets.preset(preset), math.prod(denoiser.sample_size) if pixels is None else pixels
+    rival = planner(denoiser, table, chosen.rival, limit, pixels) if chosen.rival else None
+    return _planner(denoiser.schedule, table, denoiser.channels, size, chosen.mechanism, chosen.sizes(limit), rival)
 
-    def of(mechanism: Mechanism, sizes: presets.Sizes, rival: Planner | None = None) -> Planner:
-        return Planner(
-            denoiser.schedule,
-            table,
-            mechanism,
-            channels=denoiser.channels,
-            pixels=math.prod(denoiser.sample_size) if pixels is None else pixels,
-            index_bits=sizes.index_bits,
-            pad=sizes.pad,
-            saturation=sizes.saturation,
-            rival=rival,
-        )
 
-    return of(chosen.mechanism, chosen.sizes(limit), of(*chosen.thrifty) if chosen.thrifty else None)
+# Cached, because the edges of a planner take most of the time, and are the same for many budgets.
+@functools.lru_cache(maxsize=4)
+def _planner(
+    schedule: diffusion.NoiseSchedule,
+    table: ErrorTable,
+    channels: int,
+    pixels: int,
+    mechanism: Mechanism,
+    sizes: presets.Sizes,
+    rival: Planner | None,
+) -> Planner:
+    from dipp.schedule import Planner
+
+    return Planner(
+        schedule,
+        table,
+        mechanism,
+        channels=channels,
+        pixels=pixels,
+        index_bits=sizes.index_bits,
+        pad=sizes.pad,
+        saturation=sizes.saturation,
+        rival=rival,
+    )
 
 
 def load_table(model: str | Path, calibration: str | Path | None) -> ErrorTable:

@@ -140,12 +140,13 @@ class Denoiser:
         # A power of two: few graphs, and less than half of a batch is padding.
         shape = (1 << (len(x_t) - 1).bit_length(), *x_t.shape[1:])
         with self._running:
-            graph = self._graphs.get((shape, fast))
+            graph = self._graphs.pop((shape, fast), None)
             if graph is None:
-                if len(self._graphs) >= MAX_GRAPHS:
+                if len(self._graphs) >= MAX_GRAPHS:  # the first has not been used for longest
                     self._graphs.pop(next(iter(self._graphs)))
                 pool = next((other.graph.pool() for other in self._graphs.values()), None)
-                graph = self._graphs[shape, fast] = _Graph(self.network, shape, fast, self.device, pool)
+                graph = _Graph(self.network, shape, fast, self.device, pool)
+            self._graphs[shape, fast] = graph
             return graph(x_t, t)  # a copy
 
     def _check_shape(self, x_t: torch.Tensor) -> None:

@@ -43,8 +43,8 @@ class Mechanism:
 PAPER = Mechanism("paper", Laplace(), Fraction(2), ordered=True)
 DIFFC = Mechanism("diffc", Gaussian(), None, ordered=True)
 SHARP = Mechanism("sharp", Sign(period=3), Fraction(1), ordered=False)
-THRIFTY = Mechanism("sharp", Sign(period=3), Fraction(2), ordered=True)
-"""The same channel under the paper's code: twice the ε, and fewer bits. It goes by the same cost table."""
+THRIFTY = Mechanism("thrifty", Sign(period=3), Fraction(2), ordered=True)
+"""The channel of `SHARP` under the paper's code: twice the ε, and fewer bits."""
 
 
 @dataclass(frozen=True)

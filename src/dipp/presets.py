@@ -34,8 +34,8 @@ class Preset:
     """For a small pure ε, and for (ε, δ) or ρ, under which steps cost nothing."""
     large: Sizes
     """For a pure ε of `LARGE_EPSILON` or more."""
-    thrifty: tuple[Mechanism, Sizes] | None = None
-    """Another way to code, taken wherever it is within the budget and takes fewer bits to the same timestep."""
+    rival: str | None = None
+    """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
 
     def sizes(self, budget: Budget | None) -> Sizes:
         """The sizes for a budget."""
@@ -43,20 +43,21 @@ class Preset:
         return self.large if pure is not None and pure >= LARGE_EPSILON else self.small
 
 
-_SWIFT, _PAPER = Sizes(16, 3.0, saturation=0.12), Sizes(16, 2.0)
+_SWIFT, _THRIFTY, _PAPER = Sizes(16, 3.0, saturation=0.12), Sizes(18, 4.0), Sizes(16, 2.0)
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("sharp", SHARP, Sizes(20, 8.0), Sizes(20, 7.0, saturation=0.06), (THRIFTY, Sizes(18, 4.0))),
+        Preset("sharp", SHARP, Sizes(20, 8.0), Sizes(20, 7.0, saturation=0.06), rival="thrifty"),
         Preset("swift", SHARP, _SWIFT, _SWIFT),
+        Preset("thrifty", THRIFTY, _THRIFTY, _THRIFTY),
         Preset("paper", PAPER, _PAPER, _PAPER),
         Preset("diffc", DIFFC, _PAPER, _PAPER),
     )
 }
-"""The default first. `sharp`: the sign channel on one channel of a pixel at a time, α = 1, flat, or α = 2 with the zeta
-code where the rate is the limit and not the budget; `swift`: the same, flat, in fewer and larger steps with a sixteenth
-of the candidates, for speed; `paper`: Laplace, step-limited PPR, α = 2, zeta
-code, as the paper has it; `diffc`: Gaussian, α = ∞, no certificate."""
+"""The default first. `sharp`: the sign channel on one channel of a pixel at a time, α = 1, flat; or as `thrifty` where
+the rate is the limit and not the budget. `swift`: in fewer and larger steps with a sixteenth of the candidates, for
+speed. `thrifty`: the same channel with α = 2 and the zeta code, which takes twice the ε and fewer bits. `paper`:
+Laplace, step-limited PPR, α = 2, zeta code, as the paper has it. `diffc`: Gaussian, α = ∞, no certificate."""
 
 
 def preset(name: str) -> Preset:

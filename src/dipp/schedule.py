@@ -159,9 +159,14 @@ class Planner:
             for search in planner._searches(budget):
                 planner._improve(found, budget, search)
         snrs = {t: self.schedule.snr(t) for t in sorted(found, reverse=True)}
-        quality = self.table.psnr(np.array([*snrs.values()]), self.mechanism.name).tolist()
-        rows = ((t, *found[t], snr, psnr) for (t, snr), psnr in zip(snrs.items(), quality, strict=True))
-        return tuple(Point(t, plan, bits, bits / self.pixels, snr, psnr) for t, bits, plan, snr, psnr in rows)
+        codes = {plan.mechanism.name for _, plan in found.values()}
+        quality = {name: self.table.psnr(np.array([*snrs.values()]), name).tolist() for name in codes}
+        points = []
+        for number, (t, snr) in enumerate(snrs.items()):
+            bits, plan = found[t]
+            psnr = quality[plan.mechanism.name][number]
+            points.append(Point(t, plan, bits, bits / self.pixels, snr, psnr))
+        return tuple(points)
 
     def _improve(self, found: dict[int, tuple[float, Plan]], budget: Budget | None, search: _Search) -> None:
         """Put the path to each timestep where it is cheaper, for the first of the capacities with which it is within.

@@ -1,4 +1,5 @@
-"""Make the golden denoiser, and of each mechanism an archive and its reconstructions, where they are missing:
+"""Make the golden denoiser, of each mechanism an archive and its reconstructions, and one of pictures of other sizes,
+where they are missing:
 
     PYTHONPATH=src:tests python tests/golden/make_coded.py FOLDER
 
@@ -15,14 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import DDPMScheduler
-from test_codec import make_plan, pictures
+from test_codec import make_plan
+from test_golden_codec import ARCHIVES, images, reconstructions
 from tiny_network import tiny_network
 
 from dipp.codec import Codec
 from dipp.model import Denoiser
-from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY
-
-MECHANISMS = {"sharp": SHARP, "thrifty": THRIFTY, "paper": PAPER, "diffc": DIFFC}
 
 
 def main(folder: Path) -> None:
@@ -34,16 +33,14 @@ def main(folder: Path) -> None:
         scheduler().save_pretrained(place / "scheduler")
         (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
     denoiser = Denoiser.load(place)
-    for name, mechanism in MECHANISMS.items():
+    for name, mechanism in ARCHIVES.items():
         target = folder / f"coded-{name}.dipp"
         if target.exists():
             continue
         codec = Codec(denoiser, make_plan(mechanism, denoiser.schedule))
-        archive = codec.encode(list(pictures(3)))
+        archive = codec.encode(images(name))
         archive.save(target)
-        ((state, t),) = codec.states(archive)
-        noisy, mean = state.numpy().astype(np.float32), denoiser.x0(state, t).numpy()
-        np.savez_compressed(folder / f"coded-{name}.npz", allow_pickle=False, noisy=noisy, mean=mean)
+        np.savez_compressed(folder / f"coded-{name}.npz", allow_pickle=False, **reconstructions(codec, archive))
 
 
 if __name__ == "__main__":
