@@ -1,9 +1,8 @@
 """Rate and quality of the presets on CIFAR-10, per ε: payload bits, PSNR of the posterior mean, the code's bias.
 
-    python benchmarks/quality.py MODEL IMAGES.npz --device cuda --out benchmarks/results/quality.json
+    python benchmarks/quality.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/quality.json
 
-IMAGES.npz holds two uint8 arrays (N, 32, 32, 3): `calibrate`, public images that the costs are measured on, and
-`encode`.
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images.
 PSNR is 10·log10(4/MSE) of x̂0 at the final step, the MSE averaged over the images. "exact" samples the channel itself,
 without a code, along the same plan; the bias of a code is the gap to it.
 """
@@ -22,7 +21,6 @@ import torch
 
 from dipp import randomness
 from dipp.archive import Archive
-from dipp.calibrate import calibrate
 from dipp.calibration import ErrorTable
 from dipp.chain import Chain, Selector
 from dipp.channels import LocationChannel
@@ -83,26 +81,18 @@ def coded(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: by
 
 
 def main() -> None:
-    """Calibrate, then encode at every ε."""
+    """Encode at every ε."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("images", type=Path)
+    parser.add_argument("table", type=Path)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=256)
-    parser.add_argument("--calibrate", type=int, default=256)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--table", type=Path)
     parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
     arguments = parser.parse_args()
     denoiser = Denoiser.load(arguments.model, arguments.device)
-    data = np.load(arguments.images)
-    public, pixels = data["calibrate"][: arguments.calibrate], data["encode"][: arguments.count]
-    if arguments.table and arguments.table.exists():
-        table = ErrorTable.load(arguments.table)
-    else:
-        table = calibrate(denoiser, public, {"data": "CIFAR-10 test images 7000 and on"})
-        if arguments.table:
-            table.save(arguments.table)
+    pixels, table = np.load(arguments.images)["encode"][: arguments.count], ErrorTable.load(arguments.table)
     rows = []
     for epsilon in arguments.epsilon or EPSILONS:
         for name, shares in SHARES.items():
@@ -116,7 +106,7 @@ def main() -> None:
                     else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
                 )
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
-                row |= {"alpha": str(point.plan.mechanism.alpha)}
+                row |= {"code": point.plan.mechanism.name}
                 row |= {"index_bits": max(step.index_bits for step in point.plan.steps)}
                 row |= {
                     "chosen": share is None,

@@ -347,6 +347,18 @@ def test_a_rival_is_taken_where_it_is_within_in_fewer_bits(budget: Budget | None
         assert all(budget.allows(Certificate.of(point.plan, 3, 1024)) for point in both.values())
 
 
+def test_the_quality_of_a_path_is_that_of_its_own_code() -> None:
+    """Coded chains of the rival err more here: only the points that are its own must show it."""
+    snrs = np.array([0.01, 100.0])
+    table = TABLE.with_inflation("sharp", snrs, np.ones(2)).with_inflation("thrifty", snrs, np.full(2, 1.1))
+    own, rival = (dataclasses.replace(planner(one, pad=pad), table=table) for one, pad in ((SHARP, 7), (THRIFTY, 4)))
+    points = dataclasses.replace(own, rival=rival).frontier(Budget.pure(16.0))
+    assert {point.plan.mechanism.name for point in points} == {"sharp", "thrifty"}
+    for point in points:
+        lost = 10 * math.log10(1.1) if point.plan.mechanism == THRIFTY else 0.0
+        assert point.psnr == pytest.approx(float(TABLE.psnr(point.snr)) - lost, abs=1e-9)
+
+
 def test_rate_and_final_timestep_are_honoured() -> None:
     budget = Budget.pure(16.0)
     free, frontier = chosen(SHARP, budget), planner(SHARP).frontier(budget)
