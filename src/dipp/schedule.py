@@ -31,7 +31,6 @@ the rate is the limit, and the planner's own towards the best quality, where onl
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -186,16 +185,26 @@ class Planner:
                     break
 
     def _plan(self, nodes: list[int], options: list[int]) -> Plan:
-        edges, last, steps = self._edges, len(self.schedule) - 1, []
-        for option, (i, j) in zip(options, itertools.pairwise(nodes), strict=True):
-            size, exponent = edges.size[option, i, j].item(), Fraction(0)
+        steps = [self._step(edge) for edge in zip(options, nodes, nodes[1:], strict=False)]
+        return Plan(self.mechanism, tuple(steps), self.separate)
+
+    @functools.cached_property
+    def _step(self) -> Callable[[tuple[int, int, int]], Step]:
+        """The step of an edge [o, i, j]; kept, because neighbouring paths share most of theirs."""
+        edges, last = self._edges, len(self.schedule) - 1
+
+        @functools.cache
+        def step(edge: tuple[int, int, int]) -> Step:
+            _, i, j = edge
+            size, exponent = edges.size[edge].item(), Fraction(0)
             if self.mechanism.ordered:
                 kl = edges.kl[i, j].item() / -(-self._touched // size)
                 # The paper's exponent is the same for all α from 3 on, hence for α = ∞.
                 exponent = entropy.paper_exponent(kl, self.mechanism.alpha or Fraction(3))
-            index_bits, units = edges.index_bits[option, i, j].item(), int(exponent * entropy.EXPONENT_UNITS)
-            steps.append(Step(last - i, last - j, edges.gain[i, j].item(), size, index_bits, units))
-        return Plan(self.mechanism, tuple(steps), self.separate)
+            units = int(exponent * entropy.EXPONENT_UNITS)
+            return Step(last - i, last - j, edges.gain[i, j].item(), size, edges.index_bits[edge].item(), units)
+
+        return step
 
     def _certificate(self, plan: Plan) -> Certificate:
         return Certificate.of(plan, self.channels, self.pixels)
