@@ -76,6 +76,7 @@ def test_the_config_has_what_the_panels_need() -> None:
     [
         ({"images": 100}, "fewer than a batch"),
         ({"ancestral": {"release": "nothing", "images": 1}}, "no release nothing"),
+        ({}, "clean needs 1 images by the codec"),
         ({"colour": "red"}, "too much"),
         ({"release": [{"method": "dance", "reason": ""}]}, "preset"),
         ({"release": [{"method": "clean", "reason": ""}, {"method": "clean", "reason": ""}]}, "names of their own"),
@@ -168,12 +169,12 @@ def run(one: Wave) -> Wave:
 
 
 def same(first: Wave, second: Wave, pairs: list[tuple[int, int]]) -> bool:
-    states = [one.state() for one in (first, second)]
+    states = [one.states() for one in (first, second)]
     return all(
-        torch.equal(states[0][part][i][key], states[1][part][j][key])
-        for part in ("networks", "momenta")
+        torch.equal(tensor, states[1][j][part][key])
+        for part in ("network", "momenta")
         for i, j in pairs
-        for key in states[0][part][i]
+        for key, tensor in states[0][i][part].items()
     )
 
 
@@ -187,10 +188,22 @@ def test_a_wave_that_was_stopped_goes_on_to_the_bit() -> None:
     whole, stopped = run(wave("ac")), wave("ac")
     while not stopped.done:
         stopped.run_epoch()
-        state, stopped = stopped.state(), wave("ac")
-        stopped.load(state)
+        states, stopped = stopped.states(), wave("ac")
+        stopped.load(states)
     assert same(whole, stopped, [(0, 0), (1, 1)])
     assert whole.curves == stopped.curves
+
+
+def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
+    """States are of a classifier: what was begun in a wave of two ends alone as it would have there."""
+    whole, begun = run(wave("ac")), wave("ac")
+    begun.run_epoch()
+    alone, first = wave("c"), begun.states()
+    alone.load(first[1:])
+    assert same(whole, run(alone), [(1, 0)])
+    begun.run_epoch()
+    with pytest.raises(DippError, match="all of one epoch"):
+        wave("ac").load([first[0], begun.states()[1]])
 
 
 def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,9 @@ class Config:
                 self.release(release.like)
         if self.images // 2 < self.protocol.batch:
             raise DippError(f"config: half of {self.images} images are fewer than a batch of {self.protocol.batch}")
-        self.release(self.ancestral.release)
+        checked = self.release(self.ancestral.release)
+        if not checked.coded or checked.images < self.ancestral.images:
+            raise DippError(f"config: {checked.name} needs {self.ancestral.images} images by the codec to be checked")
 
     def release(self, name: str) -> Release:
         """The release of a name."""
@@ -143,6 +146,11 @@ class Config:
             if release.name == name:
                 return release
         raise DippError(f"config: there is no release {name}")
+
+    def matching(self, patterns: str) -> list[Release]:
+        """The releases whose names are like one of the patterns, which commas are between."""
+        wanted = patterns.split(",")
+        return [r for r in self.releases if any(fnmatch.fnmatch(r.name, pattern.strip()) for pattern in wanted)]
 
     def shown(self, method: str) -> tuple[Release, ...]:
         """The releases of a method that the panels show, in ascending ε."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from cifar10.config import CLEAN, LAPLACE, Config
 from cifar10.store import Store
@@ -49,11 +50,11 @@ def panels(results: dict[str, Any], output: Path) -> None:
                 axes.axhline(clean, color="black", ls=":", lw=1, label="clean pictures")
             axes.set(xscale="log", ylabel=RIGHT)
         left.set(xlabel=BITS)
-        middle.set(xlabel=f"{BUDGET} (DiffC: that of DP-DiPP at its timestep)")
+        middle.set(xlabel=f"{BUDGET}\n(DiffC: that of DP-DiPP at its timestep)")
         right.set(xscale="log", yscale="log", xlabel=BUDGET, ylabel=BITS)
         for axes in (middle, right):
             axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-            axes.minorticks_off()
+            axes.xaxis.set_minor_locator(NullLocator())
         for axes in grid[line]:
             axes.grid(alpha=0.3)
     handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -111,18 +112,19 @@ def surface(results: dict[str, Any], output: Path) -> None:
 
 
 def deviations(results: dict[str, Any], output: Path) -> None:
-    """δ by ε, as the paper draws it: quartiles, median, and whiskers at 5 and 95 %."""
+    """δ by ε, as the paper draws it: quartiles, median, whiskers at 5 and 95 %; and the ratio of the divergences."""
     names = {"low": "whislo", "q1": "q1", "median": "med", "q3": "q3", "high": "whishi"}
     boxes = [
-        {names[key]: value for key, value in found["quantiles"].items()} | {"label": name}
-        for name, found in results["deviations"].items()
-        if found is not None
+        {names[key]: value for key, value in found["quantiles"].items()}
+        | {"label": f"ε = {row['epsilon']:g}\nKL ratio {found['kl_ratio']:.3f}"}
+        for row in results["releases"]
+        if (found := results["deviations"].get(row["name"])) is not None
     ]
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     if boxes:
         axes.bxp(boxes, showfliers=False)
-    axes.set(ylabel="δ = |μ_q − μ_p|/σ")
+    axes.set(ylabel=r"$\delta = |\mu_q - \mu_p|/\sigma$", xlabel="preset paper; KL ratio: Laplace to Gaussian")
     axes.grid(alpha=0.3, axis="y")
     _save(figure, output)
 
@@ -136,7 +138,8 @@ def grid(config: Config, store: Store, output: Path) -> None:
             for name in reversed(release.outputs):
                 row = cells.setdefault(method if method == LAPLACE else f"{method}, {name}", {})
                 row[epsilons.index(release.epsilon)] = _previews(store, release.name, name)
-    figure = Figure(figsize=(1.2 + 2.2 * len(epsilons), 1.15 * len(cells)), layout="constrained")
+    width = 0.6 * -(-config.previews // 2)
+    figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(cells)), layout="constrained")
     drawn = figure.subplots(len(cells), len(epsilons), squeeze=False)
     for line, (label, row) in zip(drawn, cells.items(), strict=True):
         for column, axes in enumerate(line):

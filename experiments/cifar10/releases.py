@@ -6,7 +6,6 @@ All that chooses a plan is public: ε, rates, final timesteps, and the cost tabl
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -112,6 +111,7 @@ class Maker:
             "release": release.name,
             **rate(self.store.archive(release.name)),
             "certificate": certificate(made),
+            "mechanism": plan.mechanism.name,
             "final_timestep": point.final_timestep,
             "timesteps": [step.end for step in plan.steps],
             "steps": len(plan.steps),
@@ -159,8 +159,9 @@ class Maker:
         found = self.store.pictures(release.name, "ancestral")
         if found is None:
             source = self._open(release)
-            drawn = Codec(self.denoiser, source.header.plan).pictures(source, ancestral=True)
-            found = np.stack(list(itertools.islice(drawn, count)))
+            plan, shapes = source.header.plan, [source.shape(number) for number in range(count)]
+            first = Archive.build(plan, source.header.model, source.header.seed, shapes, source.batch(0, count))
+            found = np.stack(list(Codec(self.denoiser, plan).pictures(first, ancestral=True)))
             self._keep(release, "ancestral", found)
         return found
 

@@ -64,12 +64,43 @@ def collect(config: Config, store: Store) -> dict[str, Any]:
         "gpu_seconds": {**seconds, "total": sum(seconds.values())},
         "config": config.to_dict(),
         "split": "pictures in the order of the test batch: the first half trains classifiers, the second evaluates",
+        "missing": missing(config, store),
         "releases": rows,
         "claims": claims(rows),
         "deviations": {r.name: store.record(f"deviations.{r.name}") for r in config.shown("paper")},
         "ancestral": store.record("ancestral"),
         "ldp_slicing": LDP_SLICING,
     }
+
+
+def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:
+    """By stage: how many records there will be, and the names of those that are not there yet."""
+    coded = [release for release in config.releases if release.coded]
+    wanted = {
+        "baseline": [f"baseline.{r.name}.{codec}" for r in config.releases if not r.coded for codec in CODECS],
+        "encode": [f"encode.{r.name}" for r in coded] + [f"deviations.{r.name}" for r in config.shown("paper")],
+        "train": [
+            f"train.{r.name}.{output}.{seed}"
+            for r in config.releases
+            for output in r.train
+            for seed in config.protocol.seeds
+        ],
+        "metrics": [f"metrics.{r.name}.{o}" for r in config.releases if r.method != CLEAN for o in r.outputs],
+    }
+    wanted["metrics"].append("ancestral")
+    return {
+        stage: {"wanted": len(names), "names": [name for name in names if store.record(name) is None]}
+        for stage, names in wanted.items()
+    }
+
+
+def gaps(found: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each stage that is not finished."""
+    return [
+        f"{len(part['names'])} of {part['wanted']} records of {stage}, from {part['names'][0]} on"
+        for stage, part in found.items()
+        if part["names"]
+    ]
 
 
 def _row(config: Config, store: Store, release: Release) -> Row:
@@ -114,7 +145,7 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Method against baseline at equal ε, for the plotted releases."""
     shown = {(row["method"], row["epsilon"]): row for row in rows if row["plotted"]}
     found = []
-    for epsilon in sorted({row["epsilon"] for row in rows if row["epsilon"]}):
+    for epsilon in sorted({row["epsilon"] for row in shown.values() if row["epsilon"]}):
         base, others = shown.get((LAPLACE, epsilon)), {m: shown.get((m, epsilon)) for m in ("paper", "sharp", "diffc")}
         claim: dict[str, Any] = {"epsilon": epsilon, "baseline_bpp": _get(base, "file_bpp"), "baseline": _last(base)}
         for method, row in others.items():
@@ -154,6 +185,8 @@ def _above(first: float | None, second: float | None) -> bool | None:
 def tables(results: dict[str, Any]) -> str:
     """The tables of docs/experiment.md."""
     rows, parts = results["releases"], []
+    if unfinished := gaps(results["missing"]):
+        parts.append(("Not finished", "".join(f"- missing: {line}\n" for line in unfinished)))
     parts.append(("Claims at equal ε per pixel: bits per pixel on disk, accuracy at the last epoch", _claims(results)))
     head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {DELTA:g}"]
     head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
@@ -161,7 +194,8 @@ def tables(results: dict[str, Any]) -> str:
     head = ["release", *CODECS]
     lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if "codecs" in row)
     parts.append(("Lossless codecs, bits per pixel", _table(head, lossless)))
-    head = ["release", "output", "images", "bpp on disk", "steps", "final timestep", "PSNR, dB", "MS-SSIM", "Fréchet"]
+    head = ["release", "output", "code", "images", "bpp on disk", "steps", "final timestep"]
+    head += ["PSNR, dB", "MS-SSIM", "Fréchet"]
     parts.append(("Reconstructions against the clean pictures", _table(head, _quality(rows))))
     parts.append(("Standardised mean deviation δ along the coded chain, and divergences", _deviations(results)))
     check = results["ancestral"]
@@ -203,7 +237,8 @@ def _quality(rows: Iterable[Row]) -> Iterable[list[str]]:
         for output, found in row["metrics"].items():
             if row["method"] != CLEAN:
                 facts = (row.get(key) for key in ("file_bpp", "steps", "final_timestep"))
-                yield [row["name"], output, str(row["images"]), *map(_number, facts), *_measures(found)]
+                code, images = row.get("mechanism", MISSING), str(row["images"])
+                yield [row["name"], output, code, images, *map(_number, facts), *_measures(found)]
 
 
 def _measures(found: dict[str, Any] | None) -> list[str]:

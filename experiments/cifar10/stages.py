@@ -11,16 +11,18 @@
 
 from __future__ import annotations
 
-import fnmatch
+import dataclasses
 import hashlib
+import itertools
 import math
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,6 +46,23 @@ JUDGE = f"{CLEAN}.0"
 """The classifier whose features the Fréchet distance is measured in: clean pictures, first seed."""
 
 Say = Callable[[str], None]
+
+
+class OutOfTimeError(Exception):
+    """There is work, but no time for it."""
+
+
+class Job(NamedTuple):
+    """A classifier that is to be trained."""
+
+    release: Release
+    output: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The name of its record."""
+        return f"train.{self.release.name}.{self.output}.{self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +90,19 @@ class Run:
     @property
     def releases(self) -> list[Release]:
         """The releases that this part is about."""
-        return [release for release in self.config.releases if fnmatch.fnmatch(release.name, self.only)]
+        return self.config.matching(self.only)
 
-    def _in_time(self) -> bool:
-        if time.monotonic() < self.deadline:
-            return True
-        self.say("out of time: run it again to go on")
-        return False
+    def _begin(self) -> None:
+        """Ask before each piece of work whether there is time for it."""
+        if time.monotonic() >= self.deadline:
+            raise OutOfTimeError
+
+    def _encoded(self) -> list[Release]:
+        """Those of the releases whose pictures can be had; it says which cannot."""
+        names = {r.name for r in self.releases if r.coded and self.store.record(f"encode.{r.name}") is None}
+        if names:
+            self.say(f"left out, since they are not encoded yet: {', '.join(sorted(names))}")
+        return [release for release in self.releases if release.name not in names]
 
     def baseline(self) -> None:
         """What lossless codecs take for pictures as they are, and for pictures with Laplace noise."""
@@ -85,7 +110,8 @@ class Run:
             pixels = self.maker.pictures(release, release.method)
             for codec in CODECS:
                 name = f"baseline.{release.name}.{codec}"
-                if self.store.record(name) is None and self._in_time():
+                if self.store.record(name) is None:
+                    self._begin()
                     size = file_bytes(pixels, codec)
                     bpp = 8 * size / math.prod(pixels.shape[:3])
                     record = {"release": release.name, "codec": codec, "images": len(pixels)}
@@ -96,82 +122,99 @@ class Run:
         """Archives, and how far their steps move a coordinate."""
         for release in (release for release in self.releases if release.coded):
             name = f"encode.{release.name}"
-            if self.store.record(name) is None and self._in_time():
+            if self.store.record(name) is None:
+                self._begin()
                 record = self.maker.encode(release)
                 self.store.write_record(name, record)
                 steps, seconds = record["steps"], record["encode_seconds"]
                 self.say(f"{release.name}: {record['file_bpp']:.4f} bits per pixel, {steps} steps, {seconds:.0f} s")
-        for release in self.config.shown("paper"):
+        for release in (release for release in self.config.shown("paper") if release in self.releases):
             name = f"deviations.{release.name}"
-            if self.store.record(f"encode.{release.name}") and self.store.record(name) is None and self._in_time():
+            if self.store.record(name) is None:
+                self._begin()
                 pixels = self.maker.pixels[: self.config.deviations]
                 source = archives.open(self.store.archive(release.name))
                 self.store.write_record(name, deviations.measure(source, self.maker.denoiser, pixels))
 
     def train(self) -> None:
-        """Classifiers that are not trained yet, in waves."""
-        waiting = [
-            (release, output, seed)
-            for release in self.releases
-            for output in release.train
-            for seed in self.config.protocol.seeds
-            if self.store.record(_classifier(release, output, seed)) is None
-        ]
+        """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
+        waiting: dict[int, list[Job]] = defaultdict(list)
+        for release in self._encoded():
+            for output, seed in itertools.product(release.train, self.config.protocol.seeds):
+                job = Job(release, output, seed)
+                if self.store.record(job.name) is None:
+                    begun = self.store.tensors("checkpoints", self._checkpoint(job))
+                    waiting[begun["epoch"] if begun else 0].append(job)
         size = self.config.protocol.wave
-        for start in range(0, len(waiting), size):
-            if not self._in_time() or not self._train_wave(waiting[start : start + size]):
-                return
+        for _, jobs in sorted(waiting.items(), reverse=True):
+            for start in range(0, len(jobs), size):
+                self._begin()
+                self._train_wave(jobs[start : start + size])
 
-    def _train_wave(self, jobs: list[tuple[Release, str, int]]) -> bool:
+    def _checkpoint(self, job: Job) -> str:
+        """Where the state of a classifier is kept: training goes on by the same protocol only."""
+        protocol = dataclasses.replace(self.config.protocol, seeds=(), wave=0)
+        return f"{job.name}.{hashlib.sha256(repr(protocol).encode()).hexdigest()[:8]}"
+
+    def _train_wave(self, jobs: list[Job]) -> None:
         """Train a wave to its end, if there is time, and write down what came of it."""
-        names = [_classifier(*job) for job in jobs]
         device, protocol = self.maker.device, self.config.protocol
-        sets = {(r.name, output): self.maker.pictures(r, output) for r, output, _ in jobs}
+        sets = {(job.release.name, job.output): self.maker.pictures(job.release, job.output) for job in jobs}
         tasks = [
-            Task(name, sets[release.name, output], seed, private=release.method != CLEAN)
-            for name, (release, output, seed) in zip(names, jobs, strict=True)
+            Task(job.name, sets[job.release.name, job.output], job.seed, private=job.release.method != CLEAN)
+            for job in jobs
         ]
         wave = Wave(tasks, self.labels, protocol, device)
-        place = hashlib.sha256("\n".join([*names, repr(protocol)]).encode()).hexdigest()[:16]
-        if (state := self.store.tensors("checkpoints", place)) is not None:
-            wave.load(state)
-        self.say(f"{len(tasks)} classifiers from epoch {wave.epoch}: {', '.join(names)}")
+        states = [self.store.tensors("checkpoints", self._checkpoint(job)) for job in jobs]
+        if known := [state for state in states if state is not None]:
+            wave.load(known)
+        self.say(f"{len(tasks)} classifiers from epoch {wave.epoch}: {', '.join(job.name for job in jobs)}")
         saved = start = time.monotonic()
         first = wave.epoch
         while not wave.done:
-            if not self._in_time():
-                self.store.write_tensors("checkpoints", place, wave.state())
-                return False
+            try:
+                self._begin()
+            except OutOfTimeError:
+                if wave.epoch > first:
+                    self._keep(jobs, wave)
+                raise
             wave.run_epoch()
             if time.monotonic() - saved > CHECKPOINT_SECONDS and not wave.done:
-                self.store.write_tensors("checkpoints", place, wave.state())
+                self._keep(jobs, wave)
                 saved = time.monotonic()
-                rate = len(tasks) * wave.half * (wave.epoch - first) / (saved - start)
-                self.say(f"epoch {wave.epoch}, {rate:.0f} pictures/s")
+                pace = (saved - start) / (wave.epoch - first)
+                left = pace * (protocol.epochs - wave.epoch) / 60
+                rate = len(tasks) * wave.half / pace
+                self.say(f"epoch {wave.epoch} of {protocol.epochs}, {rate:.0f} pictures/s, {left:.0f} minutes left")
         clean = wave.accuracies(self.maker.pixels)
-        for number, (name, (release, output, seed)) in enumerate(zip(names, jobs, strict=True)):
-            if release.method == CLEAN:
-                weights = wave.networks[number].state_dict()
-                self.store.write_tensors("weights", f"{release.name}.{seed}", weights)
+        for number, job in enumerate(jobs):
+            if job.name == f"train.{CLEAN}.{JUDGE}":
+                self.store.write_tensors("weights", JUDGE, wave.networks[number].state_dict())
             curve = wave.curves[number]
             best = max(accuracy for _, accuracy in curve)
-            record = {"release": release.name, "output": output, "seed": seed, "last": curve[-1][1], "best": best}
-            self.store.write_record(name, record | {"clean": clean[number], "curve": curve})
-            self.say(f"{name}: {curve[-1][1]:.4f} at the last epoch, {best:.4f} at the best")
-        self.store.delete_tensors("checkpoints", place)
-        return True
+            record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}
+            self.store.write_record(job.name, record | {"best": best, "clean": clean[number], "curve": curve})
+            self.say(f"{job.name}: {curve[-1][1]:.4f} at the last epoch, {best:.4f} at the best")
+            self.store.delete_tensors("checkpoints", self._checkpoint(job))
+
+    def _keep(self, jobs: list[Job], wave: Wave) -> None:
+        for job, state in zip(jobs, wave.states(), strict=True):
+            self.store.write_tensors("checkpoints", self._checkpoint(job), state)
 
     def metrics(self) -> None:
         """Reconstructions against the clean pictures."""
         found: list[NDArray[np.float64]] = []  # of the judge: made once, and only if something is to be measured
-        for release in self.releases:
+        ready = self._encoded()
+        for release in ready:
             for output in release.outputs if release.method != CLEAN else ():
                 name = f"metrics.{release.name}.{output}"
-                if self.store.record(name) is None and self._in_time():
+                if self.store.record(name) is None:
+                    self._begin()
                     found = found or [self._features(self.maker.pixels)]
                     self.store.write_record(name, self._measured(self.maker.pictures(release, output), found[0]))
         release = self.config.release(self.config.ancestral.release)
-        if self.store.record("ancestral") is None and release in self.releases and self._in_time():
+        if self.store.record("ancestral") is None and release in ready:
+            self._begin()
             found = found or [self._features(self.maker.pixels)]
             drawn = self.maker.ancestral(release, self.config.ancestral.images)
             quick = self.maker.pictures(release, "denoised")[: len(drawn)]
@@ -198,6 +241,8 @@ class Run:
     def report(self) -> None:
         """One JSON, tables and figures."""
         place = report.write(self.config, self.store)
+        for line in report.gaps(report.missing(self.config, self.store)):
+            self.say(f"missing: {line}")
         self.say(f"report: {place}")
 
 
@@ -208,10 +253,6 @@ STAGES: dict[str, Callable[[Run], None]] = {
     "metrics": Run.metrics,
     "report": Run.report,
 }
-
-
-def _classifier(release: Release, output: str, seed: int) -> str:
-    return f"train.{release.name}.{output}.{seed}"
 
 
 def load(folder: Path, count: int) -> tuple[Pixels, NDArray[np.int64]]:
@@ -243,7 +284,12 @@ def run(
     """Run a stage, or all of them, and note how long each took, and where."""
     if stage is not None and stage not in STAGES:
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
-    chosen, store = Config.load(config), Store(out)
+    chosen = Config.load(config)
+    if not chosen.matching(only):
+        raise DippError(
+            f"only: no release is called like {only}; there are {', '.join(r.name for r in chosen.releases)}"
+        )
+    store = Store(out)
     pixels, labels = load(data, chosen.images)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     part = Run(Maker(chosen, store, pixels, model, calibration, device), labels, only, deadline, say)
@@ -251,6 +297,9 @@ def run(
         started, begin = datetime.now(UTC), time.monotonic()
         try:
             STAGES[name](part)
+        except OutOfTimeError:
+            say(f"out of time in the stage {name}: run it again to go on")
+            break
         finally:
             if name != "report":
                 facts = {"stage": name, "seconds": time.monotonic() - begin, "command": command}

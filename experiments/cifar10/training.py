@@ -204,7 +204,7 @@ class Wave:
         torch.backends.cudnn.benchmark = True
         count = min(STREAMS, len(self.tasks))
         self._streams = [torch.cuda.Stream() for _ in range(count)]  # type: ignore[no-untyped-call]
-        before = self.state()
+        before = self.states()
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
@@ -233,22 +233,28 @@ class Wave:
             found.append(right / len(labels))
         return [float(share) for share in torch.stack(found).cpu()]
 
-    def state(self) -> dict[str, Any]:
-        """All that changes in training, copied."""
-        return {
-            "epoch": self.epoch,
-            "curves": [list(curve) for curve in self.curves],
-            "networks": [_copy(network.state_dict()) for network in self.networks],
-            "momenta": [_copy(dict(enumerate(self._momenta(number)))) for number in range(len(self.tasks))],
-        }
+    def states(self) -> list[dict[str, Any]]:
+        """By classifier: all that changes in training, copied."""
+        return [
+            {
+                "epoch": self.epoch,
+                "curve": list(self.curves[number]),
+                "network": _copy(network.state_dict()),
+                "momenta": _copy(dict(enumerate(self._momenta(number)))),
+            }
+            for number, network in enumerate(self.networks)
+        ]
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state. Tensors are filled and not replaced: a graph knows them by their place."""
-        self.epoch = state["epoch"]
-        self.curves = [[(epoch, accuracy) for epoch, accuracy in curve] for curve in state["curves"]]
-        for number, network in enumerate(self.networks):
-            network.load_state_dict(state["networks"][number])
-            for place, value in zip(self._momenta(number), state["momenta"][number].values(), strict=True):
+    def load(self, states: Sequence[dict[str, Any]]) -> None:
+        """Go on from states of one epoch. Tensors are filled and not replaced: a graph knows them by their place."""
+        epochs = {state["epoch"] for state in states}
+        if len(states) != len(self.tasks) or len(epochs) != 1:
+            raise DippError("states: one of each classifier, all of one epoch, are needed")
+        self.epoch = epochs.pop()
+        self.curves = [[(epoch, accuracy) for epoch, accuracy in state["curve"]] for state in states]
+        for number, (network, state) in enumerate(zip(self.networks, states, strict=True)):
+            network.load_state_dict(state["network"])
+            for place, value in zip(self._momenta(number), state["momenta"].values(), strict=True):
                 place.copy_(value)
 
     def _momenta(self, number: int) -> list[torch.Tensor]:
