@@ -110,6 +110,20 @@ def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    ("paper", "sharp", "word"),
+    [(0.4, 0.6, "paper"), (0.4, 0.4, "paper, sharp"), (0.5, 0.6, "neither"), (None, 0.6, "–")],
+)
+def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sharp: float, word: str) -> None:
+    def row(method: str, last: float | None) -> dict[str, Any]:
+        found = None if last is None else {"last": last}
+        return {"method": method, "epsilon": 4.0, "plotted": True, "accuracy": {"denoised": found}}
+
+    rows = [row("laplace", 0.5), row("paper", paper), row("sharp", sharp)]
+    table = report.claims_table(report.claims(rows))
+    assert table.splitlines()[-1].endswith(f"| {word} |")
+
+
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
     """Of a finished run only the report is written; pictures that were deleted come back the same from the archive."""
 

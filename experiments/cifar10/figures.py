@@ -106,6 +106,7 @@ def surface(results: dict[str, Any], output: Path) -> None:
     utility.set(xscale="log", xlabel=BITS, ylabel=RIGHT)
     for axes in (quality, utility):
         axes.grid(alpha=0.3)
+        axes.margins(0.12)  # room for the names of points
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False)
     _save(figure, output)
@@ -124,7 +125,9 @@ def deviations(results: dict[str, Any], output: Path) -> None:
     axes = figure.add_subplot()
     if boxes:
         axes.bxp(boxes, showfliers=False)
-    axes.set(ylabel=r"$\delta = |\mu_q - \mu_p|/\sigma$", xlabel="preset paper; KL ratio: Laplace to Gaussian")
+    axes.set(
+        yscale="log", ylabel=r"$\delta = |\mu_q - \mu_p|/\sigma$", xlabel="preset paper; KL ratio: Laplace to Gaussian"
+    )
     axes.grid(alpha=0.3, axis="y")
     _save(figure, output)
 
@@ -147,7 +150,7 @@ def grid(config: Config, store: Store, output: Path) -> None:
             axes.set_axis_off()
             if len(row.get(column, ())):
                 axes.imshow(_sheet(row[column]), interpolation="nearest")
-        line[0].text(-0.05, 0.5, label, transform=line[0].transAxes, ha="right", va="center", fontsize=9)
+        line[0].text(-0.05, 0.5, f"  {label}", transform=line[0].transAxes, ha="right", va="center", fontsize=9)
     for axes, epsilon in zip(drawn[1], epsilons, strict=True):
         axes.set_title(f"ε = {epsilon:g} per pixel", fontsize=9)
     _save(figure, output)

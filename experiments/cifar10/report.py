@@ -187,7 +187,12 @@ def tables(results: dict[str, Any]) -> str:
     rows, parts = results["releases"], []
     if unfinished := gaps(results["missing"]):
         parts.append(("Not finished", "".join(f"- missing: {line}\n" for line in unfinished)))
-    parts.append(("Claims at equal ε per pixel: bits per pixel on disk, accuracy at the last epoch", _claims(results)))
+    parts.append(
+        (
+            "Claims at equal ε per pixel: bits per pixel on disk, accuracy at the last epoch",
+            claims_table(results["claims"]),
+        )
+    )
     head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {DELTA:g}"]
     head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
     parts.append(("Classifiers", _table(head, _classifiers(rows))))
@@ -211,14 +216,18 @@ def tables(results: dict[str, Any]) -> str:
     return "\n".join(f"**{title}**\n\n{text}" for title, text in parts)
 
 
-def _claims(results: dict[str, Any]) -> str:
+def claims_table(found: Sequence[dict[str, Any]]) -> str:
+    """Bits and accuracies side by side, and which of ours the baseline is above."""
     head = ["ε", "baseline bpp", "paper bpp", "factor", "sharp bpp", "factor", "paper/DiffC bits"]
-    head += ["baseline", "paper", "sharp", "DiffC"]
+    head += ["baseline", "paper", "sharp", "DiffC", "baseline more accurate than"]
     lines = []
-    for claim in results["claims"]:
+    for claim in found:
         bits = ("baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor", "paper_over_diffc_bits")
         shares = (claim[name] for name in ("baseline", "paper", "sharp", "diffc"))
-        lines.append([_number(claim["epsilon"]), *(_number(claim[key]) for key in bits), *map(_percent, shares)])
+        beaten = [method for method, wins in claim["baseline_wins"].items() if wins]
+        known = None not in claim["baseline_wins"].values()
+        last = ", ".join(beaten) or ("neither" if known else MISSING)
+        lines.append([_number(claim["epsilon"]), *(_number(claim[key]) for key in bits), *map(_percent, shares), last])
     return _table(head, lines)
 
 

@@ -72,7 +72,7 @@ class Run:
     maker: Maker
     labels: NDArray[np.int64]
     only: str
-    """Pattern of the names of releases that it is about."""
+    """Patterns of the names of releases that it is about, with commas between."""
     deadline: float
     """When no more work is begun, in seconds of `time.monotonic`."""
     say: Say

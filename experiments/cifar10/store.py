@@ -5,7 +5,7 @@
     previews/   the first pictures of each reconstruction
     weights/    the clean classifier, which the Fréchet distance is measured with
     pictures/   reconstructions: decoded again from the archives where they are missing
-    checkpoints/  classifiers that are being trained
+    checkpoints/  classifiers that are being trained, a file each
 
 The last two are large and may be deleted; folders of several machines may be merged by copying.
 """

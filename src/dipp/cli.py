@@ -307,7 +307,7 @@ def experiment(
     stage: Annotated[
         str | None, typer.Option(help="baseline, encode, train, metrics or report, instead of all of them.")
     ] = None,
-    only: Annotated[str, typer.Option(help="Pattern of the releases that are made, such as 'paper-*'.")] = "*",
+    only: Annotated[str, typer.Option(help="Patterns of the releases that are made, such as 'clean,paper-*'.")] = "*",
     calibration: Calibration = None,
     device: Device = "cpu",
     minutes: Annotated[float | None, typer.Option(help="Stop after so many; run it again to go on.")] = None,
