@@ -287,7 +287,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
         runs.append({"bare_images_per_second": bare, "written_images_per_second": written, "share": written / bare})
         print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     share = max(run["written_images_per_second"] for run in runs) / max(run["bare_images_per_second"] for run in runs)
-    facts = {key: summary.facts[key] for key in ("images", "payload_bpp", "file_bpp", "certificate")}
+    facts = {key: summary.facts[key] for key in ("images", "payload_bpp", "file_bpp")}
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     return {"device": name, "epsilon": epsilon, **facts, "runs": runs, "share": share}
 

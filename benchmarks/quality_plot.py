@@ -1,14 +1,21 @@
 """The plot of `quality.py`: PSNR against payload bits, per ε, both presets, and noise followed by a lossless codec.
 
-python benchmarks/quality_plot.py benchmarks/results
+    python benchmarks/quality_plot.py benchmarks/results
+
+It also prints the bits of `sharp` relative to `paper` at equal ε and PSNR, wherever the measured ranges overlap: rates
+are interpolated, logarithms over PSNR, on the rows that no other row of the preset beats in both.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -16,10 +23,31 @@ COLOURS = {1.0: "#9ecae1", 4.0: "#4292c6", 16.0: "#08519c", 64.0: "#6a51a3", 256
 STYLES = {"sharp": "o-", "paper": "s--"}
 
 
+def envelope(rows: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
+    """PSNR, ascending, and log bits per pixel of the rows that are worth having."""
+    kept: list[dict[str, Any]] = []
+    for row in sorted(rows, key=lambda row: (row["bpp"], -row["psnr"])):
+        if not kept or row["psnr"] > kept[-1]["psnr"]:
+            kept.append(row)
+    return [row["psnr"] for row in kept], [math.log(row["bpp"]) for row in kept]
+
+
+def ratios(rows: list[dict[str, Any]], epsilon: float) -> Iterator[tuple[float, float]]:
+    """PSNR of measured points, and the bits of sharp relative to paper there."""
+    own, other = (
+        envelope([row for row in rows if (row["epsilon"], row["preset"]) == (epsilon, name)]) for name in STYLES
+    )
+    for value in sorted(own[0] + other[0]):
+        if max(own[0][0], other[0][0]) <= value <= min(own[0][-1], other[0][-1]):
+            yield value, math.exp(np.interp(value, *own) - np.interp(value, *other))
+
+
 def main() -> None:
     """Draw the rows of the results."""
     folder = Path(sys.argv[1])
     rows = json.loads((folder / "quality.json").read_text())["rows"]
+    for epsilon in COLOURS:
+        print(f"ε = {epsilon:g}:", ", ".join(f"{ratio:.2f} at {at:.2f} dB" for at, ratio in ratios(rows, epsilon)))
     baseline = {row["epsilon"]: row for row in json.loads((folder / "baseline.json").read_text())["rows"]}
     figure = Figure(figsize=(8.5, 4.8), layout="constrained")
     axes = figure.add_subplot()
