@@ -117,7 +117,7 @@ def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
 def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sharp: float, word: str) -> None:
     def row(method: str, last: float | None) -> dict[str, Any]:
         found = None if last is None else {"last": last}
-        return {"method": method, "epsilon": 4.0, "plotted": True, "accuracy": {"denoised": found}}
+        return {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False, "accuracy": {"denoised": found}}
 
     rows = [row("laplace", 0.5), row("paper", paper), row("sharp", sharp)]
     table = report.claims_table(report.claims(rows))

@@ -35,6 +35,8 @@ class Release:
     """A release that this one is chosen by."""
     relative_snr: float | None = None
     """The final SNR, relative to that of `like`; without it, the final timestep is the same."""
+    same_steps: bool = False
+    """Whether all timesteps are those of `like`, and not only the last."""
 
     @property
     def coded(self) -> bool:
@@ -66,7 +68,7 @@ class Protocol:
     seeds: tuple[int, ...] = (0, 1, 2)
     evaluate_every: int = 10
     """Epochs from one evaluation to the next: the best epoch is the best of these."""
-    wave: int = 32
+    wave: int = 23
     """Classifiers that are trained at a time."""
 
     def rate(self, epoch: int) -> float:

@@ -74,6 +74,8 @@ class Maker:
         if release.like is None:
             return planner.choose(budget, bpp=release.bpp)
         other = self.point(self.config.release(release.like))
+        if release.same_steps:
+            return planner.along([other.plan.steps[0].start, *(step.end for step in other.plan.steps)])
         if release.relative_snr is None:
             return planner.choose(budget, final_timestep=other.final_timestep)
         wanted = math.log(release.relative_snr * other.snr)

@@ -106,7 +106,7 @@ def gaps(found: dict[str, dict[str, Any]]) -> list[str]:
 def _row(config: Config, store: Store, release: Release) -> Row:
     """All that is known of a release."""
     row: Row = {"name": release.name, "method": release.method, "epsilon": release.epsilon, "images": release.images}
-    row["plotted"] = release in config.shown(release.method)
+    row |= {"plotted": release in config.shown(release.method), "same_steps": release.same_steps}
     if release.coded:
         row |= {"release": None, **(store.record(f"encode.{release.name}") or {})}
         del row["release"]
@@ -144,6 +144,7 @@ def accuracy(records: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Method against baseline at equal ε, for the plotted releases."""
     shown = {(row["method"], row["epsilon"]): row for row in rows if row["plotted"]}
+    along = {row["epsilon"]: row for row in rows if row["same_steps"]}
     found = []
     for epsilon in sorted({row["epsilon"] for row in shown.values() if row["epsilon"]}):
         base, others = shown.get((LAPLACE, epsilon)), {m: shown.get((m, epsilon)) for m in ("paper", "sharp", "diffc")}
@@ -151,8 +152,11 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
         for method, row in others.items():
             claim[f"{method}_bpp"], claim[method] = _get(row, "file_bpp"), _last(row)
             claim[f"{method}_factor"] = _ratio(claim["baseline_bpp"], claim[f"{method}_bpp"])
-        payloads = [_get(others[method], "payload_bpp") for method in ("paper", "diffc")]
-        claim["paper_over_diffc_bits"] = _ratio(*payloads)
+        paper, diffc, same = (
+            _get(row, "payload_bpp") for row in (others["paper"], others["diffc"], along.get(epsilon))
+        )
+        claim["paper_over_diffc_bits"] = _ratio(paper, diffc)
+        claim["paper_over_diffc_bits_same_steps"] = _ratio(paper, same)
         if epsilon >= CLAIMED_FROM:
             factors = [claim["paper_factor"], claim["sharp_factor"]]
             claim["tenth_of_the_bits"] = None if None in factors else min(factors) >= 10
@@ -218,11 +222,21 @@ def tables(results: dict[str, Any]) -> str:
 
 def claims_table(found: Sequence[dict[str, Any]]) -> str:
     """Bits and accuracies side by side, and which of ours the baseline is above."""
-    head = ["ε", "baseline bpp", "paper bpp", "factor", "sharp bpp", "factor", "paper/DiffC bits"]
+    head = [
+        "ε",
+        "baseline bpp",
+        "paper bpp",
+        "factor",
+        "sharp bpp",
+        "factor",
+        "paper/DiffC bits",
+        "along the same steps",
+    ]
     head += ["baseline", "paper", "sharp", "DiffC", "baseline more accurate than"]
     lines = []
     for claim in found:
-        bits = ("baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor", "paper_over_diffc_bits")
+        bits = ["baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor"]
+        bits += ["paper_over_diffc_bits", "paper_over_diffc_bits_same_steps"]
         shares = (claim[name] for name in ("baseline", "paper", "sharp", "diffc"))
         beaten = [method for method, wins in claim["baseline_wins"].items() if wins]
         known = None not in claim["baseline_wins"].values()

@@ -1,4 +1,8 @@
-"""ResNet-56 for CIFAR-10 [He et al., 2016, section 4.2], with shortcuts that have no parameters (option A)."""
+"""ResNet-56 for CIFAR-10 [He et al., 2016, section 4.2], with shortcuts that have no parameters (option A).
+
+Several copies, each with weights of its own, can stand side by side: the channels of copy i are the i-th group of every
+layer, and its parameters the i-th part of every tensor. No number of one copy depends on another.
+"""
 
 from __future__ import annotations
 
@@ -15,43 +19,49 @@ CLASSES = 10
 class Block(nn.Module):
     """Two convolutions and a shortcut; where the width doubles, the picture is halved."""
 
-    def __init__(self, width: int, planes: int) -> None:
+    def __init__(self, width: int, planes: int, copies: int) -> None:
         super().__init__()
-        self.stride = planes // width
+        self.copies = copies
         self.added = (planes - width) // 2
-        self.conv1 = nn.Conv2d(width, planes, 3, self.stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(planes)
-        self.conv2 = nn.Conv2d(planes, planes, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(planes)
+        self.conv1 = _convolution(width, planes, copies, stride=planes // width)
+        self.norm1 = nn.BatchNorm2d(copies * planes)
+        self.conv2 = _convolution(planes, planes, copies)
+        self.norm2 = nn.BatchNorm2d(copies * planes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """relu(shortcut + residual)."""
         residual = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
         if self.added:  # option A: every other pixel, and channels of zeros on both sides
-            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.added, self.added))
+            split = torch.unflatten(x[:, :, ::2, ::2], 1, (self.copies, -1))
+            x = F.pad(split, (0, 0, 0, 0, self.added, self.added)).flatten(1, 2)
         return F.relu(x + residual)
 
 
 class ResNet56(nn.Module):
-    """Nine blocks at each of three widths: 853,018 parameters."""
+    """Nine blocks at each of three widths: 853,018 parameters a copy."""
 
-    def __init__(self, blocks: int = 9) -> None:
+    def __init__(self, blocks: int = 9, copies: int = 1) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(3, WIDTHS[0], 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(WIDTHS[0])
+        self.copies = copies
+        self.conv = _convolution(3, WIDTHS[0], copies)
+        self.norm = nn.BatchNorm2d(copies * WIDTHS[0])
         widths = (WIDTHS[0], *(width for width in WIDTHS for _ in range(blocks)))
-        self.blocks = nn.Sequential(*itertools.starmap(Block, itertools.pairwise(widths)))
-        self.head = nn.Linear(WIDTHS[-1], CLASSES)
+        self.blocks = nn.Sequential(*(Block(*pair, copies) for pair in itertools.pairwise(widths)))
+        self.head = nn.Linear(WIDTHS[-1], copies * CLASSES)
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 nn.init.kaiming_normal_(module.weight)
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """The 64 features that are classified: the mean of the last block over the picture."""
+        """What is classified, copies × N × 64: the mean of the last block over the picture."""
         found: torch.Tensor = self.blocks(F.relu(self.norm(self.conv(x)))).mean(dim=(2, 3))
-        return found
+        return torch.unflatten(found, 1, (self.copies, -1)).transpose(0, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits."""
-        logits: torch.Tensor = self.head(self.features(x))
-        return logits
+        """Logits, copies × N × classes, of pictures (N, copies·3, H, W)."""
+        weight, bias = (torch.unflatten(part, 0, (self.copies, -1)) for part in (self.head.weight, self.head.bias))
+        return torch.matmul(self.features(x), weight.transpose(1, 2)) + bias[:, None]
+
+
+def _convolution(width: int, planes: int, copies: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(copies * width, copies * planes, 3, stride, padding=1, bias=False, groups=copies)

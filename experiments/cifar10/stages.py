@@ -189,7 +189,7 @@ class Run:
         clean = wave.accuracies(self.maker.pixels)
         for number, job in enumerate(jobs):
             if job.name == f"train.{CLEAN}.{JUDGE}":
-                self.store.write_tensors("weights", JUDGE, wave.networks[number].state_dict())
+                self.store.write_tensors("weights", JUDGE, wave.states()[number]["network"])
             curve = wave.curves[number]
             best = max(accuracy for _, accuracy in curve)
             record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}

