@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
+
+from provenance import provenance
 
 from dipp.presets import PRESETS
 from dipp.privacy.audit import audit, ladder
@@ -32,10 +32,8 @@ def main() -> None:
     seconds = time.perf_counter() - start
     points = [point for name in names for point in ladder(name, arguments.epsilon)]
     draw(points, arguments.plot)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
     content = {
-        "command": " ".join(["python", "benchmarks/audit.py", *sys.argv[1:]]),
-        "commit": commit,
+        **provenance(),
         "seconds": round(seconds, 1),
         "presets": found,
         "points": [point._asdict() for point in points],

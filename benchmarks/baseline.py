@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from provenance import provenance
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from cifar10.baseline import LaplaceNoise, file_bytes
@@ -39,11 +40,7 @@ def main() -> None:
             row[f"{codec}_bpp"] = 8 * file_bytes(noisy, codec) / math.prod(noisy.shape[:3])
         rows.append(row)
         print(row, flush=True)
-    content = {
-        "command": "python benchmarks/baseline.py IMAGES.npz",
-        "images": "CIFAR-10 test images 0-255",
-        "rows": rows,
-    }
+    content = {**provenance(), "images": len(pixels), "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from provenance import provenance
 from quality import coded, exact, psnr
 
 from dipp import randomness
@@ -66,7 +66,7 @@ def settings() -> list[Setting]:
     found += [replace(DEFAULT, saturation=share) for share in SATURATIONS]
     # Other channels have no bar to saturate at, and would take any number of bits: as many as the first.
     others = [Setting(Laplace(), 20, 6.0, share=1.0), Setting(Huber(1.0), 16, 3.0, share=1.0)]
-    shipped = [(name, sizes) for name in CODES for sizes in dict.fromkeys((PRESETS[name].small, PRESETS[name].large))]
+    shipped = [(name, sizes) for name in CODES for sizes in PRESETS[name].tiers.values()]
     found += [replace(DEFAULT, channel=Sign(1)), *others]
     found += [Setting(Sign(3), one.index_bits, one.pad, one.saturation, name) for name, one in shipped]
     lean = [Setting(Sign(3), bits, pad, code=name) for name in CODES for bits, pad in LEAN_SIZES]
@@ -87,7 +87,7 @@ def main() -> None:
     denoiser = Denoiser.load(arguments.model, arguments.device)
     pixels = np.load(arguments.images)["choose"][: arguments.count]
     table = ErrorTable.load(arguments.table)
-    device = torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu"
+    source = provenance(arguments.device)
     rows: list[dict[str, Any]] = []
     rate: dict[float, float] = {}
     for setting in settings():
@@ -123,7 +123,7 @@ def main() -> None:
             row |= {"psnr": value, "standard_error": error, "exact": exact(plan, denoiser, pixels)[0]}
             rows.append(row)
             print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
-            arguments.out.write_text(json.dumps({"device": device, "images": len(pixels), "rows": rows}, indent=1))
+            arguments.out.write_text(json.dumps({**source, "images": len(pixels), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

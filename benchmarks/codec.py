@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import UNet2DModel
+from provenance import provenance
 from quality import coded, exact, psnr
 
 from dipp import randomness, scoring
@@ -164,8 +165,7 @@ def main() -> None:
     network = make.from_pretrained(arguments.model, subfolder="unet").eval().to(denoiser.device)
     pixels = np.load(arguments.images)["encode"]
     table, budget = ErrorTable.load(arguments.table), Budget.pure(EPSILON)
-    device = torch.cuda.get_device_name() if arguments.device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
-    rows = []
+    source, rows = provenance(arguments.device), []
     for name in PRESETS:
         plan = planner(denoiser, table, name, budget).choose(budget).plan
         codec = Codec(denoiser, plan, budget)
@@ -180,7 +180,8 @@ def main() -> None:
             row |= {"psnr": found, "bias": exact(plan, denoiser, images)[0] - found}
         rows.append(row)
         print(json.dumps(row), flush=True)
-        arguments.out.write_text(json.dumps({"device": device, "rows": rows}, indent=1))
+        facts = {**source, "threads": torch.get_num_threads(), "rows": rows}
+        arguments.out.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

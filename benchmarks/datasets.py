@@ -5,9 +5,9 @@
         --out benchmarks/results/datasets-cuda.json
     python benchmarks/datasets.py plot --out benchmarks/results/datasets.png
 
-`cpu` encodes the first 5,000 training images of CIFAR-10 with a small untrained network in nine steps, stored as PNGs in
-a Parquet file. "bare" is the codec alone, one process and one thread a worker,
-each with its share of the images in memory. Each run is a process of its own. The overhead of an engine is what a user
+`cpu` encodes the first 5,000 training images of CIFAR-10 in nine steps of a small untrained network; they are stored as
+PNGs in a Parquet file. "bare" is the codec alone, one process and one thread a worker, each with its share of the
+images in memory. Each run is a process of its own. The overhead of an engine is what a user
 waits longer for the same images on as many workers: wall clock, from a loaded codec to the last byte, so that it counts
 reading, writing and the start of pools and clusters. The start alone is measured with as many images as workers. CPU
 seconds of all processes, Ray's daemons too, stand beside it: they are the steadier figure where others use the machine.
@@ -23,7 +23,6 @@ import io
 import itertools
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import provenance
 
 # This file has the name of a library, which must stay within reach: of this process, of spawned ones, and of Ray's.
 sys.path = [place for place in sys.path if not place or Path(place).resolve() != Path(__file__).resolve().parent]
@@ -216,7 +216,6 @@ def cpu(cifar: Path, rounds: int, count: int) -> dict[str, Any]:
                     runs.append({"round": number, **run})
                     print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     return {
-        "device": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, shared",
         "images": count,
         "runs": runs,
         "starts": starts,
@@ -266,8 +265,6 @@ def peak_mib() -> float:
 
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
     """The test images written, against the codec alone; in turn, in one process."""
-    import torch
-
     from dipp.codec import Codec
     from dipp.data.engines import Local
     from dipp.data.privatize import Choices, privatize
@@ -290,8 +287,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
         print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
     share = max(run["written_images_per_second"] for run in runs) / max(run["bare_images_per_second"] for run in runs)
     facts = {key: summary.facts[key] for key in ("images", "payload_bpp", "file_bpp")}
-    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-    return {"device": name, "epsilon": epsilon, **facts, "runs": runs, "share": share}
+    return {"epsilon": epsilon, **facts, "runs": runs, "share": share}
 
 
 def plot(output: Path) -> None:
@@ -355,7 +351,8 @@ def main() -> None:
             result = cpu(chosen.cifar, chosen.rounds, chosen.images)
         else:
             result = cuda(chosen.cifar, chosen.model, chosen.calibration, chosen.epsilon, chosen.rounds, chosen.device)
-        chosen.out.write_text(json.dumps(result, indent=1) + "\n")
+        facts = provenance(chosen.device if chosen.mode == "cuda" else "cpu")
+        chosen.out.write_text(json.dumps({**facts, **result}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from provenance import provenance
 
 from dipp.calibration import ErrorTable
 from dipp.codec import Codec, planner
@@ -37,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     denoisers = {device: Denoiser.load(arguments.model, device) for device in ("cpu", "cuda")}
     pixels = list(np.load(arguments.images)["encode"][:IMAGES])
-    table, rows = ErrorTable.load(arguments.table), []
+    table, source, rows = ErrorTable.load(arguments.table), provenance("cuda"), []
     for name in PRESETS:
         certified = preset(name).mechanism.certified
         budget = Budget.pure(EPSILON) if certified else None
@@ -56,8 +57,7 @@ def main() -> None:
                 row[kind] = float((one - two).abs().max()) * 127.5
             rows.append(row)
             print(json.dumps(row), flush=True)
-            content = {"device": torch.cuda.get_device_name(), "images": IMAGES, "rows": rows}
-            arguments.out.write_text(json.dumps(content, indent=1))
+            arguments.out.write_text(json.dumps({**source, "images": IMAGES, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

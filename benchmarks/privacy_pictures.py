@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from matplotlib import font_manager
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from provenance import provenance
 
 from dipp.codec import Codec
 
@@ -96,14 +96,7 @@ def main() -> None:
         print(*(f"{name} {value:.4g}" for name, value in row.items()), flush=True)
     heads = ["original", *(f"ε = {epsilon:g} per pixel" for epsilon in EPSILONS)]
     sheet(pixels, blocks, heads).save(arguments.out, format="PNG", optimize=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
-    named = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    content = {
-        "command": " ".join(["python", "benchmarks/privacy_pictures.py", *named]),
-        "commit": commit,
-        "rows": rows,
-    }
-    arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+    arguments.json.write_text(json.dumps({**provenance(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

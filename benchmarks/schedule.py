@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from provenance import provenance
 
 from dipp import codec, embedded
 from dipp.model import Denoiser
@@ -52,14 +51,7 @@ def main() -> None:
             row: dict[str, Any] = {"preset": name, "budgets": kind, "plans": points, "seconds": min(seconds)}
             rows.append(row)
             print(json.dumps(row), flush=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
-    content = {
-        "command": " ".join(["python", "benchmarks/schedule.py", *sys.argv[1:]]),
-        "commit": commit,
-        "device": f"{platform.processor() or platform.machine()}, one thread",
-        "timesteps": len(denoiser.schedule),
-        "rows": rows,
-    }
+    content = {**provenance(), "timesteps": len(denoiser.schedule), "rows": rows}
     arguments.out.write_text(json.dumps(content, indent=1) + "\n")
 
 

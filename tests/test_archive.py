@@ -29,7 +29,7 @@ from dipp.archive import Archive
 from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import Shape, chunk_counts
-from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism, Plan, Step
 from dipp.privacy.certificate import Certificate
 from dipp.selection import ETA
 
@@ -97,7 +97,7 @@ def small_plan(mechanism: Mechanism, chunk_size: int = 20) -> Plan:
 
 
 SHAPES = ((4, 5, 3),) * 3 + ((6, 4, 3), (2, 12, 3), (4, 5, 3))
-PRESETS = {"paper": PAPER, "sharp": SHARP, "diffc": DIFFC}
+PRESETS = {"paper": PAPER, "sharp": SHARP, "thrifty": THRIFTY, "diffc": DIFFC}
 
 
 # What goes in comes out.

@@ -24,14 +24,14 @@ from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
 from dipp.layout import chunk_counts
 from dipp.model import Denoiser
-from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism, Plan, Step
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
 
 SEED = bytes(range(16))
 TIMESTEPS = (999, 700, 450, 300)
 STEPS = {"num_train_timesteps": 1000}
-MECHANISMS = [PAPER, DIFFC, SHARP]
+MECHANISMS = [PAPER, DIFFC, SHARP, THRIFTY]
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -31,8 +31,8 @@ def _small() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, Sizes(10, 3.0), Sizes(10, 3.0)))
-        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, Sizes(10, 2.0), Sizes(10, 2.0)))
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, {0.0: Sizes(10, 3.0)}))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, {0.0: Sizes(10, 2.0)}))
         patch.setattr(calibrate, "EPSILONS", (8.0,))
         yield
     torch.set_num_threads(before)
@@ -208,6 +208,8 @@ def encoding(
         (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
         (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
         (encoding("--epsilon", "4", model="{out}"), "model"),
+        (encoding("--epsilon", "4", to="{pictures}/0.png"), "output: 0.png is one of the pictures"),
+        (encoding("{pictures}/0.png", "--epsilon", "4"), "images: 0.png is given twice"),
         (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
         (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
         (("info", "{pictures}/0.png"), ""),
@@ -225,21 +227,23 @@ def test_bad_input(
     assert not list(tmp_path.iterdir())
 
 
-def test_outputs_of_the_wrong_kind(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     """A file where a folder is needed, or the reverse: told before anything is computed, and nothing is left behind."""
     made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
     assert code == 0, err
     folder.mkdir()
-    for arguments in (
-        ("decode", made, "-o", made, "--model", model),
-        ("decode", made, "-o", folder, "--model", model),
-        ("schedule", "--model", model, "--epsilon", "8", "--plot", folder),
-        ("calibrate", model, pictures, "-o", folder),
+    for word, *arguments in (
+        ("output", "decode", made, "-o", made, "--model", model),
+        ("output", "decode", made, "-o", folder, "--model", model),
+        ("steps", "decode", made, "-o", tmp_path / "none", "--model", model, "--steps", 99),
+        ("calls", "decode", made, "-o", tmp_path / "none", "--model", model, "--calls", 0),
+        ("output", "schedule", "--model", model, "--epsilon", "8", "--plot", folder),
+        ("output", "calibrate", model, pictures, "-o", folder),
     ):
         code, _, err = run(*arguments)
         assert code == 1
-        assert err.strip().splitlines()[-1].startswith("dipp: output")
+        assert err.strip().splitlines()[-1].startswith(f"dipp: {word}")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.dipp", "folder.png"]
 
 

@@ -29,7 +29,7 @@ from dipp.archive import Archive
 from dipp.channels import Huber, Laplace, Sign
 from dipp.errors import DippError
 from dipp.header import Header
-from dipp.plan import DIFFC, PAPER, SHARP, Mechanism, Plan, Step
+from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism, Plan, Step
 
 FILES = 100_000
 WORKERS = 2
@@ -85,6 +85,7 @@ def seeds() -> list[Archive]:
         build(small_plan(DIFFC, 1), [(5, 6, 1)]),
         build(nine_steps(SHARP, 32), [(4, 4, 3)]),
         build(small_plan(PAPER), ()),
+        build(small_plan(THRIFTY), [(4, 5, 3)] * 3),
     ]
 
 

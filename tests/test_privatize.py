@@ -63,8 +63,8 @@ def _small() -> Iterator[None]:
     """One thread and few candidates: whole datasets are tested here, and not the kernels."""
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, Sizes(8, 3.0), Sizes(8, 3.0)))
-        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, Sizes(8, 2.0), Sizes(8, 2.0)))
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, {0.0: Sizes(8, 3.0)}))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, {0.0: Sizes(8, 2.0)}))
         patch.setattr(calibrate, "EPSILONS", (8.0,))
         yield
     torch.set_num_threads(before)

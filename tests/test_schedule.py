@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -137,8 +137,15 @@ PLANNERS = st.builds(
 )
 
 
+def with_rival(own: Planner, mechanism: Mechanism | None, pad: float) -> Planner:
+    return own if mechanism is None else replace(own, rival=replace(own, mechanism=mechanism, pad=pad))
+
+
 @settings(bounded, max_examples=300)
-@given(planner=PLANNERS, budget=BUDGETS)
+@given(
+    planner=st.builds(with_rival, PLANNERS, st.none() | st.sampled_from(MECHANISMS), st.sampled_from([0.0, 4.0])),
+    budget=BUDGETS,
+)
 def test_the_certificate_is_never_above_the_budget(planner: Planner, budget: Budget) -> None:
     for point in planner.frontier(budget):
         epsilon, rho = certificate(point.plan, planner.channels, planner.pixels, planner.separate)
@@ -285,7 +292,7 @@ def test_zeta_bits_fit_the_simulation(kl: float, pad: float, simulated: float) -
 @pytest.mark.parametrize(("mechanism", "rate"), [(PAPER, 33.94), (SHARP, 6.93), (PLAIN, 12.0)])
 def test_one_step_reaches_what_the_law_says(mechanism: Mechanism, rate: float) -> None:
     """ε = rate·√ΔSNR: the largest final SNR within ε is (ε/rate)², as far as the timesteps go."""
-    unlimited = dataclasses.replace(planner(mechanism), saturation=0.99)
+    unlimited = replace(planner(mechanism), saturation=0.99)
     for epsilon in (1.0, 4.0):
         reach = max(point.snr for point in unlimited.frontier(Budget.pure(epsilon)))
         limit = (epsilon / rate) ** 2 + MODEL.snr(999)
@@ -335,7 +342,7 @@ def test_the_default_is_the_best_quality_and_then_fewest_bits() -> None:
 def test_a_rival_is_taken_where_it_is_within_in_fewer_bits(budget: Budget | None) -> None:
     own, rival = planner(SHARP, pad=7), planner(THRIFTY, pad=4)
     ours, theirs = ({p.final_timestep: p for p in one.frontier(budget)} for one in (own, rival))
-    both = {p.final_timestep: p for p in dataclasses.replace(own, rival=rival).frontier(budget)}
+    both = {p.final_timestep: p for p in replace(own, rival=rival).frontier(budget)}
     assert both.keys() == ours.keys() | theirs.keys()
     for t, point in both.items():
         assert point == min((one[t] for one in (theirs, ours) if t in one), key=lambda p: p.bits)
@@ -350,8 +357,8 @@ def test_the_quality_of_a_path_is_that_of_its_own_code() -> None:
     """Coded chains of the rival err more here: only the points that are its own must show it."""
     snrs = np.array([0.01, 100.0])
     table = TABLE.with_inflation("sharp", snrs, np.ones(2)).with_inflation("thrifty", snrs, np.full(2, 1.1))
-    own, rival = (dataclasses.replace(planner(one, pad=pad), table=table) for one, pad in ((SHARP, 7), (THRIFTY, 4)))
-    points = dataclasses.replace(own, rival=rival).frontier(Budget.pure(16.0))
+    own, rival = (replace(planner(one, pad=pad), table=table) for one, pad in ((SHARP, 7), (THRIFTY, 4)))
+    points = replace(own, rival=rival).frontier(Budget.pure(16.0))
     assert {point.plan.mechanism.name for point in points} == {"sharp", "thrifty"}
     for point in points:
         lost = 10 * math.log10(1.1) if point.plan.mechanism == THRIFTY else 0.0
@@ -373,6 +380,11 @@ def test_a_plan_along_given_timesteps_is_the_one_that_was_found_there() -> None:
 def test_timesteps_that_do_not_fall_from_the_first_are_refused(timesteps: list[int]) -> None:
     with pytest.raises(DippError, match="timesteps"):
         planner(SHARP).along(timesteps)
+
+
+def test_a_rival_plans_for_the_same_images() -> None:
+    with pytest.raises(DippError, match="rival"):
+        replace(planner(SHARP), rival=planner(THRIFTY, pixels=64))
 
 
 def test_rate_and_final_timestep_are_honoured() -> None:
@@ -503,7 +515,7 @@ def test_coded_chains_cost_more_bits() -> None:
 )
 def test_bad_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(DippError):
-        dataclasses.replace(planner(SHARP), **change)
+        replace(planner(SHARP), **change)
 
 
 def certificate(plan: Plan, channels: int, pixels: int, separate: bool) -> tuple[Decimal, Decimal]:

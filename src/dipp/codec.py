@@ -281,7 +281,10 @@ def planner(
     if measured != denoiser.identity:
         raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
     chosen, size = presets.preset(preset), math.prod(denoiser.sample_size) if pixels is None else pixels
-    rival = planner(denoiser, table, chosen.rival, limit, pixels) if chosen.rival else None
+    rival = None
+    # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
+    if chosen.rival and presets.preset(chosen.rival).mechanism.name in table.inflation:
+        rival = planner(denoiser, table, chosen.rival, limit, pixels)
     return _planner(denoiser.schedule, table, denoiser.channels, size, chosen.mechanism, chosen.sizes(limit), rival)
 
 

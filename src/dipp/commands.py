@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,11 @@ def smallest(images: list[Path]) -> int:
 
 def encode(codec: Codec, images: list[Path], output: Path, seed: str | None) -> str:
     """Encode files into an archive."""
+    places = [path.resolve() for path in images]
+    if output.resolve() in places:
+        raise DippError(f"output: {output.name} is one of the pictures; name another file")
+    if twice := [place.name for place, times in Counter(places).items() if times > 1]:
+        raise DippError(f"images: {twice[0]} is given twice, and each encoding adds to its ε; name it once")
     files.require_writable(output)
     public = None
     if seed is not None:
@@ -68,11 +74,10 @@ def decode(
     files.require_writable(output, folder=not single)
     codec = Codec.for_archive(source, model, device=device)
     drawn = codec.pictures(source, denoise=not noisy, ancestral=ancestral, calls=calls, steps=steps)
-    if not single:
-        output.mkdir(exist_ok=True)
     with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
         for number, picture in enumerate(bars.track(drawn, len(source), description="decoding")):
             place = output if single else output / f"{number:05d}.png"
+            place.parent.mkdir(exist_ok=True)  # not before a picture is there: what fails leaves nothing
             with files.atomic(place) as part:
                 Image.fromarray(picture if picture.shape[2] > 1 else picture[..., 0]).save(part, format="PNG")
     return f"{len(source)} pictures written to {output}"

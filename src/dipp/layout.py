@@ -58,6 +58,7 @@ def _period(plan: Plan, channels: int) -> int:
     return period
 
 
+@functools.lru_cache(maxsize=256)
 def _touched(period: int, steps: int, pixels: int, channels: int) -> Integers:
     """Coordinates that each step touches: the length of `Sign.touched`, in closed form.
 

@@ -106,4 +106,4 @@ class Plan:
 
 
 # Cached, because laws with tables are costly to make and compare by identity.
-_arithmetic = functools.lru_cache(maxsize=256)(Arithmetic)
+_arithmetic = functools.lru_cache(maxsize=4096)(Arithmetic)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dipp.errors import DippError
 from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism
+from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
 
-LARGE_EPSILON = 8.0
-"""From this pure ε on, fewer and larger steps gain more than they lose to saturation."""
+USUAL_DELTA = 1e-6
+"""δ at which a budget of ρ is put among those of ε."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +32,30 @@ class Preset:
 
     name: str
     mechanism: Mechanism
-    small: Sizes
-    """For a small pure ε, and for (ε, δ) or ρ, under which steps cost nothing."""
-    large: Sizes
-    """For a pure ε of `LARGE_EPSILON` or more."""
+    tiers: Mapping[float, Sizes]
+    """The sizes from an ε on, in ascending order from 0: the larger ε, the more a step may saturate before more and
+    smaller steps would gain anything."""
     rival: str | None = None
     """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
 
     def sizes(self, budget: Budget | None) -> Sizes:
-        """The sizes for a budget."""
-        pure = budget.epsilon if budget is not None and budget.delta is None else None
-        return self.large if pure is not None and pure >= LARGE_EPSILON else self.small
+        """The sizes for a budget: those of its ε, with or without δ, so that no more δ ever costs quality."""
+        epsilon = budget.epsilon if budget else 0.0
+        if budget and budget.rho is not None:
+            epsilon = conversions.epsilon_of_zcdp(budget.rho, USUAL_DELTA)
+        return [sizes for least, sizes in self.tiers.items() if (epsilon or 0.0) >= least][-1]
 
 
-_SWIFT, _THRIFTY, _PAPER = Sizes(16, 3.0, saturation=0.12), Sizes(18, 4.0), Sizes(16, 2.0)
+_SHARP = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
+_SWIFT, _THRIFTY, _PAPER = {0.0: Sizes(16, 3.0, saturation=0.12)}, {0.0: Sizes(20, 6.0)}, {0.0: Sizes(16, 2.0)}
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("sharp", SHARP, Sizes(20, 8.0), Sizes(20, 7.0, saturation=0.06), rival="thrifty"),
-        Preset("swift", SHARP, _SWIFT, _SWIFT),
-        Preset("thrifty", THRIFTY, _THRIFTY, _THRIFTY),
-        Preset("paper", PAPER, _PAPER, _PAPER),
-        Preset("diffc", DIFFC, _PAPER, _PAPER),
+        Preset("sharp", SHARP, _SHARP, rival="thrifty"),
+        Preset("swift", SHARP, _SWIFT),
+        Preset("thrifty", THRIFTY, _THRIFTY),
+        Preset("paper", PAPER, _PAPER),
+        Preset("diffc", DIFFC, _PAPER),
     )
 }
 """The default first. `sharp`: the sign channel on one channel of a pixel at a time, α = 1, flat; or as `thrifty` where

@@ -129,6 +129,9 @@ class Planner:
         if not 0 <= self.pad < self.index_bits <= MAX_INDEX_BITS:
             bounds = f"0 ≤ pad < index_bits ≤ {MAX_INDEX_BITS}"
             raise DippError(f"pad, index_bits: {bounds} is needed, got {self.pad:g} and {self.index_bits}")
+        rival = self.rival or self
+        if (rival.schedule, rival.channels, rival.pixels) != (self.schedule, self.channels, self.pixels):
+            raise DippError("rival: it must plan for the same model and the same size of images")
         if not 0 < self.saturation < 1:
             raise DippError(f"saturation: a share between 0 and 1 is needed, got {self.saturation}")
 
