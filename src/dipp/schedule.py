@@ -50,6 +50,7 @@ from dipp.privacy.budget import SLACK, Budget, losses, touches_one
 from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
+Bits = NDArray[np.float32]
 Integers = NDArray[np.int32]
 _Search = tuple[Integers, list[int]]
 """Charges of the edges in units, and the numbers of units to be tried in turn, the largest first."""
@@ -89,7 +90,8 @@ class _Edges(NamedTuple):
     """Steps [i, j] between nodes i < j, node i being timestep T − 1 − i; [o, i, j] where chunks are concerned.
 
     Option o = 0 takes as few chunks as the KL divergence needs; o = 1, where there is one, at least C. `gain` is ΔSNR,
-    rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits.
+    rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits. Bits are 32-bit floats, with
+    which the search is twice as fast; what they lose is no millionth.
     """
 
     gain: Floats
@@ -97,7 +99,7 @@ class _Edges(NamedTuple):
     kl: Floats
     size: Integers
     index_bits: Integers
-    bits: Floats
+    bits: Bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,36 +173,24 @@ class Planner:
         """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
         if budget is not None and not self.mechanism.certified:
             raise NoCertificateError(f"{self.mechanism.name}: it has no certificate, so no budget can bind it")
-        found: dict[int, tuple[float, Plan]] = {}
-        for planner in (self.rival, self) if self.rival else (self,):
-            for search in planner._searches(budget):
-                planner._improve(found, budget, search)
-        snrs = {t: self.schedule.snr(t) for t in sorted(found, reverse=True)}
+        searches = [one for planner in (self, self.rival) if planner for one in planner._searched(budget)]
+        found = {t: best for t in range(len(self.schedule) - 2, -1, -1) if (best := _cheapest(searches, t, budget))}
+        snrs = {t: self.schedule.snr(t) for t in found}
         codes = {plan.mechanism.name for _, plan in found.values()}
         quality = {name: self.table.psnr(np.array([*snrs.values()]), name).tolist() for name in codes}
         points = []
-        for number, (t, snr) in enumerate(snrs.items()):
-            bits, plan = found[t]
+        for number, (t, (bits, plan)) in enumerate(found.items()):
             psnr = quality[plan.mechanism.name][number]
-            points.append(Point(t, plan, bits, bits / self.pixels, snr, psnr))
+            points.append(Point(t, plan, bits, bits / self.pixels, snrs[t], psnr))
         return tuple(points)
 
-    def _improve(self, found: dict[int, tuple[float, Plan]], budget: Budget | None, search: _Search) -> None:
-        """Put the path to each timestep where it is cheaper, for the first of the capacities with which it is within.
-
-        Whether it is within is asked last: that takes the integers of the whole plan.
-        """
-        (charges, capacities), (relax, trace) = search, _compiled()
-        best = np.full((len(self.schedule), capacities[0] + 1), math.inf)
-        relax(self._edges.bits, charges, best)
-        for node in range(1, len(best)):
-            final = len(best) - 1 - node
-            least = found[final][0] if final in found else math.inf
-            for units in (units for units in capacities if best[node, units] + self._padding < least):
-                plan = self._plan(*(part.tolist() for part in trace(self._edges.bits, charges, best, node, units)))
-                if budget is None or budget.allows(self._certificate(plan)):
-                    found[final] = best[node, units].item() + self._padding, plan
-                    break
+    def _searched(self, budget: Budget | None) -> Iterator[_Searched]:
+        """The searches of the budget, done."""
+        relax, _ = _compiled()
+        for charges, capacities in self._searches(budget):
+            best = np.full((len(self.schedule), capacities[0] + 1), np.inf, np.float32)
+            relax(self._edges.bits, charges, best)
+            yield _Searched(self, charges, capacities, best)
 
     def _plan(self, nodes: list[int], options: list[int]) -> Plan:
         steps = [self._step(edge) for edge in zip(options, nodes, nodes[1:], strict=False)]
@@ -252,26 +242,32 @@ class Planner:
         snrs, channel, name = self._snrs, self.mechanism.channel, self.mechanism.name
         forward = np.triu(np.ones((len(snrs), len(snrs)), np.bool_), 1)
         real = np.where(forward, snrs - snrs[:, None], 1.0)
-        gain = _cut(real)
-        level, loss = losses(self.mechanism, gain)
-        allowed = forward & (level >= 1) & (level < arithmetic.MAX_LEVEL)
-        allowed &= gain <= self.table.unsaturated_gains(channel, snrs, self.saturation, name)[:, None]
+        gain, loss = _cut(real), np.full_like(real, math.inf)
+        allowed = forward & (gain <= self.table.unsaturated_gains(channel, snrs, self.saturation, name)[:, None])
+        level, loss[allowed] = losses(self.mechanism, gain[allowed])  # most are barred: work for the others alone
+        allowed[allowed] = (level >= 1) & (level < arithmetic.MAX_LEVEL)
         kl = self._touched * self.table.kl_matrix(channel, snrs, gain, name)
         apart = self.separate and not touches_one(channel, self.channels)
         chunked = [self._chunked(kl, allowed, least) for least in (1, self.channels)[: 1 + apart]]
         return _Edges(gain, loss, kl, *map(np.stack, zip(*chunked, strict=True)))
 
-    def _chunked(self, kl: Floats, allowed: NDArray[np.bool_], least: int) -> tuple[Integers, Integers, Floats]:
+    def _chunked(self, kl: Floats, allowed: NDArray[np.bool_], least: int) -> tuple[Integers, Integers, Bits]:
         """Size of a chunk, bits of an index and bits of a step, in at least so many chunks."""
-        target = self.index_bits - self.pad
+        target, real = self.index_bits - self.pad, kl[allowed]
         # At most index_bits − pad bits a chunk; the clip at one coordinate may leave more, which bars the step.
-        size = np.clip(np.floor(self._touched * target / kl), 1, min(self._touched // least, MAX_CHUNK))
+        size = np.clip(np.floor(self._touched * target / real), 1, min(self._touched // least, MAX_CHUNK))
         count = np.ceil(self._touched / size)
-        share = np.minimum(kl / count, target)
+        share = np.minimum(real / count, target)
         index_bits = np.clip(np.ceil(share + self.pad), 1, self.index_bits)
         bits = zeta_bits(share, index_bits - share) if self.mechanism.ordered else index_bits
-        bits = np.where(allowed & (kl <= count * target * SLACK), count * bits, math.inf)
-        return size.astype(np.int32), index_bits.astype(np.int32), bits
+        sizes, indices, costs = (
+            np.ones(kl.shape, np.int32),
+            np.ones(kl.shape, np.int32),
+            np.full(kl.shape, np.inf, np.float32),
+        )
+        sizes[allowed], indices[allowed] = size, index_bits
+        costs[allowed] = np.where(real <= count * target * SLACK, count * bits, math.inf)
+        return sizes, indices, costs
 
     def _searches(self, budget: Budget | None) -> Iterator[_Search]:
         shape = self._edges.bits.shape
@@ -299,6 +295,39 @@ class Planner:
         yield _units((rounded - rounded[:, None]) * np.where(crowded, crowd, 1), shape), capacities
 
 
+class _Searched(NamedTuple):
+    """A search that was done: best[j, r] as `_relax` fills it."""
+
+    planner: Planner
+    charges: Integers
+    capacities: list[int]
+    best: Bits
+
+    def plan(self, node: int, units: int) -> Plan:
+        """The plan behind best[node, units]."""
+        _, trace = _compiled()
+        way = trace(self.planner._edges.bits, self.charges, self.best, node, units)
+        return self.planner._plan(*(part.tolist() for part in way))
+
+
+def _cheapest(searches: list[_Searched], final: int, budget: Budget | None) -> tuple[float, Plan] | None:
+    """Bits and plan of the cheapest path to a timestep whose certificate is within the budget.
+
+    Whether it is within is asked of the cheapest first, and last of all: that takes the integers of the whole plan.
+    """
+    options = []
+    for number, one in enumerate(searches):
+        node, padding = len(one.best) - 1 - final, one.planner._padding
+        options += [(one.best[node, units].item() + padding, number, -units) for units in one.capacities]
+    for bits, number, units in sorted(options):
+        if math.isinf(bits):
+            return None
+        plan = searches[number].plan(len(searches[number].best) - 1 - final, -units)
+        if budget is None or budget.allows(searches[number].planner._certificate(plan)):
+            return bits, plan
+    return None
+
+
 def _cut(gains: Floats) -> Floats:
     """Gains cut to the upper half of a 32-bit float, which takes two bytes less a step in the file: < 1/128 smaller."""
     short = gains.astype(np.float32)
@@ -310,7 +339,7 @@ def _units(units: NDArray[np.generic], shape: tuple[int, ...]) -> Integers:
     return np.ascontiguousarray(np.broadcast_to(np.clip(units, 0, 1 << 30), shape), np.int32)
 
 
-def _relax(bits: Floats, charges: Integers, best: Floats) -> None:
+def _relax(bits: Bits, charges: Integers, best: Bits) -> None:
     """Fill best[j, r], ∞ at first: fewest bits of a path from node 0 to j that is charged at most r units."""
     (options, nodes, _), units = bits.shape, best.shape[1]
     first = np.full(nodes, units)  # the fewest units with which each node is reached
@@ -329,7 +358,7 @@ def _relax(bits: Floats, charges: Integers, best: Floats) -> None:
                             row[r] = min(row[r], source[r] + cost)
 
 
-def _trace(bits: Floats, charges: Integers, best: Floats, final: int, units: int) -> tuple[Integers, Integers]:
+def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) -> tuple[Integers, Integers]:
     """Nodes and options of the path behind best[final, units]."""
     path, taken = [final], [0]
     while path[-1]:
