@@ -230,11 +230,15 @@ def best(runs: list[dict[str, Any]], engine: str, workers: int, key: str) -> flo
 
 
 def overheads(runs: list[dict[str, Any]], starts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each engine over the bare codec: wall clock; what of that its start takes; CPU seconds with and without it."""
+    """Of each engine over the bare codec: wall clock; what of that its start takes; CPU seconds with and without it.
+
+    Wall clocks are compared within a round, since the speed of a machine drifts, and the ratios averaged.
+    """
     found = []
     for engine in ENGINES[1:]:
         for workers in WORKERS:
-            bare, wall = (best(runs, name, workers, "seconds") for name in ("bare", engine))
+            clocks = {(run["engine"], run["round"]): run["seconds"] for run in runs if run["workers"] == workers}
+            ratios = [clocks[engine, number] / clocks["bare", number] for name, number in clocks if name == engine]
             start = best(starts, engine, workers, "seconds") - best(starts, "bare", workers, "seconds")
             spent, used = (best(runs, name, workers, "cpu_seconds") for name in ("bare", engine))
             before, first = (best(starts, name, workers, "cpu_seconds") for name in ("bare", engine))
@@ -242,7 +246,8 @@ def overheads(runs: list[dict[str, Any]], starts: list[dict[str, Any]]) -> list[
                 {
                     "engine": engine,
                     "workers": workers,
-                    "wall": wall / bare - 1,
+                    "wall": sum(ratios) / len(ratios) - 1,
+                    "wall_by_round": [ratio - 1 for ratio in ratios],
                     "start_seconds": start,
                     "cpu": used / spent - 1,
                     "cpu_without_start": (used - first) / (spent - before) - 1,
