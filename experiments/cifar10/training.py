@@ -176,10 +176,11 @@ class Wave:
     @functools.cached_property
     def _loss(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """The sum of the classifiers' mean cross-entropies, so that each has the gradient of its own."""
+        network, device = self.network, self.device  # and not the wave, which would then outlive its last use
 
         def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            with self._half_precision():
-                logits = self.network(x)
+            with _half_precision(device):
+                logits = network(x)
             return F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="sum") / y.shape[1]
 
         return torch.compile(loss) if self.device.type == "cuda" else loss
@@ -192,12 +193,6 @@ class Wave:
     def _parts(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of the network by classifier."""
         return torch.unflatten(tensor, 0, (len(self.tasks), -1))
-
-    def _half_precision(self) -> contextlib.AbstractContextManager[Any]:
-        """Brain floats on a GPU; weights stay in single precision."""
-        if self.device.type == "cpu":
-            return contextlib.nullcontext()
-        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         """A step as a graph; the steps before the capture are undone."""
@@ -219,15 +214,16 @@ class Wave:
     def accuracies(self, pictures: Pixels | None = None) -> list[float]:
         """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
         self.network.eval()
+        labels = self.labels[self.half :]
         shown = [(task.pictures if pictures is None else pictures)[self.half :] for task in self.tasks]
         right = torch.zeros(len(self.tasks), device=self.device)
-        for start in range(0, self.half, EVALUATED):
+        for start in range(0, len(labels), EVALUATED):
             part = slice(start, start + EVALUATED)
             batch = torch.from_numpy(np.stack([pixels[part] for pixels in shown])).to(self.device)
-            with self._half_precision():
+            with _half_precision(self.device):
                 logits = self.network(side_by_side(normalised(batch)))
-            right += (logits.argmax(dim=2) == self.labels[self.half :][part]).sum(dim=1)
-        return [float(share) for share in (right / self.half).cpu()]
+            right += (logits.argmax(dim=2) == labels[part]).sum(dim=1)
+        return [float(share) for share in (right / len(labels)).cpu()]
 
     def states(self) -> list[dict[str, Any]]:
         """By classifier: all that changes in training, copied."""
@@ -267,6 +263,13 @@ class Wave:
                 state["momentum_buffer"] = torch.zeros_like(parameter)
             found[key] = self._parts(state["momentum_buffer"])[number]
         return found
+
+
+def _half_precision(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Brain floats on a GPU; weights stay in single precision."""
+    if device.type == "cpu":
+        return contextlib.nullcontext()
+    return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
 
 
 def _made(seeds: Sequence[int]) -> ResNet56:

@@ -23,7 +23,8 @@ Steps that lose more than `saturation` of the shift's energy to the sign channel
 
 Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget. With a
 `rival`, whose code takes fewer bits and more privacy, the frontier has the cheaper path of the two: the rival's where
-the rate is the limit, and the planner's own towards the best quality, where only it is within the budget.
+the rate is the limit, and the planner's own towards the best quality, where only it is within the budget. Bits alone
+decide, though coded chains of two codes may differ by a tenth of a dB or two at one timestep; a point states its own.
 
 **Choice.** The final timestep of the best expected quality; within 0.1 dB of it, fewest bits.
 """
