@@ -67,14 +67,17 @@ def _touched(period: int, steps: int, pixels: int, channels: int) -> Integers:
     s − m + P.
     """
     if period == 1:
-        return np.full(steps, pixels * channels)
-    slot, (cycles, left) = np.arange(steps) % period, divmod(pixels, period)
+        touched = np.full(steps, pixels * channels)
+    else:
+        slot, (cycles, left) = np.arange(steps) % period, divmod(pixels, period)
 
-    def positions_up_to(place: Integers) -> Integers:
-        return np.clip(place // (period // channels) + 1, 0, channels)
+        def positions_up_to(place: Integers) -> Integers:
+            return np.clip(place // (period // channels) + 1, 0, channels)
 
-    inside = positions_up_to(slot) - positions_up_to(slot - left)
-    return cycles * channels + inside + channels - positions_up_to(slot - left + period)
+        inside = positions_up_to(slot) - positions_up_to(slot - left)
+        touched = cycles * channels + inside + channels - positions_up_to(slot - left + period)
+    touched.flags.writeable = False  # it is kept, and certificates follow from it
+    return touched
 
 
 @dataclass(frozen=True)
