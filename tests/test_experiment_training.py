@@ -83,6 +83,7 @@ def test_the_config_has_what_the_panels_need() -> None:
         assert all(release.train for release in shown)
         assert all(release.images == 10_000 for release in shown)
     assert 25 <= sum(len(release.train) for release in config.releases) <= 35
+    assert [release.name for release in config.releases if not release.clip] == ["clean"]
     assert all(config.reasons.values())
 
 
@@ -173,7 +174,7 @@ def wave(names: str, protocol: Protocol = SHORT) -> Wave:
     """Classifiers on sets of their own, except that a and b share one; the gradients of c and d are not clipped."""
     sets = {"a": pictures(32), "c": pictures(32, seed=2), "d": pictures(32, seed=3)}
     sets["b"] = sets["a"]
-    tasks = [Task(name, sets[name], ord(name), private=name in "ab") for name in names]
+    tasks = [Task(name, sets[name], ord(name), clip=name in "ab") for name in names]
     return Wave(tasks, labels(32), protocol, "cpu")
 
 
@@ -248,7 +249,7 @@ def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients()
             gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(twin(x)[0], y), list(twin.parameters()))
             norm = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
             norms.append(norm)
-            scale = min(1.0, 0.5 / norm) if task.private else 1.0
+            scale = min(1.0, 0.5 / norm) if task.clip else 1.0
             with torch.no_grad():
                 for p, g, m in zip(twin.parameters(), gradients, momenta, strict=True):
                     m.mul_(0.9).add_(g * scale + 1e-4 * p)
@@ -264,14 +265,14 @@ def test_a_wave_learns() -> None:
     kinds = np.arange(128) % 2
     shown = (pictures(128) // 4 + 150 * kinds[:, None, None, None]).astype(np.uint8)
     protocol = dataclasses.replace(SHORT, epochs=6, milestones=())
-    one = run(Wave([Task("x", shown, 0, private=True)], kinds, protocol, "cpu"))
+    one = run(Wave([Task("x", shown, 0, clip=True)], kinds, protocol, "cpu"))
     assert one.curves[0][-1][1] > 0.8
     assert one.accuracies(shown) == [one.curves[0][-1][1]]
 
 
 def test_sets_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DippError, match="tasks"):
-        Wave([Task("x", pictures(16), 0, private=True)], labels(18), SHORT, "cpu")
+        Wave([Task("x", pictures(16), 0, clip=True)], labels(18), SHORT, "cpu")
 
 
 def test_psnr_of_a_known_error() -> None:

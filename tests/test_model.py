@@ -163,6 +163,18 @@ def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: 
     assert x_hat.is_contiguous()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # as the compiler is imported
+def test_compiled_is_the_same_denoiser_beside_the_plain_one(tiny: Denoiser) -> None:
+    """What is traced is the network and nothing else; running the trace by plain kernels needs no C++ compiler."""
+    x_t = torch.randn(2, 3, 16, 16)
+    with torch.compiler.set_stance("force_eager"):
+        compiled = tiny.compiled()
+        assert torch.equal(compiled.x0(x_t, 500), tiny.x0(x_t, 500))
+    assert compiled.identity == tiny.identity
+    assert compiled._graphs is not tiny._graphs
+    assert compiled._running is not tiny._running
+
+
 def test_both_samplers_take_a_denoiser(tiny: Denoiser) -> None:
     x_t = noisy(2)
     noise = iter(noisy(30)[:, None].expand(-1, 2, -1, -1, -1))

@@ -29,6 +29,8 @@ class Release:
     """The first so many pictures of CIFAR-10's test set."""
     train: tuple[str, ...] = ()
     """Reconstructions that classifiers are trained on."""
+    clip: bool = True
+    """Whether their gradients are clipped, as the protocol has it for private pictures."""
     bpp: float | None = None
     """The best expected quality within this rate, in payload bits per pixel."""
     like: str | None = None
@@ -42,6 +44,11 @@ class Release:
     def coded(self) -> bool:
         """Whether the codec makes it."""
         return self.method not in (CLEAN, LAPLACE)
+
+    @property
+    def lossless(self) -> bool:
+        """Whether lossless codecs are measured on it: on what the codec does not make, and once."""
+        return not self.coded and self.like is None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -62,13 +69,13 @@ class Protocol:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     clip: float = 0.5
-    """Largest norm of the gradient, where the pictures are private; the clean reference is not clipped."""
+    """Largest norm of the gradient, where it is clipped."""
     pad: int = 4
     """Pixels of zeros around a picture that random crops are taken from."""
     seeds: tuple[int, ...] = (0, 1, 2)
     evaluate_every: int = 10
     """Epochs from one evaluation to the next: the best epoch is the best of these."""
-    wave: int = 23
+    wave: int = 24
     """Classifiers that are trained at a time."""
 
     def rate(self, epoch: int) -> float:
@@ -182,6 +189,6 @@ def _releases(group: dict[str, Any], images: int) -> list[Release]:
         train = tuple(output for output in wanted if isinstance(wanted, list) or epsilon in wanted[output])
         parts = [group["method"], *([] if epsilon is None else [f"{epsilon:g}"])]
         name = "-".join([*parts, *([group["tag"]] if "tag" in group else [])])
-        like = group["like"].format(epsilon=f"{epsilon:g}") if "like" in group else None
+        like = group["like"].format(epsilon=parts[-1]) if "like" in group else None
         found.append(Release(name=name, epsilon=epsilon, like=like, train=train, **rest))
     return found

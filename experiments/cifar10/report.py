@@ -77,7 +77,7 @@ def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:
     """By stage: how many records there will be, and the names of those that are not there yet."""
     coded = [release for release in config.releases if release.coded]
     wanted = {
-        "baseline": [f"baseline.{r.name}.{codec}" for r in config.releases if not r.coded for codec in CODECS],
+        "baseline": [f"baseline.{r.name}.{codec}" for r in config.releases if r.lossless for codec in CODECS],
         "encode": [f"encode.{r.name}" for r in coded] + [f"deviations.{r.name}" for r in config.shown("paper")],
         "train": [
             f"train.{r.name}.{output}.{seed}"

@@ -106,7 +106,7 @@ class Run:
 
     def baseline(self) -> None:
         """What lossless codecs take for pictures as they are, and for pictures with Laplace noise."""
-        for release in (release for release in self.releases if not release.coded):
+        for release in (release for release in self.releases if release.lossless):
             pixels = self.maker.pictures(release, release.method)
             for codec in CODECS:
                 name = f"baseline.{release.name}.{codec}"
@@ -139,12 +139,13 @@ class Run:
     def train(self) -> None:
         """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
         waiting: dict[int, list[Job]] = defaultdict(list)
-        for release in self._encoded():
-            for output, seed in itertools.product(release.train, self.config.protocol.seeds):
-                job = Job(release, output, seed)
-                if self.store.record(job.name) is None:
-                    begun = self.store.tensors("checkpoints", self._checkpoint(job))
-                    waiting[begun["epoch"] if begun else 0].append(job)
+        known = [(release, output) for release in self._encoded() for output in release.train]
+        known.sort(key=lambda pair: pair[1] == "noisy")  # these are beside the panels, and can wait
+        for (release, output), seed in itertools.product(known, self.config.protocol.seeds):
+            job = Job(release, output, seed)
+            if self.store.record(job.name) is None:
+                begun = self.store.tensors("checkpoints", self._checkpoint(job))
+                waiting[begun["epoch"] if begun else 0].append(job)
         size = self.config.protocol.wave
         for _, jobs in sorted(waiting.items(), reverse=True):
             for start in range(0, len(jobs), size):
@@ -160,10 +161,7 @@ class Run:
         """Train a wave to its end, if there is time, and write down what came of it."""
         device, protocol = self.maker.device, self.config.protocol
         sets = {(job.release.name, job.output): self.maker.pictures(job.release, job.output) for job in jobs}
-        tasks = [
-            Task(job.name, sets[job.release.name, job.output], job.seed, private=job.release.method != CLEAN)
-            for job in jobs
-        ]
+        tasks = [Task(job.name, sets[job.release.name, job.output], job.seed, job.release.clip) for job in jobs]
         wave = Wave(tasks, self.labels, protocol, device)
         states = [self.store.tensors("checkpoints", self._checkpoint(job)) for job in jobs]
         if known := [state for state in states if state is not None]:

@@ -43,7 +43,7 @@ class Task:
     pictures: Pixels
     """Train, then evaluation pictures: halves of (N, H, W, C)."""
     seed: int
-    private: bool
+    clip: bool
     """Whether gradients are clipped."""
 
 
@@ -115,7 +115,7 @@ class Wave:
         room = ((0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0))
         training = np.pad(np.stack([pictures[: self.half] for pictures in sets.values()]), room)
         self.padded = torch.from_numpy(training).to(self.device)
-        self.private = torch.tensor([task.private for task in tasks], device=self.device)
+        self.clip = torch.tensor([task.clip for task in tasks], device=self.device)
         self.network: ResNet56 = _made([task.seed for task in tasks]).to(  # type: ignore[call-overload]
             self.device, memory_format=torch.channels_last
         )
@@ -186,9 +186,9 @@ class Wave:
         return torch.compile(loss) if self.device.type == "cuda" else loss
 
     def _clipping(self, gradients: Sequence[torch.Tensor]) -> torch.Tensor:
-        """By classifier: the factor that cuts the norm of its gradient, over all parameters, where it is private."""
+        """By classifier: the factor that cuts the norm of its gradient, over all parameters, where it is clipped."""
         norms = torch.stack([self._parts(part).flatten(1).norm(dim=1) for part in gradients]).norm(dim=0)
-        return torch.where(self.private, (self.protocol.clip / (norms + 1e-6)).clamp(max=1), 1.0)
+        return torch.where(self.clip, (self.protocol.clip / (norms + 1e-6)).clamp(max=1), 1.0)
 
     def _parts(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of the network by classifier."""
