@@ -24,6 +24,7 @@ from dipp.calibration import SLICES, ErrorTable, grid
 from dipp.channels import Huber, Laplace, Sign
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
+from dipp.knapsack import Search
 from dipp.plan import DIFFC, PAPER, SHARP, THRIFTY, Mechanism, Plan
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
@@ -92,7 +93,7 @@ def test_the_knapsack_is_exact(data: st.DataObject) -> None:
     nodes, options = data.draw(st.integers(2, 7)), data.draw(st.integers(1, 2))
     capacity, seed = data.draw(st.integers(0, 12)), data.draw(st.integers(0, 2**32 - 1))
     generator = np.random.default_rng(seed)
-    bits = generator.integers(1, 20, (options, nodes, nodes)).astype(np.float64)
+    bits = generator.integers(1, 20, (options, nodes, nodes)).astype(np.float32)
     bits[generator.random(bits.shape) < 0.2] = math.inf
     charges = generator.integers(0, 6, bits.shape).astype(np.int32)
     cheapest = np.full((nodes, capacity + 1), math.inf)
@@ -102,13 +103,12 @@ def test_the_knapsack_is_exact(data: st.DataObject) -> None:
             edges = [(option, i, j) for option, (i, j) in zip(taken, itertools.pairwise(path), strict=True)]
             used, cost = sum(int(charges[edge]) for edge in edges), sum(float(bits[edge]) for edge in edges)
             cheapest[path[-1], used:] = np.minimum(cheapest[path[-1], used:], cost)
-    relax, trace = schedule._compiled()
-    best = np.full((nodes, capacity + 1), math.inf)
-    relax(bits, charges, best)
+    search = Search(bits, charges, (capacity,))
+    best = search.best
     assert (best == cheapest).all()
     for final, units in zip(*np.nonzero(np.isfinite(best)), strict=True):
-        way, taken_options = trace(bits, charges, best, final, units)
-        edges = list(zip(taken_options.tolist(), way[:-1].tolist(), way[1:].tolist(), strict=True))
+        way, taken_options = search.path(final, units)
+        edges = list(zip(taken_options, way[:-1], way[1:], strict=True))
         assert way[0] == 0
         assert way[-1] == final
         assert sum(float(bits[edge]) for edge in edges) == best[final, units]
@@ -238,16 +238,18 @@ def test_pure_paths_lose_no_more_than_the_rounding() -> None:
 def test_charges_are_rounded_up(mechanism: Mechanism) -> None:
     """What the search counts is never below the integers' ε, so that the first path found is within the budget."""
     one = planner(mechanism)
-    ((charges, capacities),) = one._searches(Budget.pure(16.0))
-    assert capacities[0] == schedule.RESOLUTION
+    (search,) = one._searches(Budget.pure(16.0))
+    assert search.capacities[0] == schedule.RESOLUTION
     coordinates = 1 if mechanism is SHARP else 3
     for i, j in np.random.default_rng(0).integers(0, 1000, (300, 2)).tolist():
-        if i < j and charges[0, i, j] <= capacities[0]:
+        charge = search.charges[0, i, j]
+        if i < j and charge <= search.capacities[0]:
             loss = (
                 coordinates
                 * Arithmetic(mechanism.channel, one._edges.gain[i, j], mechanism.alpha or Fraction(1)).epsilon()
             )
-            assert loss <= charges[0, i, j] * 16 / schedule.RESOLUTION < loss * (1 + 1e-7) + 16 / schedule.RESOLUTION
+            unit = 16 / schedule.RESOLUTION
+            assert loss <= charge * unit < loss * (1 + 1e-7) + unit
 
 
 def test_bits_are_those_of_the_steps() -> None:

@@ -46,15 +46,12 @@ from dipp import arithmetic, entropy
 from dipp.calibration import ErrorTable
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError, NoCertificateError
+from dipp.knapsack import Bits, Integers, Search
 from dipp.plan import MAX_INDEX_BITS, Mechanism, Plan, Step
 from dipp.privacy.budget import SLACK, Budget, losses, touches_one
 from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
-Bits = NDArray[np.float32]
-Integers = NDArray[np.int32]
-_Search = tuple[Integers, list[int]]
-"""Charges of the edges in units, and the numbers of units to be tried in turn, the largest first."""
 
 RESOLUTION = 2048
 """Units that a budget is divided into."""
@@ -91,8 +88,7 @@ class _Edges(NamedTuple):
     """Steps [i, j] between nodes i < j, node i being timestep T − 1 − i; [o, i, j] where chunks are concerned.
 
     Option o = 0 takes as few chunks as the KL divergence needs; o = 1, where there is one, at least C. `gain` is ΔSNR,
-    rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits. Bits are 32-bit floats, with
-    which the search is twice as fast; what they lose is no millionth.
+    rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits.
     """
 
     gain: Floats
@@ -174,7 +170,7 @@ class Planner:
         """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
         if budget is not None and not self.mechanism.certified:
             raise NoCertificateError(f"{self.mechanism.name}: it has no certificate, so no budget can bind it")
-        searches = [one for planner in (self, self.rival) if planner for one in planner._searched(budget)]
+        searches = [(one, search) for one in (self, self.rival) if one for search in one._searches(budget)]
         found = {t: best for t in range(len(self.schedule) - 2, -1, -1) if (best := _cheapest(searches, t, budget))}
         snrs = {t: self.schedule.snr(t) for t in found}
         codes = {plan.mechanism.name for _, plan in found.values()}
@@ -184,14 +180,6 @@ class Planner:
             psnr = quality[plan.mechanism.name][number]
             points.append(Point(t, plan, bits, bits / self.pixels, snrs[t], psnr))
         return tuple(points)
-
-    def _searched(self, budget: Budget | None) -> Iterator[_Searched]:
-        """The searches of the budget, done."""
-        relax, _ = _compiled()
-        for charges, capacities in self._searches(budget):
-            best = np.full((len(self.schedule), capacities[0] + 1), np.inf, np.float32)
-            relax(self._edges.bits, charges, best)
-            yield _Searched(self, charges, capacities, best)
 
     def _plan(self, nodes: list[int], options: list[int]) -> Plan:
         steps = [self._step(edge) for edge in zip(options, nodes, nodes[1:], strict=False)]
@@ -270,61 +258,48 @@ class Planner:
         costs[allowed] = np.where(real <= count * target * SLACK, count * bits, math.inf)
         return sizes, indices, costs
 
-    def _searches(self, budget: Budget | None) -> Iterator[_Search]:
-        shape = self._edges.bits.shape
+    def _searches(self, budget: Budget | None) -> Iterator[Search]:
+        bits = self._edges.bits
         if budget is None:
-            yield np.zeros(shape, np.int32), [0]
+            yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
             return
         # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
         coordinates = self.channels / self._period
         shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
-        capacities = [math.floor(RESOLUTION * share) for share in shares]
+        capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
         if budget.epsilon is not None:
             charges = np.ceil(self._edges.loss * (coordinates * SLACK * RESOLUTION / budget.epsilon))
-            yield _units(charges, shape), capacities
+            yield Search(bits, _units(charges, bits.shape), capacities)
         if not (rho := budget.zcdp_limit):
             return
         # 2·α²·L²·ΔSNR for one coordinate in a selection; C times that for C of them apart, C² times together.
         crowd = 1 if touches_one(self.mechanism.channel, self.channels) else self.channels
         rate = 2 * float(self.mechanism.alpha or 1) ** 2 * self.mechanism.channel.slope**2 * coordinates * SLACK / rho
         used = (self._snrs - self._snrs[0]) * rate
-        if shape[0] == 1:
-            yield _units(used * crowd > 1, shape), [0]
+        if len(bits) == 1:
+            yield Search(bits, _units(used * crowd > 1, bits.shape), (0,))
             return
         rounded = np.ceil(used * RESOLUTION)
         crowded = np.ceil(self._touched / self._edges.size) < self.channels
-        yield _units((rounded - rounded[:, None]) * np.where(crowded, crowd, 1), shape), capacities
+        charges = (rounded - rounded[:, None]) * np.where(crowded, crowd, 1)
+        yield Search(bits, _units(charges, bits.shape), capacities)
 
 
-class _Searched(NamedTuple):
-    """A search that was done: best[j, r] as `_relax` fills it."""
-
-    planner: Planner
-    charges: Integers
-    capacities: list[int]
-    best: Bits
-
-    def plan(self, node: int, units: int) -> Plan:
-        """The plan behind best[node, units]."""
-        _, trace = _compiled()
-        way = trace(self.planner._edges.bits, self.charges, self.best, node, units)
-        return self.planner._plan(*(part.tolist() for part in way))
-
-
-def _cheapest(searches: list[_Searched], final: int, budget: Budget | None) -> tuple[float, Plan] | None:
+def _cheapest(searches: list[tuple[Planner, Search]], final: int, budget: Budget | None) -> tuple[float, Plan] | None:
     """Bits and plan of the cheapest path to a timestep whose certificate is within the budget.
 
     Whether it is within is asked of the cheapest first, and last of all: that takes the integers of the whole plan.
     """
-    options = []
-    for number, one in enumerate(searches):
-        node, padding = len(one.best) - 1 - final, one.planner._padding
-        options += [(one.best[node, units].item() + padding, number, -units) for units in one.capacities]
+    options, node = [], len(searches[0][1].best) - 1 - final
+    for number, (planner, search) in enumerate(searches):
+        costs = search.best[node, list(search.capacities)] + planner._padding
+        options += [(bits, number, -units) for bits, units in zip(costs.tolist(), search.capacities, strict=True)]
     for bits, number, units in sorted(options):
         if math.isinf(bits):
             return None
-        plan = searches[number].plan(len(searches[number].best) - 1 - final, -units)
-        if budget is None or budget.allows(searches[number].planner._certificate(plan)):
+        planner, search = searches[number]
+        plan = planner._plan(*search.path(node, -units))
+        if budget is None or budget.allows(planner._certificate(plan)):
             return bits, plan
     return None
 
@@ -338,45 +313,3 @@ def _cut(gains: Floats) -> Floats:
 
 def _units(units: NDArray[np.generic], shape: tuple[int, ...]) -> Integers:
     return np.ascontiguousarray(np.broadcast_to(np.clip(units, 0, 1 << 30), shape), np.int32)
-
-
-def _relax(bits: Bits, charges: Integers, best: Bits) -> None:
-    """Fill best[j, r], ∞ at first: fewest bits of a path from node 0 to j that is charged at most r units."""
-    (options, nodes, _), units = bits.shape, best.shape[1]
-    first = np.full(nodes, units)  # the fewest units with which each node is reached
-    first[0], best[0] = 0, 0
-    for block in range(1, nodes, 16):  # sixteen ends share each start while it is in the cache
-        end = min(block + 16, nodes)
-        for i in range(end - 1):
-            for option in range(options):
-                for j in range(max(block, i + 1), end):
-                    cost, charge = bits[option, i, j], charges[option, i, j]
-                    least = first[i] + charge
-                    if cost < np.inf and least < units:
-                        first[j] = min(first[j], least)
-                        source, row = best[i, first[i] : units - charge], best[j, least:]
-                        for r in range(len(row)):
-                            row[r] = min(row[r], source[r] + cost)
-
-
-def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) -> tuple[Integers, Integers]:
-    """Nodes and options of the path behind best[final, units]."""
-    path, taken = [final], [0]
-    while path[-1]:
-        j = path[-1]
-        for edge in range(bits.shape[0] * j):
-            option, i = edge // j, edge % j
-            left = units - charges[option, i, j]
-            if left >= 0 and best[i, left] + bits[option, i, j] == best[j, units]:
-                path.append(i)
-                taken.append(option)
-                units = left
-                break
-    return np.array(path[::-1], np.int32), np.array(taken[:0:-1], np.int32)
-
-
-@functools.cache
-def _compiled() -> tuple[Callable[..., None], Callable[..., tuple[Integers, Integers]]]:
-    import numba  # here, because it is slow to import
-
-    return numba.njit(cache=True)(_relax), numba.njit(cache=True)(_trace)
