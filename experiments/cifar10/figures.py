@@ -30,8 +30,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
     """Rate-utility, privacy-utility and rate-privacy; below, the same without the baseline."""
     figure = Figure(figsize=(13, 7.5), layout="constrained")
     grid = figure.subplots(2, 3)
-    reference = next((row for row in results["releases"] if row["method"] == CLEAN), None)
-    clean = _accuracy(reference)[0] if reference else None
+    references = [(row["clip"], _accuracy(row)[0]) for row in results["releases"] if row["method"] == CLEAN]
     certified = _certified(results["releases"])
     epsilons = sorted({row["epsilon"] for row in results["releases"] if row["epsilon"] and row["plotted"]})
     for line, methods in enumerate((tuple(STYLES), tuple(STYLES)[1:])):
@@ -46,8 +45,10 @@ def panels(results: dict[str, Any], output: Path) -> None:
             if points:
                 right.plot(*zip(*points, strict=True), color=colour, marker=marker, label=label)
         for axes in (left, middle):
-            if clean is not None:
-                axes.axhline(clean, color="black", ls=":", lw=1, label="clean pictures")
+            for clip, clean in references:
+                if clean is not None:
+                    style, name = ("--", "clean pictures, gradients clipped") if clip else (":", "clean pictures")
+                    axes.axhline(clean, color="black", ls=style, lw=1, label=name)
             axes.set(xscale="log", ylabel=RIGHT)
         left.set(xlabel=BITS)
         middle.set(xlabel=f"{BUDGET}\n(DiffC: that of DP-DiPP at its timestep)")
@@ -58,7 +59,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
         for axes in grid[line]:
             axes.grid(alpha=0.3)
     handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False)
     _save(figure, output)
 
 

@@ -107,6 +107,7 @@ def _row(config: Config, store: Store, release: Release) -> Row:
     """All that is known of a release."""
     row: Row = {"name": release.name, "method": release.method, "epsilon": release.epsilon, "images": release.images}
     row |= {"plotted": release in config.shown(release.method), "same_steps": release.same_steps}
+    row |= {"clip": release.clip}
     if release.coded:
         row |= {"release": None, **(store.record(f"encode.{release.name}") or {})}
         del row["release"]
