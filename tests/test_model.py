@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -164,15 +165,21 @@ def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # as the compiler is imported
-def test_compiled_is_the_same_denoiser_beside_the_plain_one(tiny: Denoiser) -> None:
-    """What is traced is the network and nothing else; running the trace by plain kernels needs no C++ compiler."""
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # diffusers' own
+def test_compiled_sampler_is_x0(tiny: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is traced as it is on CUDA; the trace then runs by plain kernels, which needs no C++ compiler."""
+    traced = []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        traced.append(graph)
+        return graph
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
     x_t = torch.randn(2, 3, 16, 16)
-    with torch.compiler.set_stance("force_eager"):
-        compiled = tiny.compiled()
-        assert torch.equal(compiled.x0(x_t, 500), tiny.x0(x_t, 500))
-    assert compiled.identity == tiny.identity
-    assert compiled._graphs is not tiny._graphs
-    assert compiled._running is not tiny._running
+    predict = tiny.sampler()
+    for t in (500, 3):
+        assert torch.allclose(predict(x_t, t), tiny.x0(x_t, t, fast=True), atol=1e-5)
+    assert len(traced) == 1
 
 
 def test_both_samplers_take_a_denoiser(tiny: Denoiser) -> None:
@@ -422,6 +429,13 @@ def test_cuda_is_exact_whatever_the_program_has_allowed(original: Path, tiny: De
     finally:
         torch.set_float32_matmul_precision("highest")
     torch.testing.assert_close(x_hat.cpu(), tiny.x0(noisy(8), 300), rtol=0, atol=1e-4)
+
+
+@CUDA
+def test_cuda_sampler_is_the_fast_path(original: Path) -> None:
+    on_gpu = Denoiser.load(original, "cuda")
+    x_t, predict = noisy(4), on_gpu.sampler()
+    assert (predict(x_t, 300) - on_gpu.x0(x_t, 300, fast=True)).abs().mean() < 0.02
 
 
 @CUDA

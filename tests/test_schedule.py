@@ -113,6 +113,9 @@ def test_the_knapsack_is_exact(data: st.DataObject) -> None:
         assert way[-1] == final
         assert sum(float(bits[edge]) for edge in edges) == best[final, units]
         assert sum(int(charges[edge]) for edge in edges) <= units
+    for final, units in [*zip(*np.nonzero(np.isinf(best)), strict=True), (0, capacity + 1), (0, -1)]:
+        with pytest.raises(DippError, match="there is none"):
+            search.path(final, units)
 
 
 BUDGETS = st.one_of(

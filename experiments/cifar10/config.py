@@ -34,7 +34,7 @@ class Release:
     bpp: float | None = None
     """The best expected quality within this rate, in payload bits per pixel."""
     like: str | None = None
-    """A release that this one is chosen by."""
+    """A release that this one is chosen by; one of clean pictures is like another that it shares them with."""
     relative_snr: float | None = None
     """The final SNR, relative to that of `like`; without it, the final timestep is the same."""
     same_steps: bool = False
@@ -75,7 +75,7 @@ class Protocol:
     seeds: tuple[int, ...] = (0, 1, 2)
     evaluate_every: int = 10
     """Epochs from one evaluation to the next: the best epoch is the best of these."""
-    wave: int = 24
+    wave: int = 36
     """Classifiers that are trained at a time."""
 
     def rate(self, epoch: int) -> float:
@@ -189,6 +189,7 @@ def _releases(group: dict[str, Any], images: int) -> list[Release]:
         train = tuple(output for output in wanted if isinstance(wanted, list) or epsilon in wanted[output])
         parts = [group["method"], *([] if epsilon is None else [f"{epsilon:g}"])]
         name = "-".join([*parts, *([group["tag"]] if "tag" in group else [])])
-        like = group["like"].format(epsilon=parts[-1]) if "like" in group else None
+        known = {} if epsilon is None else {"epsilon": f"{epsilon:g}"}
+        like = group["like"].format(**known) if "like" in group else None
         found.append(Release(name=name, epsilon=epsilon, like=like, train=train, **rest))
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,12 @@ class Maker:
         return Denoiser.load(self.model, self.device)
 
     @functools.cached_property
-    def _sampler(self) -> Denoiser:
-        """The backbone that whole batches are denoised with: on a GPU it is worth compiling for them."""
-        return self.denoiser if self.device == "cpu" else self.denoiser.compiled()
+    def _sampler(self) -> Callable[[torch.Tensor, int], torch.Tensor]:
+        """x̂0 of whole batches, for the final denoising: on a GPU it is worth compiling for them."""
+        return self._plain if self.device == "cpu" else self.denoiser.sampler()
+
+    def _plain(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
+        return self.denoiser.x0(x_t, t, fast=True)
 
     def budget(self, release: Release) -> Budget | None:
         """What binds a release of the codec: its ε; None where the preset has no certificate."""
@@ -159,7 +163,7 @@ class Maker:
 
     def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
         whole = len(state) == codecs.batch_size(self.denoiser.device.type, self.pixels.shape[1:])
-        predict = functools.partial((self._sampler if whole else self.denoiser).x0, fast=True)
+        predict = self._sampler if whole else self._plain
         return codecs.to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
 
     def ancestral(self, release: Release, count: int) -> Pixels:

@@ -202,7 +202,7 @@ def tables(results: dict[str, Any]) -> str:
     head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
     parts.append(("Classifiers", _table(head, _classifiers(rows))))
     head = ["release", *CODECS]
-    lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if "codecs" in row)
+    lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if row.get("codecs"))
     parts.append(("Lossless codecs, bits per pixel", _table(head, lossless)))
     head = ["release", "output", "code", "images", "bpp on disk", "steps", "final timestep"]
     head += ["PSNR, dB", "MS-SSIM", "Fréchet"]

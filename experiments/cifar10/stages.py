@@ -155,7 +155,7 @@ class Run:
     def _checkpoint(self, job: Job) -> str:
         """Where the state of a classifier is kept: training goes on by the same protocol only."""
         protocol = dataclasses.replace(self.config.protocol, seeds=(), wave=0)
-        return f"{job.name}.{hashlib.sha256(repr(protocol).encode()).hexdigest()[:8]}"
+        return f"{job.name}.{hashlib.sha256(repr((protocol, job.release.clip)).encode()).hexdigest()[:8]}"
 
     def _train_wave(self, jobs: list[Job]) -> None:
         """Train a wave to its end, if there is time, and write down what came of it."""
@@ -191,6 +191,7 @@ class Run:
             curve = wave.curves[number]
             best = max(accuracy for _, accuracy in curve)
             record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}
+            record["clip"] = job.release.clip
             self.store.write_record(job.name, record | {"best": best, "clean": clean[number], "curve": curve})
             self.say(f"{job.name}: {curve[-1][1]:.4f} at the last epoch, {best:.4f} at the best")
             self.store.delete_tensors("checkpoints", self._checkpoint(job))

@@ -5,7 +5,7 @@ constrained. There may be several options for an edge. With best[0, r] = 0,
 
     best[j, r] = min over i < j and options o of best[i, r − charge(o, i, j)] + bits(o, i, j),
 
-which is exact: the only rounding is that of whoever made the units.
+which is exact for these units, up to the rounding of 32-bit floats.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dipp.errors import DippError
 
 Bits = NDArray[np.float32]
 """In 32 bits the search is twice as fast; what they lose is no millionth."""
@@ -42,6 +44,8 @@ class Search:
 
     def path(self, node: int, units: int) -> tuple[list[int], list[int]]:
         """Nodes of the path behind best[node, units], and the options of its edges."""
+        if not 0 <= units < self.best.shape[1] or np.isinf(self.best[node, units]):
+            raise DippError(f"path: there is none to node {node} within {units} units")
         _, trace = _compiled()
         nodes, options = trace(self.bits, self.charges, self.best, node, units)
         return nodes.tolist(), options.tolist()
