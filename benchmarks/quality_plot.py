@@ -53,15 +53,16 @@ def main() -> None:
     axes = figure.add_subplot()
     for epsilon, colour in COLOURS.items():
         for preset, style in STYLES.items():
-            points = sorted((r["bpp"], r["psnr"]) for r in rows if (r["epsilon"], r["preset"]) == (epsilon, preset))
-            axes.plot(*zip(*points, strict=True), style, color=colour, ms=4)
+            here = sorted((r for r in rows if (r["epsilon"], r["preset"]) == (epsilon, preset)), key=lambda r: r["bpp"])
+            bpp, psnr, spread = zip(*((r["bpp"], r["psnr"], r["spread"]) for r in here), strict=True)
+            axes.errorbar(bpp, psnr, np.array(spread) / 2, fmt=style, color=colour, ms=4, capsize=2, elinewidth=1)
         plain = baseline[epsilon]
         axes.plot(min(plain["png_bpp"], plain["webp_bpp"]), plain["psnr"], "x", color=colour, ms=8, mew=2)
     ticks = ([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30], ["0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30"])
     axes.set_xscale("log")
     axes.set_xticks(*ticks)
     axes.set(xlabel="bits per pixel (payload)", ylabel="PSNR, dB")
-    axes.set_title("CIFAR-10, 256 images, pure ε per pixel")
+    axes.set_title("CIFAR-10, 256 images, pure ε per pixel; bars: spread over 3 seeds")
     axes.grid(alpha=0.3)
     entries = [Line2D([], [], color=colour, lw=3, label=f"ε = {epsilon:g}") for epsilon, colour in COLOURS.items()]
     entries += [
