@@ -6,7 +6,8 @@ import json
 import pickle
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,9 @@ import torch
 from cifar10 import report, stages
 from cifar10.baseline import CODECS
 from cifar10.config import Config
+from cifar10.releases import Maker
+from cifar10.store import Store
+from cifar10.training import Task, Wave
 
 import dipp
 from dipp import embedded, experiment
@@ -141,6 +145,27 @@ def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
     (finished / "records" / "metrics.paper-4-plotted.noisy.json").unlink()
     run_stages(cifar, finished, stage="metrics")
     assert np.array_equal(np.load(place), pictures)
+
+
+def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the config says reaches the classifiers, their records and their checkpoints."""
+    seen: dict[str, bool] = {}
+
+    class Watched(Wave):
+        def __init__(self, tasks: Sequence[Task], *rest: Any) -> None:
+            seen.update({task.name: task.clip for task in tasks})
+            super().__init__(tasks, *rest)
+
+    monkeypatch.setattr(stages, "Wave", Watched)
+    run_stages(cifar, tmp_path, stage="train", only="clean*")
+    assert seen == {"train.clean.clean.0": False, "train.clean-clipped.clean.0": True}
+    for name, clip in seen.items():
+        assert json.loads((tmp_path / "records" / f"{name}.json").read_text())["clip"] is clip
+    config = Config.load(SMOKE)
+    maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), "", None, "cpu")
+    run, plain = stages.Run(maker, np.zeros(0, np.int64), "*", 0.0, print), config.release("clean")
+    names = {run._checkpoint(stages.Job(replace(plain, clip=clip), "clean", 0)) for clip in (False, True)}
+    assert len(names) == 2
 
 
 def test_a_run_that_was_stopped_goes_on(
