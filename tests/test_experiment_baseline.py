@@ -47,6 +47,31 @@ def test_values_are_clamped() -> None:
     assert (noisy == 255).mean() > 0.4
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 16.0, 256.0])
+def test_released_values_lie_about_the_line(epsilon: float) -> None:
+    """Against 200 draws of each value.
+
+    In units where the clamp is at ±1 the slope of 51,200 draws has a deviation below 1/√(51,200/3) = 0.0077, and the
+    mean square of what is left, at most 4, one below 4/√51,200 = 0.018: 6 deviations of either have a probability
+    of 2e-9. It is the line of least squares: what is left has no slope.
+    """
+    gain, deviation = LaplaceNoise(epsilon).line
+    x = np.tile(np.arange(256, dtype=np.uint8), 200)
+    y = LaplaceNoise(epsilon).privatise(x, np.random.default_rng(GENERATOR_SEED)) / 127.5 - 1
+    left = y - gain * (x / 127.5 - 1)
+    assert abs(np.polynomial.Polynomial.fit(x / 127.5 - 1, left, 1, domain=[-1, 1]).coef[1]) < 6 * 0.0077
+    assert abs(np.square(left).mean() - deviation**2) < 6 * 0.018
+    assert gain < 1
+
+
+def test_without_a_clamp_the_line_is_the_noise_itself() -> None:
+    """At ε = 10⁴ next to nothing is clamped; what is left is 2b² and the 1/12 of rounding."""
+    noise = LaplaceNoise(1e4)
+    gain, deviation = noise.line
+    assert gain == pytest.approx(1, abs=1e-4)
+    assert (deviation * 127.5) ** 2 == pytest.approx(2 * noise.scale**2, abs=1 / 12)
+
+
 @pytest.mark.parametrize("epsilon", [0.3, 3.0, 30.0])
 def test_rho_bounds_the_divergences_and_is_no_looser_than_it_must_be(epsilon: float) -> None:
     """Against Rényi divergences of one channel by numerical integration."""

@@ -7,6 +7,7 @@ floating point from an ordinary generator, as experiments do, and no picture mad
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 
 from dipp.errors import DippError
 from dipp.pictures import Pixels
@@ -23,6 +25,8 @@ from dipp.privacy import conversions
 
 LARGEST = 255
 """Largest change of a channel."""
+CENTRE = LARGEST / 2
+"""Zero of a denoiser's units, which are half the range."""
 CODECS: dict[str, dict[str, Any]] = {
     "png": {"format": "PNG", "optimize": True},
     "webp": {"format": "WEBP", "lossless": True, "quality": 100},
@@ -54,6 +58,21 @@ class LaplaceNoise:
         """Noise, rounding, clamp."""
         noise = generator.laplace(scale=self.scale, size=pixels.shape)
         return np.clip(np.rint(pixels + noise), 0, LARGEST).astype(np.uint8)
+
+    @functools.cached_property
+    def line(self) -> tuple[float, float]:
+        """Gain and deviation of the line that released values lie about: y ≈ gain·x + deviation·noise.
+
+        In a denoiser's units, where the clamp is at ±1. It is the line of least squares for x even on the 256 values;
+        clamping pulls towards the centre, so gain < 1. By symmetry it goes through the centre. The sums are E(y | x)
+        = Σ P(y > k | x) and E(y² | x) = Σ (2k + 1)·P(y > k | x) over k = 0 … 254, and y > k where x + noise > k + ½.
+        """
+        x, k = np.arange(LARGEST + 1.0), np.arange(float(LARGEST))
+        above = stats.laplace.sf(k + 0.5 - x[:, None], scale=self.scale)
+        mean, square = above.sum(1), above @ (2 * k + 1)
+        gain = float(np.cov(x, mean, bias=True)[0, 1] / x.var())
+        variance = float(square.mean() - mean.mean() ** 2 - gain**2 * x.var())
+        return gain, math.sqrt(variance) / CENTRE
 
     @property
     def rho(self) -> float:

@@ -53,7 +53,12 @@ class Release:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The pictures that a receiver can have."""
-        return ("noisy", "denoised") if self.coded else (self.method,)
+        return {CLEAN: (CLEAN,), LAPLACE: (LAPLACE, "denoised")}.get(self.method, ("noisy", "denoised"))
+
+    @property
+    def headline(self) -> str:
+        """The one of them that panels and claims are about: the baseline has no denoiser, as in the paper."""
+        return "denoised" if self.coded else self.method
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ STYLES = {
     "paper": ("#08519c", "o", "DP-DiPP, the paper's"),
     "sharp": ("#d94801", "D", "DP-DiPP, preset sharp"),
 }
+DENOISED = ("#969696", "s", "the same, then denoised")
+"""What anybody can make of the baseline's pictures."""
 BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on evaluation pictures"
 
 Row = dict[str, Any]
@@ -38,8 +41,10 @@ def panels(results: dict[str, Any], output: Path) -> None:
         for method in methods:
             rows = [row for row in results["releases"] if row["method"] == method and row["plotted"]]
             rows.sort(key=lambda row: row["epsilon"])
-            _curve(left, rows, method, lambda row: row.get("file_bpp"))
-            _curve(middle, rows, method, lambda row: certified[row["epsilon"], row["method"]])
+            for axes, x in ((left, _bits), (middle, lambda row: certified[row["epsilon"], row["method"]])):
+                _curve(axes, rows, x, STYLES[method])
+                if method == LAPLACE:
+                    _curve(axes, [{**row, "headline": "denoised"} for row in rows], x, DENOISED)
             points = [(certified[row["epsilon"], method], row["file_bpp"]) for row in rows if row.get("file_bpp")]
             colour, marker, label = STYLES[method]
             if points:
@@ -59,7 +64,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
         for axes in grid[line]:
             axes.grid(alpha=0.3)
     handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
     _save(figure, output)
 
 
@@ -71,16 +76,20 @@ def _certified(rows: list[Row]) -> dict[tuple[float, str], float]:
 
 
 def _accuracy(row: Row) -> tuple[float | None, float]:
-    """Mean and half the spread of the last epoch, on the denoised reconstruction where there is one."""
-    found = row["accuracy"].get("denoised") or next(iter(row["accuracy"].values()), None)
+    """Mean and half the spread of the last epoch, on the output that is the headline."""
+    found = row["accuracy"].get(row["headline"])
     return (None, 0.0) if found is None else (found["last"], found["spread"] / 2)
 
 
-def _curve(axes: Axes, rows: list[Row], method: str, x: Any) -> None:
+def _bits(row: Row) -> float | None:
+    return row.get("file_bpp")
+
+
+def _curve(axes: Axes, rows: list[Row], x: Callable[[Row], float | None], style: tuple[str, str, str]) -> None:
     """Accuracy over x, in the order of ε; bars reach from the worst seed to the best, about."""
     points = [(x(row), *_accuracy(row)) for row in rows]
     drawn = [point for point in points if None not in point]
-    colour, marker, label = STYLES[method]
+    colour, marker, label = style
     if drawn:
         across, up, bars = zip(*drawn, strict=True)
         axes.errorbar(across, up, yerr=bars, color=colour, marker=marker, capsize=2, label=label)
@@ -140,7 +149,7 @@ def grid(config: Config, store: Store, output: Path) -> None:
     for method in STYLES:
         for release in config.shown(method):
             for name in reversed(release.outputs):
-                row = cells.setdefault(method if method == LAPLACE else f"{method}, {name}", {})
+                row = cells.setdefault(method if name == method else f"{method}, {name}", {})
                 row[epsilons.index(release.epsilon)] = _previews(store, release.name, name)
     width = 0.6 * -(-config.previews // 2)
     figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(cells)), layout="constrained")
