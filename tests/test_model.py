@@ -432,6 +432,8 @@ def test_cuda_is_exact_whatever_the_program_has_allowed(original: Path, tiny: De
 
 
 @CUDA
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # as the compiler is imported
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # diffusers' own
 def test_cuda_sampler_is_the_fast_path(original: Path) -> None:
     on_gpu = Denoiser.load(original, "cuda")
     x_t, predict = noisy(4), on_gpu.sampler()

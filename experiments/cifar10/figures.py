@@ -64,7 +64,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
         for axes in grid[line]:
             axes.grid(alpha=0.3)
     handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
     _save(figure, output)
 
 
