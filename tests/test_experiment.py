@@ -15,16 +15,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import report, stages
-from cifar10.baseline import CODECS
+from cifar10 import figures, report, stages
+from cifar10 import run as running
+from cifar10.baseline import CODECS, LaplaceNoise
 from cifar10.config import Config
+from cifar10.deviations import Observer
 from cifar10.releases import Maker
 from cifar10.store import Store
 from cifar10.training import Task, Wave
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 import dipp
 from dipp import embedded, experiment
 from dipp.cli import main
+from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError
 
 SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
@@ -59,11 +64,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
     return out
 
 
-def run_stages(cifar: Path, out: Path, **options: Any) -> list[str]:
+def run_stages(cifar: Path, out: Path, *, config: Path = SMOKE, **options: Any) -> list[str]:
     said: list[str] = []
     given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, **options}
-    stages.run(
-        SMOKE, cifar, str(embedded.FOLDER), out, **given, command="dipp experiment", commit="abc", say=said.append
+    running.run(
+        config, cifar, str(embedded.FOLDER), out, **given, command="dipp experiment", commit="abc", say=said.append
     )
     return said
 
@@ -101,6 +106,7 @@ def test_every_figure_is_there(finished: Path) -> None:
     assert {row["mechanism"] for row in results["releases"] if row["method"] == "sharp"} <= {"sharp", "thrifty"}
     assert not any(part["names"] for part in results["missing"].values())
     assert by_name["paper-4-quarter"]["snr"] < by_name["paper-4-plotted"]["snr"]
+    assert by_name["laplace-4"]["denoising"]["timestep"] < by_name["laplace-1"]["denoising"]["timestep"]
 
 
 def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
@@ -115,13 +121,34 @@ def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_legend_of_the_panels_is_whole_and_each_curve_is_of_its_own_pictures(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "_save", lambda figure, _: drawn.append(figure))
+    results = json.loads((finished / "report" / "results.json").read_text())
+    figures.panels(results, tmp_path / "panels.png")
+    (figure,) = drawn
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == len(figures.STYLES) + 3  # the denoised baseline, and two references
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    rows = {row["name"]: row["accuracy"] for row in results["releases"]}
+    curves: Any = figure.axes[1].containers
+    middle = {curve.get_label(): curve.lines[0].get_ydata() for curve in curves}
+    share = {name: rows[name][output]["last"] for name, output in (("laplace-4", "denoised"), ("laplace-1", "laplace"))}
+    assert list(middle[figures.DENOISED[2]]) == [share["laplace-4"]]
+    assert middle[figures.STYLES["laplace"][2]][0] == share["laplace-1"]
+
+
 @pytest.mark.parametrize(
     ("paper", "sharp", "words"),
     [
         (0.4, 0.6, "paper | paper, sharp"),
         (0.4, 0.4, "paper, sharp | paper, sharp"),
         (0.5, 0.8, "neither | paper"),
-        (None, 0.8, "– | –"),
+        (None, 0.4, "– | –"),
     ],
 )
 def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sharp: float, words: str) -> None:
@@ -135,6 +162,101 @@ def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sha
     ours = [row("paper", "denoised", denoised=paper), row("sharp", "denoised", noisy=0.9, denoised=sharp)]
     table = report.claims_table(report.claims([row("laplace", "laplace", laplace=0.5, denoised=0.7), *ours]))
     assert table.splitlines()[-1].endswith(f"| {words} |")
+
+
+def test_claims_are_of_bits_and_accuracies_at_equal_epsilon() -> None:
+    def row(method: str, bits: float, last: float, **more: Any) -> dict[str, Any]:
+        headline = "laplace" if method == "laplace" else "denoised"
+        found = {"file_bpp": bits, "payload_bpp": bits, "headline": headline, "accuracy": {headline: {"last": last}}}
+        return {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False, **found, **more}
+
+    along = row("diffc", 0.5, 0.0, plotted=False, same_steps=True)
+    base = row("laplace", 10.0, 0.3)
+    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 0.8, 0.6), row("diffc", 0.25, 0.5), along])
+    assert (claim["paper_factor"], claim["sharp_factor"], claim["diffc_factor"]) == (10, 12.5, 40)
+    assert (claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]) == (4, 2)
+    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is True
+    (claim,) = report.claims([base, row("paper", 1.1, 0.5), row("sharp", 0.8, 0.4)])
+    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is False
+    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 1.1, 0.6)])
+    assert claim["tenth_of_the_bits"] is False
+
+
+def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
+    records = [
+        {"seed": seed, "last": last, "best": last + 0.1, "clean": last + 0.2}
+        for seed, last in enumerate((0.25, 0.75, 0.5))
+    ]
+    found = report.accuracy(records)
+    assert found is not None
+    assert (found["last"], found["spread"], found["each"]) == (0.5, 0.5, [0.25, 0.75, 0.5])
+    assert (found["best"], found["on_clean"]) == pytest.approx((0.6, 0.7))
+    assert report.accuracy([*records, None]) is None
+
+
+def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
+    """δ = |x0 − x̂0|·√ΔSNR, x0 in the order of the chunks."""
+    pixels = np.array([[0, 255, 0, 255]], np.uint8)
+    layout: Any = SimpleNamespace(chunks=SimpleNamespace(order=np.array([3, 0])), step=SimpleNamespace(snr_gain=4.0))
+    reader: Any = lambda *_: "indices"  # noqa: E731
+    observer = Observer(reader, pixels)
+    assert observer(layout, torch.tensor([[0.5, 0.25]])) == "indices"
+    assert np.array_equal(observer.met[0], np.array([[1.0, 2.5]], np.float32))
+
+
+def test_same_steps_are_all_the_steps_of_another_release(tmp_path: Path) -> None:
+    """And not only the last, which a release that is like another takes in steps of its own."""
+    config = Config.load(SMOKE)
+    maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
+    other = maker.point(config.release("paper-256-unbound")).plan
+    same, free = (
+        maker.point(replace(config.release(name), like="paper-256-unbound")).plan
+        for name in ("diffc-4-same", "diffc-4-plotted")
+    )
+    assert [step.end for step in same.steps] == [step.end for step in other.steps]
+    assert free.steps[-1].end == other.steps[-1].end
+    assert len(free.steps) != len(other.steps)
+
+
+def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None:
+    """At the timestep of its SNR, scaled to that; the clean pictures have no part in it."""
+    seen: list[tuple[torch.Tensor, int]] = []
+
+    def x0(x_t: torch.Tensor, t: int, **_: bool) -> torch.Tensor:
+        seen.append((x_t, t))
+        return x_t.clip(-1, 1)
+
+    schedule = NoiseSchedule(np.linspace(0.999, 0.001, 1000))
+    config = Config.load(SMOKE)
+    release = config.release("laplace-4")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
+    maker = Maker(config, Store(tmp_path), pixels, "", None, "cpu")
+    maker.__dict__["denoiser"] = SimpleNamespace(schedule=schedule, device=torch.device("cpu"), x0=x0)
+    denoised = maker.pictures(release, "denoised")
+    released = maker.pictures(release, "laplace")
+    state, t = seen[0]
+    gain, deviation = LaplaceNoise(4.0).line
+    assert schedule.snr(t + 1) < (gain / deviation) ** 2 < schedule.snr(t - 1)
+    expected = schedule.gamma(t) / gain * (np.moveaxis(released, 3, 1) / 127.5 - 1)
+    assert np.allclose(state.numpy(), expected, atol=1e-5)
+    (tmp_path / "pictures" / "laplace-4.denoised.npy").unlink()
+    other = replace(maker, pixels=255 - pixels)
+    other.__dict__["denoiser"] = maker.denoiser
+    assert np.array_equal(other.pictures(release, "denoised"), denoised)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["epochs = 3", "calls = 3", "bpp = 0.5", "deviations = 3", "clip = true"],
+)
+def test_records_of_another_config_are_refused(finished: Path, cifar: Path, tmp_path: Path, change: str) -> None:
+    """They would be reported as if they were of this one."""
+    key = change.split(" ")[0]
+    lines = [change if line.split(" ")[0] == key else line for line in SMOKE.read_text().splitlines()]
+    other = tmp_path / "other.toml"
+    other.write_text("\n".join(lines))
+    with pytest.raises(DippError, match="was made with another config; take another folder"):
+        run_stages(cifar, finished, config=other, stage="report")
 
 
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
@@ -159,17 +281,23 @@ def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
 def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the config says reaches the classifiers, their records and their checkpoints."""
     seen: dict[str, bool] = {}
+    evaluated = []
 
     class Watched(Wave):
         def __init__(self, tasks: Sequence[Task], *rest: Any) -> None:
             seen.update({task.name: task.clip for task in tasks})
             super().__init__(tasks, *rest)
 
+        def accuracies(self, pictures: Any = None) -> list[float]:
+            evaluated.append(pictures)
+            return super().accuracies(pictures)
+
     monkeypatch.setattr(stages, "Wave", Watched)
     run_stages(cifar, tmp_path, stage="train", only="clean*")
     assert seen == {"train.clean.clean.0": False, "train.clean-clipped.clean.0": True}
     for name, clip in seen.items():
         assert json.loads((tmp_path / "records" / f"{name}.json").read_text())["clip"] is clip
+    assert np.array_equal(evaluated[-1], running.load(cifar, IMAGES)[0])  # all are evaluated on clean pictures, too
     config = Config.load(SMOKE)
     maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), "", None, "cpu")
     run, plain = stages.Run(maker, np.zeros(0, np.int64), "*", 0.0, print), config.release("clean")
@@ -181,9 +309,13 @@ def test_a_run_that_was_stopped_goes_on(
     finished: Path, cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped after every epoch, the classifiers are to the bit those of the run that was not."""
-    only = {"stage": "train", "only": "clean,laplace-*"}  # these need no archives
+    only: dict[str, Any] = {
+        "stage": "train",
+        "only": "clean,laplace-*",
+    }  # no archives are needed; a whole wave, as in the other run
     clock = iter(range(10**6))
-    monkeypatch.setattr("cifar10.stages.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    for module in (stages, running):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     for _ in range(20):
         said = run_stages(cifar, tmp_path, **only, minutes=6 / 60)
         assert sum(line.startswith("out of time") for line in said) <= 1
@@ -276,8 +408,11 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
     names = ["encode.sharp-4-plotted", "train.sharp-4-plotted.denoised.0", "metrics.sharp-4-plotted.noisy"]
     said = run_stages(cifar, tmp_path, stage="report")
     assert [line.rsplit(", from ", 1)[1] for line in said[:-1]] == [f"{name} on" for name in names]
-    record = "train.diffc-1-plotted.denoised.0.json"
-    assert (tmp_path / "records" / record).read_text() == (finished / "records" / record).read_text()
+    assert (tmp_path / "records" / "train.diffc-1-plotted.denoised.0.json").exists()
+    decoded, encoded = (
+        np.load(folder / "pictures" / "diffc-1-plotted.denoised.npy") for folder in (tmp_path, finished)
+    )
+    assert np.array_equal(decoded, encoded)
 
 
 def test_releases_of_no_name_are_refused(cifar: Path, tmp_path: Path) -> None:

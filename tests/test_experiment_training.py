@@ -95,6 +95,23 @@ def test_the_config_has_what_the_panels_need() -> None:
         ({}, "clean needs 1 images by the codec"),
         ({"colour": "red"}, "too much"),
         ({"release": [{"method": "dance", "reason": ""}]}, "preset"),
+        ({"calls": 0}, "calls must be 1 or more, got 0"),
+        ({"protocol": {"epochs": 0}}, "epochs must be 1 or more, got 0"),
+        ({"protocol": {"wave": 0}}, "wave must be 1 or more, got 0"),
+        ({"protocol": {"evaluate_every": 0}}, "evaluate_every must be 1 or more, got 0"),
+        ({"release": [{"method": "laplace", "reason": ""}]}, "laplace needs epsilons above 0"),
+        ({"release": [{"method": "paper", "epsilons": [-1], "reason": ""}]}, "paper--1 needs epsilons above 0"),
+        (
+            {"release": [{"method": "clean", "reason": "", "like": "clean"}]},
+            "clean is like clean, which is itself like",
+        ),
+        (
+            {
+                "release": [{"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""}],
+                "ancestral": {"release": "paper-2-plotted", "images": 1},
+            },
+            "paper-2-plotted is plotted, so there must be a laplace of its ε",
+        ),
         ({"release": [{"method": "clean", "reason": ""}, {"method": "clean", "reason": ""}]}, "names of their own"),
         ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "clean has clean, not noisy"),
         ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "needs all 10000 images"),

@@ -9,6 +9,6 @@
 | `resnet`, `training` | many ResNet-56 at once, with the protocol that the paper cites |
 | `metrics` | PSNR, MS-SSIM and a Fréchet distance of the reconstructions |
 | `deviations` | how far a step moves a coordinate: the δ and the divergences of the paper's appendix C |
-| `stages` | the stages of a run, in order |
+| `stages`, `run` | the stages of a run, in order; running them, and noting how long each took |
 | `report`, `figures` | one JSON with every figure, and the tables and pictures that are drawn from it |
 """

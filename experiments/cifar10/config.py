@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import hashlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cifar10.baseline import CODECS
 from dipp import presets
 from dipp.errors import DippError
 
@@ -57,7 +59,7 @@ class Release:
 
     @property
     def headline(self) -> str:
-        """The one of them that panels and claims are about: the baseline has no denoiser, as in the paper."""
+        """The one of them that panels and claims are about: the paper describes its baseline without a denoiser."""
         return "denoised" if self.coded else self.method
 
 
@@ -137,22 +139,32 @@ class Config:
 
     def check(self) -> None:
         """Refuse what could only fail later."""
+        counts = {"calls": self.calls, "epochs": self.protocol.epochs, "wave": self.protocol.wave}
+        counts |= {"evaluate_every": self.protocol.evaluate_every}
+        for name, count in counts.items():
+            if count < 1:
+                raise DippError(f"config: {name} must be 1 or more, got {count}")
         if len({release.name for release in self.releases}) != len(self.releases):
             raise DippError("config: releases need names of their own; give their groups different tags")
         for release in self.releases:
             if release.coded:
                 presets.preset(release.method)
+            if (release.method == CLEAN) != (release.epsilon is None) or not (release.epsilon or 1) > 0:
+                raise DippError(f"config: {release.name} needs epsilons above 0; only clean pictures have none")
             if unknown := [output for output in release.train if output not in release.outputs]:
                 raise DippError(f"config: {release.name} has {' and '.join(release.outputs)}, not {unknown[0]}")
             if release.train and release.images < self.images:
                 raise DippError(f"config: {release.name} is trained on, so it needs all {self.images} images")
-            if release.like is not None:
-                self.release(release.like)
+            if release.like is not None and self.release(release.like).like is not None:
+                raise DippError(f"config: {release.name} is like {release.like}, which is itself like another")
         if self.images // 2 < self.protocol.batch:
             raise DippError(f"config: half of {self.images} images are fewer than a batch of {self.protocol.batch}")
         checked = self.release(self.ancestral.release)
         if not checked.coded or checked.images < self.ancestral.images:
             raise DippError(f"config: {checked.name} needs {self.ancestral.images} images by the codec to be checked")
+        columns = {release.epsilon for release in self.shown(LAPLACE)}
+        if odd := [r.name for r in self.releases if r.coded and r in self.shown(r.method) and r.epsilon not in columns]:
+            raise DippError(f"config: {odd[0]} is plotted, so there must be a {LAPLACE} of its ε to compare it with")
 
     def release(self, name: str) -> Release:
         """The release of a name."""
@@ -171,9 +183,44 @@ class Config:
         found = [r for r in self.releases if r.method == method and (not r.coded or r.name.endswith(self.plotted))]
         return tuple(sorted(found, key=lambda release: release.epsilon or 0.0))
 
+    def records(self) -> dict[str, dict[str, str]]:
+        """By stage: the names of all records of a finished run, and what each is made of (`_digest`)."""
+        of = {release.name: self._digest(release) for release in self.releases}
+        shown = self.shown("paper")
+        found: dict[str, dict[str, str]] = {
+            "baseline": {f"baseline.{r.name}.{c}": of[r.name] for r in self.releases if r.lossless for c in CODECS},
+            "encode": {f"encode.{r.name}": of[r.name] for r in self.releases if r.coded},
+            "train": {
+                f"train.{r.name}.{output}.{seed}": self.trained(r)
+                for r in self.releases
+                for output in r.train
+                for seed in self.protocol.seeds
+            },
+            "metrics": {
+                f"metrics.{r.name}.{o}": of[r.name] for r in self.releases if r.method != CLEAN for o in r.outputs
+            },
+        }
+        found["encode"] |= {f"deviations.{r.name}": _hash(of[r.name], self.deviations) for r in shown}
+        found["metrics"]["ancestral"] = _hash(of[self.ancestral.release], self.ancestral)
+        return found
+
+    def _digest(self, release: Release) -> str:
+        """A digest of all in this file that the pictures of a release depend on."""
+        other = "" if release.like is None else self._digest(self.release(release.like))
+        return _hash(dataclasses.replace(release, train=(), clip=True), other, self.calls)
+
+    def trained(self, release: Release) -> str:
+        """A digest of all in this file that a classifier of a release depends on, but for its seed."""
+        protocol = dataclasses.replace(self.protocol, seeds=(), wave=1)
+        return _hash(self._digest(release), protocol, release.clip)
+
     def to_dict(self) -> dict[str, Any]:
         """The whole of it, for the report."""
         return dataclasses.asdict(self)
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
 
 
 def _frozen(value: Any) -> Any:

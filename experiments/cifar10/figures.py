@@ -22,7 +22,7 @@ STYLES = {
     "paper": ("#08519c", "o", "DP-DiPP, the paper's"),
     "sharp": ("#d94801", "D", "DP-DiPP, preset sharp"),
 }
-DENOISED = ("#969696", "s", "the same, then denoised")
+DENOISED = ("#969696", "s", "privatise, compress, denoise")
 """What anybody can make of the baseline's pictures."""
 BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on evaluation pictures"
 

@@ -151,11 +151,13 @@ class Maker:
                 generator = np.random.default_rng(list(release.name.encode()))
                 self._keep(release, output, noise.privatise(self.pixels[: release.images], generator))
             else:
-                self._keep(release, output, self._rid_of(noise, self.pictures(release, LAPLACE)))
+                found, facts = self._rid_of(noise, self.pictures(release, LAPLACE))
+                self.store.write_record(f"denoising.{release.name}", facts)
+                self._keep(release, output, found)
         return self.pictures(release, output)
 
-    def _rid_of(self, noise: LaplaceNoise, noisy: Pixels) -> Pixels:
-        """Pictures with Laplace noise, denoised as the codec's are: post-processing of what was released.
+    def _rid_of(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, float]]:
+        """Pictures with Laplace noise, denoised as the codec's are: post-processing of what was released; and how.
 
         They are taken for states x_t of the timestep at which noise has the same share, and scaled to them; what the
         clamp has pulled towards grey is stretched again (`LaplaceNoise.line`). That noise is not normal, which the
@@ -168,7 +170,7 @@ class Maker:
         for start in range(0, len(noisy), size):
             values = torch.from_numpy(noisy[start : start + size]).to(self.denoiser.device).permute(0, 3, 1, 2)
             found.append(self._denoised(schedule.gamma(t) / gain * (values.float() / CENTRE - 1), t))
-        return np.concatenate(found)
+        return np.concatenate(found), {"timestep": t, "gain": gain, "deviation": deviation}
 
     def _decode(self, release: Release) -> None:
         """Noisy and denoised reconstructions, in one walk along the chain."""

@@ -75,22 +75,9 @@ def collect(config: Config, store: Store) -> dict[str, Any]:
 
 def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:
     """By stage: how many records there will be, and the names of those that are not there yet."""
-    coded = [release for release in config.releases if release.coded]
-    wanted = {
-        "baseline": [f"baseline.{r.name}.{codec}" for r in config.releases if r.lossless for codec in CODECS],
-        "encode": [f"encode.{r.name}" for r in coded] + [f"deviations.{r.name}" for r in config.shown("paper")],
-        "train": [
-            f"train.{r.name}.{output}.{seed}"
-            for r in config.releases
-            for output in r.train
-            for seed in config.protocol.seeds
-        ],
-        "metrics": [f"metrics.{r.name}.{o}" for r in config.releases if r.method != CLEAN for o in r.outputs],
-    }
-    wanted["metrics"].append("ancestral")
     return {
         stage: {"wanted": len(names), "names": [name for name in names if store.record(name) is None]}
-        for stage, names in wanted.items()
+        for stage, names in config.records().items()
     }
 
 
@@ -118,7 +105,12 @@ def _row(config: Config, store: Store, release: Release) -> Row:
             row["file_bpp"] = min(row["codecs"].values())
         row["certificate"] = _laplace(release.epsilon) if release.method == LAPLACE and release.epsilon else None
     row["metrics"] = {o: store.record(f"metrics.{release.name}.{o}") for o in release.outputs}
-    row["accuracy"] = {o: accuracy(store.records(f"train.{release.name}.{o}.")) for o in release.train}
+    seeds = config.protocol.seeds
+    row["accuracy"] = {
+        output: accuracy([store.record(f"train.{release.name}.{output}.{seed}") for seed in seeds])
+        for output in release.train
+    }
+    row["denoising"] = store.record(f"denoising.{release.name}")
     return row
 
 
@@ -127,9 +119,10 @@ def _laplace(epsilon: float) -> dict[str, float]:
     return {"epsilon": epsilon, "rho": noise.rho, "delta": DELTA, "epsilon_at_delta": noise.approximate(DELTA)}
 
 
-def accuracy(records: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Mean and spread over the seeds; None if none is trained."""
-    if not records:
+def accuracy(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Mean and spread over the seeds; None before all are trained."""
+    records = [record for record in found if record is not None]
+    if len(records) < len(found):
         return None
     last = [record["last"] for record in records]
     return {
@@ -248,8 +241,9 @@ def claims_table(found: Sequence[dict[str, Any]]) -> str:
 
 def _beaten(wins: dict[str, bool | None]) -> str:
     """The methods that are less accurate than a baseline; nothing is said before all are known."""
-    found = [method for method, beaten in wins.items() if beaten]
-    return ", ".join(found) or (MISSING if None in wins.values() else "neither")
+    if None in wins.values():
+        return MISSING
+    return ", ".join(method for method, beaten in wins.items() if beaten) or "neither"
 
 
 def _classifiers(rows: Iterable[Row]) -> Iterable[list[str]]:

@@ -11,21 +11,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
+import functools
 import itertools
 import math
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from cifar10 import deviations, metrics, report
@@ -36,7 +31,6 @@ from cifar10.resnet import ResNet56
 from cifar10.store import Store
 from cifar10.training import Task, Wave, features
 from dipp import archive as archives
-from dipp.data.sources import Cifar
 from dipp.errors import DippError
 from dipp.pictures import Pixels
 
@@ -92,6 +86,21 @@ class Run:
         """The releases that this part is about."""
         return self.config.matching(self.only)
 
+    @functools.cached_property
+    def _made_of(self) -> dict[str, str]:
+        """What each record is made of."""
+        return {name: made_of for names in self.config.records().values() for name, made_of in names.items()}
+
+    def check(self) -> None:
+        """Refuse records of another config: they would be reported as if they were of this one."""
+        for name, made_of in self._made_of.items():
+            record = self.store.record(name)
+            if record is not None and record.get("made_of") != made_of:
+                raise DippError(f"out: {name} was made with another config; take another folder")
+
+    def _write(self, name: str, record: dict[str, Any]) -> None:
+        self.store.write_record(name, {**record, "made_of": self._made_of[name]})
+
     def _begin(self) -> None:
         """Ask before each piece of work whether there is time for it."""
         if time.monotonic() >= self.deadline:
@@ -115,7 +124,7 @@ class Run:
                     size = file_bytes(pixels, codec)
                     bpp = 8 * size / math.prod(pixels.shape[:3])
                     record = {"release": release.name, "codec": codec, "images": len(pixels)}
-                    self.store.write_record(name, record | {"file_bytes": size, "file_bpp": bpp})
+                    self._write(name, record | {"file_bytes": size, "file_bpp": bpp})
                     self.say(f"{release.name}, {codec}: {bpp:.3f} bits per pixel")
 
     def encode(self) -> None:
@@ -125,7 +134,7 @@ class Run:
             if self.store.record(name) is None:
                 self._begin()
                 record = self.maker.encode(release)
-                self.store.write_record(name, record)
+                self._write(name, record)
                 steps, seconds = record["steps"], record["encode_seconds"]
                 self.say(f"{release.name}: {record['file_bpp']:.4f} bits per pixel, {steps} steps, {seconds:.0f} s")
         for release in (release for release in self.config.shown("paper") if release in self.releases):
@@ -134,7 +143,7 @@ class Run:
                 self._begin()
                 pixels = self.maker.pixels[: self.config.deviations]
                 source = archives.open(self.store.archive(release.name))
-                self.store.write_record(name, deviations.measure(source, self.maker.denoiser, pixels))
+                self._write(name, deviations.measure(source, self.maker.denoiser, pixels))
 
     def train(self) -> None:
         """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
@@ -154,8 +163,7 @@ class Run:
 
     def _checkpoint(self, job: Job) -> str:
         """Where the state of a classifier is kept: training goes on by the same protocol only."""
-        protocol = dataclasses.replace(self.config.protocol, seeds=(), wave=0)
-        return f"{job.name}.{hashlib.sha256(repr((protocol, job.release.clip)).encode()).hexdigest()[:8]}"
+        return f"{job.name}.{self.config.trained(job.release)}"
 
     def _train_wave(self, jobs: list[Job]) -> None:
         """Train a wave to its end, if there is time, and write down what came of it."""
@@ -192,7 +200,7 @@ class Run:
             best = max(accuracy for _, accuracy in curve)
             record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}
             record["clip"] = job.release.clip
-            self.store.write_record(job.name, record | {"best": best, "clean": clean[number], "curve": curve})
+            self._write(job.name, record | {"best": best, "clean": clean[number], "curve": curve})
             self.say(f"{job.name}: {curve[-1][1]:.4f} at the last epoch, {best:.4f} at the best")
             self.store.delete_tensors("checkpoints", self._checkpoint(job))
 
@@ -210,7 +218,7 @@ class Run:
                 if self.store.record(name) is None:
                     self._begin()
                     found = found or [self._features(self.maker.pixels)]
-                    self.store.write_record(name, self._measured(self.maker.pictures(release, output), found[0]))
+                    self._write(name, self._measured(self.maker.pictures(release, output), found[0]))
         release = self.config.release(self.config.ancestral.release)
         if self.store.record("ancestral") is None and release in ready:
             self._begin()
@@ -218,7 +226,7 @@ class Run:
             drawn = self.maker.ancestral(release, self.config.ancestral.images)
             quick = self.maker.pictures(release, "denoised")[: len(drawn)]
             record = {name: self._measured(p, found[0]) for name, p in (("ancestral", drawn), ("fast", quick))}
-            self.store.write_record("ancestral", {"release": release.name, **record})
+            self._write("ancestral", {"release": release.name, **record})
 
     def _measured(self, pictures: Pixels, clean: NDArray[np.float64]) -> dict[str, Any]:
         pixels, device = self.maker.pixels[: len(pictures)], self.maker.device
@@ -226,7 +234,7 @@ class Run:
             "images": len(pictures),
             "psnr": metrics.psnr(pictures, pixels),
             "ms_ssim": metrics.ms_ssim(pictures, pixels, device),
-            "frechet": metrics.frechet(self._features(pictures), clean),
+            "frechet": metrics.frechet(self._features(pictures), clean[: len(pictures)]),
         }
 
     def _features(self, pictures: Pixels) -> NDArray[np.float64]:
@@ -252,74 +260,3 @@ STAGES: dict[str, Callable[[Run], None]] = {
     "metrics": Run.metrics,
     "report": Run.report,
 }
-
-
-def load(folder: Path, count: int) -> tuple[Pixels, NDArray[np.int64]]:
-    """The first pictures and labels of CIFAR-10's test set, from the folder of its Python version."""
-    inner = folder / "cifar-10-batches-py"
-    source = Cifar.open(inner if inner.is_dir() else folder, "test")
-    if len(source) < count:
-        raise DippError(f"data: {count} test pictures are needed, {folder} has {len(source)}")
-    rows = list(source.read(0, count))
-    pixels = np.stack([row.content for row in rows])  # type: ignore[misc]
-    return pixels, np.array([row.label for row in rows], np.int64)
-
-
-def run(
-    config: Path,
-    data: Path,
-    model: str,
-    out: Path,
-    *,
-    stage: str | None,
-    only: str,
-    calibration: Path | None,
-    device: str,
-    minutes: float | None,
-    command: str,
-    commit: str | None,
-    say: Say,
-) -> None:
-    """Run a stage, or all of them, and note how long each took, and where."""
-    if stage is not None and stage not in STAGES:
-        raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
-    chosen = Config.load(config)
-    if not chosen.matching(only):
-        raise DippError(
-            f"only: no release is called like {only}; there are {', '.join(r.name for r in chosen.releases)}"
-        )
-    store = Store(out)
-    pixels, labels = load(data, chosen.images)
-    deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    part = Run(Maker(chosen, store, pixels, model, calibration, device), labels, only, deadline, say)
-    for name in [stage] if stage else STAGES:
-        started, begin = datetime.now(UTC), time.monotonic()
-        try:
-            STAGES[name](part)
-        except OutOfTimeError:
-            say(f"out of time in the stage {name}: run it again to go on")
-            break
-        finally:
-            if name != "report":
-                facts = {"stage": name, "seconds": time.monotonic() - begin, "command": command}
-                facts |= {"device": _device(device), "commit": commit or _commit(), "started": f"{started:%FT%TZ}"}
-                store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", facts)
-
-
-def _device(device: str) -> str:
-    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
-
-
-def _commit() -> str | None:
-    """The commit of the checkout; None where git does not know."""
-    folder = Path(__file__).parent
-    try:
-        found = subprocess.run(  # noqa: S603
-            ["git", "-C", str(folder), "rev-parse", "HEAD"],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError:
-        return None
-    return found.stdout.strip() or None

@@ -23,15 +23,15 @@ def run(name: str, **options: Any) -> None:
         raise DippError(
             "experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there"
         )
-    names = sorted(path.parent.name for path in EXPERIMENTS.glob("*/stages.py"))
+    names = sorted(path.parent.name for path in EXPERIMENTS.glob("*/run.py"))
     if name not in names:
         raise DippError(f"experiment: one of {', '.join(names)} is needed, got {name}")
     sys.path.insert(0, str(EXPERIMENTS))
     try:
-        stages = importlib.import_module(f"{name}.stages")
+        module = importlib.import_module(f"{name}.run")
     finally:
         sys.path.remove(str(EXPERIMENTS))
-    stages.run(**options, command=_command(sys.argv))
+    module.run(**options, command=_command(sys.argv))
 
 
 def _command(words: list[str]) -> str:
