@@ -82,7 +82,7 @@ class Protocol:
     seeds: tuple[int, ...] = (0, 1, 2)
     evaluate_every: int = 10
     """Epochs from one evaluation to the next: the best epoch is the best of these."""
-    wave: int = 27
+    wave: int = 24
     """Classifiers that are trained at a time."""
 
     def rate(self, epoch: int) -> float:
