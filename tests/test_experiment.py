@@ -239,7 +239,8 @@ def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None
     assert schedule.snr(t + 1) < (gain / deviation) ** 2 < schedule.snr(t - 1)
     expected = schedule.gamma(t) / gain * (np.moveaxis(released, 3, 1) / 127.5 - 1)
     assert np.allclose(state.numpy(), expected, atol=1e-5)
-    (tmp_path / "pictures" / "laplace-4.denoised.npy").unlink()
+    (place,) = (tmp_path / "pictures").glob("laplace-4.*.denoised.npy")
+    place.unlink()
     other = replace(maker, pixels=255 - pixels)
     other.__dict__["denoiser"] = maker.denoiser
     assert np.array_equal(other.pictures(release, "denoised"), denoised)
@@ -259,6 +260,54 @@ def test_records_of_another_config_are_refused(finished: Path, cifar: Path, tmp_
         run_stages(cifar, finished, config=other, stage="report")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("epochs = 2", "epochs = 3", ["ancestral", "metrics.", "train."]),  # metrics are of the clean classifier
+        ("clip = false", "clip = true", ["ancestral", "metrics.", "train.clean.clean."]),
+        ("deviations = 4", "deviations = 3", ["deviations."]),
+        ('"paper-256-unbound"   # ends at a low timestep: few network calls\nimages = 2', "", ["ancestral"]),
+        ("relative_snr = 0.25", "relative_snr = 0.5", ["encode.paper-4-quarter", "metrics.paper-4-quarter"]),
+        ("seeds = [0]", "seeds = [0]\nweight_decay = 1e-4", []),  # as it is anyway
+        ("wave = 4", "wave = 3", []),
+        ('reason = "reference"', 'reason = "another"', []),
+        ("train = { denoised = [1, 4], noisy = [4] }", 'train = ["denoised", "noisy"]', []),
+    ],
+)
+def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
+    """A change of the config is one of the records that depend on it, and of no others."""
+    new = new or old.replace("images = 2", "images = 1")
+    text = SMOKE.read_text()
+    assert old in text
+    (tmp_path / "other.toml").write_text(text.replace(old, new, 1))
+    first, second = (
+        {name: digest for stage in Config.load(path).records().values() for name, digest in stage.items()}
+        for path in (SMOKE, tmp_path / "other.toml")
+    )
+    differ = {name for name in first if second[name] != first[name]}
+    assert differ == {name for name in first if name.startswith(tuple(parts))}
+
+
+def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
+    """Another rate of the paper's release is another final timestep of DiffC's."""
+    text = SMOKE.read_text()
+    (tmp_path / "other.toml").write_text(text.replace("bpp = 0.03", "bpp = 0.5", 1))
+    records = [Config.load(path).records()["encode"] for path in (SMOKE, tmp_path / "other.toml")]
+    differ = {name.split(".")[1].split("-")[0] for name in records[0] if records[0][name] != records[1][name]}
+    same = {name for name in records[0] if records[0][name] == records[1][name]}
+    assert differ == {"paper", "diffc"}
+    assert {name.split(".")[1] for name in same} == {"sharp-1-plotted", "sharp-4-plotted", "paper-256-unbound"}
+
+
+def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_path: Path) -> None:
+    run_stages(cifar, tmp_path, stage="baseline", only="laplace-1")
+    maker = Maker(Config.load(SMOKE), Store(tmp_path), np.zeros((8, 32, 32, 3), np.uint8), "", None, "cpu")
+    release = maker.config.release("laplace-1")
+    assert len(maker.pictures(release, "laplace")) == IMAGES
+    fewer = replace(release, images=8)
+    assert len(maker.pictures(fewer, "laplace")) == 8
+
+
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
     """Of a finished run only the report is written; pictures that were deleted come back the same from the archive."""
 
@@ -270,7 +319,7 @@ def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
     before = files()
     assert len(run_stages(cifar, finished)) == 1
     assert files() == before
-    place = finished / "pictures" / "paper-4-plotted.noisy.npy"
+    (place,) = (finished / "pictures").glob("paper-4-plotted.*.noisy.npy")
     pictures = np.load(place)
     place.unlink()
     (finished / "records" / "metrics.paper-4-plotted.noisy.json").unlink()
@@ -409,8 +458,9 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
     said = run_stages(cifar, tmp_path, stage="report")
     assert [line.rsplit(", from ", 1)[1] for line in said[:-1]] == [f"{name} on" for name in names]
     assert (tmp_path / "records" / "train.diffc-1-plotted.denoised.0.json").exists()
-    decoded, encoded = (
-        np.load(folder / "pictures" / "diffc-1-plotted.denoised.npy") for folder in (tmp_path, finished)
+    (decoded,), (encoded,) = (
+        [np.load(place) for place in (folder / "pictures").glob("diffc-1-plotted.*.denoised.npy")]
+        for folder in (tmp_path, finished)
     )
     assert np.array_equal(decoded, encoded)
 

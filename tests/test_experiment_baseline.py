@@ -11,7 +11,7 @@ from cifar10.baseline import CODECS, LaplaceNoise, file_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from scipy import integrate
+from scipy import integrate, stats
 from statistics_helpers import bounded
 
 from dipp.errors import DippError
@@ -47,6 +47,18 @@ def test_values_are_clamped() -> None:
     assert (noisy == 255).mean() > 0.4
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 16.0, 256.0, 1e4])
+def test_the_line_is_that_of_least_squares(epsilon: float) -> None:
+    """Against the joint law of clean and released values, one cell at a time."""
+    noise, values = LaplaceNoise(epsilon), np.arange(256.0)
+    edges = np.concatenate([[-np.inf], values[:-1] + 0.5, [np.inf]])
+    law = np.diff(stats.laplace.cdf(edges - values[:, None], scale=noise.scale), axis=1) / 256
+    x, y = np.meshgrid(values / 127.5 - 1, values / 127.5 - 1, indexing="ij")
+    gain, deviation = noise.line
+    assert (law * x * y).sum() / (law * x * x).sum() == pytest.approx(gain, rel=1e-9)
+    assert math.sqrt((law * (y - gain * x) ** 2).sum()) == pytest.approx(deviation, rel=1e-6)
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 16.0, 256.0])
 def test_released_values_lie_about_the_line(epsilon: float) -> None:
     """Against 400 draws of each value, in units where the clamp is at ±1.
@@ -64,14 +76,6 @@ def test_released_values_lie_about_the_line(epsilon: float) -> None:
     assert abs(slope) < 7 * 3 * deviation / math.sqrt(len(x))
     assert abs(np.square(left).mean() / deviation**2 - 1) < 7 * math.sqrt(6 / len(x))
     assert gain < 1
-
-
-def test_where_little_is_clamped_the_line_is_the_noise_itself() -> None:
-    """At ε = 256 it touches values within a few b = 3 of the ends; what is left is 2b² and the 1/12 of rounding."""
-    noise = LaplaceNoise(256.0)
-    gain, deviation = noise.line
-    assert 0.99 < gain < 1
-    assert (deviation * 127.5) ** 2 == pytest.approx(2 * noise.scale**2 + 1 / 12, rel=0.05)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0, 30.0])

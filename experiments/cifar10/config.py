@@ -132,16 +132,18 @@ class Config:
             releases = tuple(one for group in groups for one in _releases(group, content["images"]))
             reasons = {_group(g["method"], g.get("tag")): g["reason"] for g in groups}
             found = cls(**content, ancestral=ancestral, protocol=protocol, releases=releases, reasons=reasons)
-        except (KeyError, TypeError) as error:
-            raise DippError(f"config: {path.name} lacks something, or has too much: {error}") from None
-        found.check()
+            found.check()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DippError(f"config: {path.name} lacks something, has too much or of another type: {error}") from None
         return found
 
     def check(self) -> None:
         """Refuse what could only fail later."""
-        counts = {"calls": self.calls, "epochs": self.protocol.epochs, "wave": self.protocol.wave}
-        counts |= {"evaluate_every": self.protocol.evaluate_every}
-        for name, count in counts.items():
+        protocol = self.protocol
+        counts = {"calls": self.calls, "deviations": self.deviations, "the number of seeds": len(protocol.seeds)}
+        counts |= {name: getattr(protocol, name) for name in ("epochs", "batch", "evaluate_every", "wave")}
+        counts |= {f"images of {r.name}": r.images for r in self.releases}
+        for name, count in (counts | {"images of ancestral": self.ancestral.images}).items():
             if count < 1:
                 raise DippError(f"config: {name} must be 1 or more, got {count}")
         if len({release.name for release in self.releases}) != len(self.releases):
@@ -149,16 +151,24 @@ class Config:
         for release in self.releases:
             if release.coded:
                 presets.preset(release.method)
-            if (release.method == CLEAN) != (release.epsilon is None) or not (release.epsilon or 1) > 0:
-                raise DippError(f"config: {release.name} needs epsilons above 0; only clean pictures have none")
+            if (release.method == CLEAN) != (release.epsilon is None):
+                raise DippError(f"config: {release.name} is wrong: all but clean pictures have epsilons")
+            if not all(value is None or value > 0 for value in (release.epsilon, release.bpp, release.relative_snr)):
+                raise DippError(f"config: {release.name} needs an ε, a rate and a relative SNR above 0")
+            if release.like is None and (release.same_steps or release.relative_snr is not None):
+                raise DippError(f"config: {release.name} has steps or an SNR relative to another; say which, by like")
+            if release.images > self.images:
+                raise DippError(f"config: {release.name} has {release.images} images, of {self.images}")
             if unknown := [output for output in release.train if output not in release.outputs]:
                 raise DippError(f"config: {release.name} has {' and '.join(release.outputs)}, not {unknown[0]}")
             if release.train and release.images < self.images:
                 raise DippError(f"config: {release.name} is trained on, so it needs all {self.images} images")
             if release.like is not None and self.release(release.like).like is not None:
                 raise DippError(f"config: {release.name} is like {release.like}, which is itself like another")
-        if self.images // 2 < self.protocol.batch:
-            raise DippError(f"config: half of {self.images} images are fewer than a batch of {self.protocol.batch}")
+        if self.images // 2 < protocol.batch:
+            raise DippError(f"config: half of {self.images} images are fewer than a batch of {protocol.batch}")
+        if any(release.images < self.deviations for release in self.shown("paper")):
+            raise DippError(f"config: deviations of {self.deviations} images need as many in the plotted releases")
         checked = self.release(self.ancestral.release)
         if not checked.coded or checked.images < self.ancestral.images:
             raise DippError(f"config: {checked.name} needs {self.ancestral.images} images by the codec to be checked")
@@ -184,43 +194,52 @@ class Config:
         return tuple(sorted(found, key=lambda release: release.epsilon or 0.0))
 
     def records(self) -> dict[str, dict[str, str]]:
-        """By stage: the names of all records of a finished run, and what each is made of (`_digest`)."""
-        of = {release.name: self._digest(release) for release in self.releases}
+        """By stage: the names of all records of a finished run, and a digest of what in this file each is made of."""
+        of = {release.name: self.digest(release) for release in self.releases}
+        judge = [self.training_digest(release) for release in self.releases if release.name == CLEAN]
         shown = self.shown("paper")
         found: dict[str, dict[str, str]] = {
             "baseline": {f"baseline.{r.name}.{c}": of[r.name] for r in self.releases if r.lossless for c in CODECS},
             "encode": {f"encode.{r.name}": of[r.name] for r in self.releases if r.coded},
             "train": {
-                f"train.{r.name}.{output}.{seed}": self.trained(r)
+                f"train.{r.name}.{output}.{seed}": self.training_digest(r)
                 for r in self.releases
                 for output in r.train
                 for seed in self.protocol.seeds
             },
             "metrics": {
-                f"metrics.{r.name}.{o}": of[r.name] for r in self.releases if r.method != CLEAN for o in r.outputs
+                f"metrics.{r.name}.{output}": _digest(of[r.name], judge)
+                for r in self.releases
+                if r.method != CLEAN
+                for output in r.outputs
             },
         }
-        found["encode"] |= {f"deviations.{r.name}": _hash(of[r.name], self.deviations) for r in shown}
-        found["metrics"]["ancestral"] = _hash(of[self.ancestral.release], self.ancestral)
+        found["encode"] |= {f"deviations.{r.name}": _digest(of[r.name], self.deviations) for r in shown}
+        found["metrics"]["ancestral"] = _digest(of[self.ancestral.release], judge, _given(self.ancestral))
         return found
 
-    def _digest(self, release: Release) -> str:
+    def digest(self, release: Release) -> str:
         """A digest of all in this file that the pictures of a release depend on."""
-        other = "" if release.like is None else self._digest(self.release(release.like))
-        return _hash(dataclasses.replace(release, train=(), clip=True), other, self.calls)
+        other = None if release.like is None else self.digest(self.release(release.like))
+        return _digest(_given(release, "train", "clip"), other, self.calls)
 
-    def trained(self, release: Release) -> str:
+    def training_digest(self, release: Release) -> str:
         """A digest of all in this file that a classifier of a release depends on, but for its seed."""
-        protocol = dataclasses.replace(self.protocol, seeds=(), wave=1)
-        return _hash(self._digest(release), protocol, release.clip)
+        return _digest(self.digest(release), _given(self.protocol, "seeds", "wave"), release.clip)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole of it, for the report."""
         return dataclasses.asdict(self)
 
 
-def _hash(*parts: object) -> str:
+def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
+
+
+def _given(settings: Release | Protocol | Ancestral, *but: str) -> dict[str, object]:
+    """Settings that are not the default: those that may be added later do not change a digest of today."""
+    values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
+    return {name: value for name, (value, default) in values.items() if name not in but and value != default}
 
 
 def _frozen(value: Any) -> Any:

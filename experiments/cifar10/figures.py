@@ -111,7 +111,7 @@ def surface(results: dict[str, Any], output: Path) -> None:
                 if known:
                     style = {"color": colour, "marker": marker, "label": None if number else label}
                     axes.plot(*zip(*known, strict=True), **style)
-                    axes.annotate(f"ε = {epsilon:g}", known[-1], textcoords="offset points", xytext=(4, 4), fontsize=8)
+                    axes.annotate(f"ε ≤ {epsilon:g}", known[-1], textcoords="offset points", xytext=(4, 4), fontsize=8)
     quality.set(xscale="log", xlabel=BITS, ylabel="PSNR of the denoised reconstruction, dB")
     utility.set(xscale="log", xlabel=BITS, ylabel=RIGHT)
     for axes in (quality, utility):

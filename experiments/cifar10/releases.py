@@ -138,7 +138,7 @@ class Maker:
         if release.method == CLEAN:
             self.store.write_pictures(release.name, output, self.pixels[: self.config.previews], "previews")
             return self.pixels
-        found = self.store.pictures(release.name, output)
+        found = self.store.pictures(self._key(release), output)
         if found is not None:
             return found
         if release.coded:
@@ -189,7 +189,7 @@ class Maker:
 
     def ancestral(self, release: Release, count: int) -> Pixels:
         """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""
-        found = self.store.pictures(release.name, "ancestral")
+        found = self.store.pictures(self._key(release), "ancestral")
         if found is None:
             source = self._open(release)
             plan, shapes = source.header.plan, [source.shape(number) for number in range(count)]
@@ -206,7 +206,11 @@ class Maker:
 
     def _keep(self, release: Release, output: str, pixels: Pixels) -> None:
         self.store.write_pictures(release.name, output, pixels[: self.config.previews], "previews")
-        self.store.write_pictures(release.name, output, pixels)
+        self.store.write_pictures(self._key(release), output, pixels)
+
+    def _key(self, release: Release) -> str:
+        """The name of its pictures: those of another config are not taken for them."""
+        return f"{release.name}.{self.config.digest(release)}"
 
 
 def rate(path: Path) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def tables(results: dict[str, Any]) -> str:
     head = ["release", *CODECS]
     lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if row.get("codecs"))
     parts.append(("Lossless codecs, bits per pixel", _table(head, lossless)))
-    head = ["release", "output", "code", "images", "bpp on disk", "steps", "final timestep"]
+    head = ["release", "output", "code", "images", "pure ε", "bpp on disk", "steps", "final timestep"]
     head += ["PSNR, dB", "MS-SSIM", "Fréchet"]
     parts.append(("Reconstructions against the clean pictures", _table(head, _quality(rows))))
     parts.append(("Standardised mean deviation δ along the coded chain, and divergences", _deviations(results)))
@@ -260,7 +260,8 @@ def _quality(rows: Iterable[Row]) -> Iterable[list[str]]:
     for row in rows:
         for output, found in row["metrics"].items():
             if row["method"] != CLEAN:
-                facts = (row.get(key) for key in ("file_bpp", "steps", "final_timestep"))
+                facts = [(row.get("certificate") or {}).get("epsilon")]
+                facts += [row.get(key) for key in ("file_bpp", "steps", "final_timestep")]
                 code, images = row.get("mechanism", MISSING), str(row["images"])
                 yield [row["name"], output, code, images, *map(_number, facts), *_measures(found)]
 

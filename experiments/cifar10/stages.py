@@ -163,7 +163,7 @@ class Run:
 
     def _checkpoint(self, job: Job) -> str:
         """Where the state of a classifier is kept: training goes on by the same protocol only."""
-        return f"{job.name}.{self.config.trained(job.release)}"
+        return f"{job.name}.{self.config.training_digest(job.release)}"
 
     def _train_wave(self, jobs: list[Job]) -> None:
         """Train a wave to its end, if there is time, and write down what came of it."""
