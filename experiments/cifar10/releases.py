@@ -151,12 +151,12 @@ class Maker:
                 generator = np.random.default_rng(list(release.name.encode()))
                 self._keep(release, output, noise.privatise(self.pixels[: release.images], generator))
             else:
-                found, facts = self._rid_of(noise, self.pictures(release, LAPLACE))
+                found, facts = self._denoised_baseline(noise, self.pictures(release, LAPLACE))
                 self.store.write_record(f"denoising.{release.name}", facts)
                 self._keep(release, output, found)
         return self.pictures(release, output)
 
-    def _rid_of(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, float]]:
+    def _denoised_baseline(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, float]]:
         """Pictures with Laplace noise, denoised as the codec's are: post-processing of what was released; and how.
 
         They are taken for states x_t of the timestep at which noise has the same share, and scaled to them; what the

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from cifar10.config import Config
 from cifar10.releases import Maker
-from cifar10.stages import STAGES, OutOfTimeError, Run
+from cifar10.stages import STAGES, OutOfTimeError, Run, Say
 from cifar10.store import Store
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
@@ -46,7 +45,7 @@ def run(
     minutes: float | None,
     command: str,
     commit: str | None,
-    say: Callable[[str], None],
+    say: Say,
 ) -> None:
     """Run a stage, or all of them, and note how long each took, and where."""
     if stage is not None and stage not in STAGES:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cifar10 import deviations, metrics, report
+from cifar10 import deviations, metrics, report, tables
 from cifar10.baseline import CODECS, file_bytes
 from cifar10.config import CLEAN, Config, Release
 from cifar10.releases import Maker
@@ -248,7 +248,7 @@ class Run:
     def report(self) -> None:
         """One JSON, tables and figures."""
         place = report.write(self.config, self.store)
-        for line in report.gaps(report.missing(self.config, self.store)):
+        for line in tables.gaps(report.missing(self.config, self.store)):
             self.say(f"missing: {line}")
         self.say(f"report: {place}")
 

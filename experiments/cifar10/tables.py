@@ -1,0 +1,150 @@
+"""The tables of the report, in Markdown, from its JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cifar10.baseline import CODECS
+from cifar10.config import CLEAN
+from cifar10.releases import DELTA
+
+MISSING = "–"
+
+Row = dict[str, Any]
+
+
+def write(results: dict[str, Any]) -> str:
+    """All of them, and first what is missing."""
+    rows, parts = results["releases"], []
+    if unfinished := gaps(results["missing"]):
+        parts.append(("Not finished", "".join(f"- missing: {line}\n" for line in unfinished)))
+    parts.append(
+        (
+            "Claims at equal ε per pixel: bits per pixel on disk, accuracy at the last epoch",
+            of_claims(results["claims"]),
+        )
+    )
+    head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {DELTA:g}"]
+    head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
+    parts.append(("Classifiers", _table(head, _classifiers(rows))))
+    head = ["release", *CODECS]
+    lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if row.get("codecs"))
+    parts.append(("Lossless codecs, bits per pixel", _table(head, lossless)))
+    head = ["release", "output", "code", "images", "pure ε", "bpp on disk", "steps", "final timestep"]
+    head += ["PSNR, dB", "MS-SSIM", "Fréchet"]
+    parts.append(("Reconstructions against the clean pictures", _table(head, _quality(rows))))
+    parts.append(("Standardised mean deviation δ along the coded chain, and divergences", _deviations(results)))
+    check = results["ancestral"]
+    if check is not None:
+        lines = ([name, *_measures(check[name])] for name in ("ancestral", "fast"))
+        title = f"Samplers on the first {check['fast']['images']} pictures of {check['release']}"
+        parts.append((title, _table(["sampler", "PSNR, dB", "MS-SSIM", "Fréchet"], lines)))
+    other = results["ldp_slicing"]
+    lines = ([_number(epsilon), _percent(share)] for epsilon, share in [*other["points"], [math.inf, other["clean"]]])
+    parts.append((f"{other['source']}; not comparable", _table(["ε", "accuracy"], lines)))
+    lines = ([stage, f"{seconds / 60:.1f}"] for stage, seconds in results["gpu_seconds"].items())
+    parts.append(("GPU time", _table(["stage", "minutes"], lines)))
+    return "\n".join(f"**{title}**\n\n{text}" for title, text in parts)
+
+
+def gaps(found: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each stage that is not finished."""
+    return [
+        f"{len(part['names'])} of {part['wanted']} records of {stage}, from {part['names'][0]} on"
+        for stage, part in found.items()
+        if part["names"]
+    ]
+
+
+def of_claims(found: Sequence[dict[str, Any]]) -> str:
+    """Bits and accuracies side by side, and which of ours the baseline is above."""
+    head = [
+        "ε",
+        "baseline bpp",
+        "paper bpp",
+        "factor",
+        "sharp bpp",
+        "factor",
+        "paper/DiffC bits",
+        "along the same steps",
+    ]
+    head += ["baseline", "baseline, denoised", "paper", "sharp", "DiffC"]
+    head += ["baseline more accurate than", "baseline, denoised, more accurate than"]
+    lines = []
+    for claim in found:
+        bits = ["baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor"]
+        bits += ["paper_over_diffc_bits", "paper_over_diffc_bits_same_steps"]
+        shares = (claim[name] for name in ("baseline", "denoised_baseline", "paper", "sharp", "diffc"))
+        beaten = (_beaten(claim[f"{rival}_wins"]) for rival in ("baseline", "denoised_baseline"))
+        numbers = (_number(claim[key]) for key in ("epsilon", *bits))
+        lines.append([*numbers, *map(_percent, shares), *beaten])
+    return _table(head, lines)
+
+
+def _beaten(wins: dict[str, bool | None]) -> str:
+    """The methods that are less accurate than a baseline; nothing is said before all are known."""
+    if None in wins.values():
+        return MISSING
+    return ", ".join(method for method, beaten in wins.items() if beaten) or "neither"
+
+
+def _classifiers(rows: Iterable[Row]) -> Iterable[list[str]]:
+    for row in rows:
+        promise = row.get("certificate") or {}
+        known = [row.get("file_bpp"), row.get("payload_bpp"), *(promise.get(k) for k in ("epsilon", "rho"))]
+        for output, found in row["accuracy"].items():
+            shares = ((found or {}).get(key) for key in ("last", "spread", "best", "on_clean"))
+            numbers = map(_number, [*known, promise.get("epsilon_at_delta")])
+            yield [row["name"], output, *numbers, *map(_percent, shares)]
+
+
+def _quality(rows: Iterable[Row]) -> Iterable[list[str]]:
+    for row in rows:
+        for output, found in row["metrics"].items():
+            if row["method"] != CLEAN:
+                facts = [(row.get("certificate") or {}).get("epsilon")]
+                facts += [row.get(key) for key in ("file_bpp", "steps", "final_timestep")]
+                code, images = row.get("mechanism", MISSING), str(row["images"])
+                yield [row["name"], output, code, images, *map(_number, facts), *_measures(found)]
+
+
+def _measures(found: dict[str, Any] | None) -> list[str]:
+    return [_number((found or {}).get(key)) for key in ("psnr", "ms_ssim", "frechet")]
+
+
+def _deviations(results: dict[str, Any]) -> str:
+    head = [
+        "release",
+        "5 %",
+        "25 %",
+        "median",
+        "75 %",
+        "95 %",
+        "above 1",
+        "Laplace KL, bpp",
+        "Gaussian KL, bpp",
+        "ratio",
+    ]
+    lines = []
+    for name, found in results["deviations"].items():
+        if found is not None:
+            numbers = [*found["quantiles"].values(), found["above_one"], found["laplace_kl_bpp"]]
+            lines.append([name, *map(_number, [*numbers, found["gaussian_kl_bpp"], found["kl_ratio"]])])
+    return _table(head, lines)
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def _percent(share: float | None) -> str:
+    return MISSING if share is None else f"{100 * share:.1f} %"
