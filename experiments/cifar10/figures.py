@@ -99,7 +99,9 @@ def surface(results: dict[str, Any], output: Path) -> None:
     """All releases of the codec: bits against PSNR and, where trained, accuracy; a line joins those of one ε."""
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     quality, utility = figure.subplots(1, 2)
-    for method in ("paper", "sharp"):
+    small = {"textcoords": "offset points", "fontsize": 8}
+    # Names below the ends of one method's lines and above those of the other's, which are often side by side.
+    for method, side, place in (("paper", "left", (3, -11)), ("sharp", "center", (5, 7))):
         colour, marker, label = STYLES[method]
         rows = [row for row in results["releases"] if row["method"] == method and row.get("file_bpp")]
         for number, epsilon in enumerate(sorted({row["epsilon"] for row in rows})):
@@ -111,7 +113,7 @@ def surface(results: dict[str, Any], output: Path) -> None:
                 if known:
                     style = {"color": colour, "marker": marker, "label": None if number else label}
                     axes.plot(*zip(*known, strict=True), **style)
-                    axes.annotate(f"ε ≤ {epsilon:g}", known[-1], textcoords="offset points", xytext=(4, 4), fontsize=8)
+                    axes.annotate(f"ε ≤ {epsilon:g}", known[-1], xytext=place, color=colour, ha=side, **small)
     quality.set(xscale="log", xlabel=BITS, ylabel="PSNR of the denoised reconstruction, dB")
     utility.set(xscale="log", xlabel=BITS, ylabel=RIGHT)
     for axes in (quality, utility):
