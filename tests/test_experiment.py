@@ -90,6 +90,7 @@ def test_every_figure_is_there(finished: Path) -> None:
         overhead = row["overhead_bits_per_image"] / 1024
         assert row["payload_bpp"] + overhead == pytest.approx(row["file_bpp"], rel=1e-12)
         assert len(dipp.open(archive)) == row["images"]
+        assert row["model"] == dipp.open(archive).header.model
         if row["method"] == "diffc":
             assert row["certificate"] is None
         else:
@@ -316,6 +317,14 @@ def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_p
     assert len(maker.pictures(release, "laplace")) == IMAGES
     fewer = replace(release, images=8)
     assert len(maker.pictures(fewer, "laplace")) == 8
+
+
+def test_one_folder_has_releases_of_one_model(cifar: Path, tmp_path: Path) -> None:
+    run_stages(cifar, tmp_path, stage="encode", only="paper-1-plotted")
+    place = tmp_path / "records" / "encode.paper-1-plotted.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "model": "another"}))
+    with pytest.raises(DippError, match="made with another, but"):
+        run_stages(cifar, tmp_path, stage="encode", only="sharp-1-plotted")
 
 
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:

@@ -149,9 +149,10 @@ def grid(config: Config, store: Store, output: Path) -> None:
     epsilons = [release.epsilon for release in config.shown(LAPLACE)]
     cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
     for method in STYLES:
+        label = f"{method} (no certificate)" if method == "diffc" else method
         for release in config.shown(method):
             for name in reversed(release.outputs):
-                row = cells.setdefault(method if name == method else f"{method}, {name}", {})
+                row = cells.setdefault(label if name == method else f"{label}, {name}", {})
                 row[epsilons.index(release.epsilon)] = _previews(store, release.name, name)
     width = 0.6 * -(-config.previews // 2)
     figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(cells)), layout="constrained")
@@ -164,7 +165,7 @@ def grid(config: Config, store: Store, output: Path) -> None:
                 axes.imshow(_sheet(row[column]), interpolation="nearest")
         line[0].text(-0.05, 0.5, f"  {label}", transform=line[0].transAxes, ha="right", va="center", fontsize=9)
     for axes, epsilon in zip(drawn[1], epsilons, strict=True):
-        axes.set_title(f"ε = {epsilon:g} per pixel", fontsize=9)
+        axes.set_title(f"ε ≤ {epsilon:g} per pixel", fontsize=9)
     _save(figure, output)
 
 

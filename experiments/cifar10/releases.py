@@ -122,6 +122,7 @@ class Maker:
             "release": release.name,
             **rate(self.store.archive(release.name)),
             "certificate": certificate(made),
+            "model": self.denoiser.identity,
             "mechanism": plan.mechanism.name,
             "final_timestep": point.final_timestep,
             "timesteps": [step.end for step in plan.steps],

@@ -67,11 +67,11 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
         "factor",
         "sharp bpp",
         "factor",
-        "paper/DiffC bits",
-        "along the same steps",
+        "paper/DiffC payload",
+        "the same along paper's steps",
     ]
     head += ["baseline", "baseline, denoised", "paper", "sharp", "DiffC"]
-    head += ["baseline more accurate than", "baseline, denoised, more accurate than"]
+    head += ["baseline's mean is above", "baseline's, denoised, is above"]
     lines = []
     for claim in found:
         bits = ["baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor"]
