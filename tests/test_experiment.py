@@ -90,7 +90,7 @@ def test_every_figure_is_there(finished: Path) -> None:
         overhead = row["overhead_bits_per_image"] / 1024
         assert row["payload_bpp"] + overhead == pytest.approx(row["file_bpp"], rel=1e-12)
         assert len(dipp.open(archive)) == row["images"]
-        assert row["model"] == dipp.open(archive).header.model
+        assert results["made_with"]["model"]["identity"] == dipp.open(archive).header.model
         if row["method"] == "diffc":
             assert row["certificate"] is None
         else:
@@ -187,7 +187,7 @@ def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Pat
     """Of few pictures too: as they were, they are at no distance."""
     pixels, labels = running.load(cifar, IMAGES)
     maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
-    run = stages.Run(maker, labels, "*", 0.0, print)
+    run = stages.Run(maker, labels, [], 0.0, print)
     clean = run._features(pixels)
     assert run._measured(pixels[:8], clean)["frechet"] == pytest.approx(0, abs=1e-6 * np.trace(np.cov(clean.T)))
     assert run._measured(pixels[8:16], clean)["frechet"] > 1e-3 * np.trace(np.cov(clean.T))
@@ -215,11 +215,11 @@ def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
     assert np.array_equal(observer.met[0], np.array([[1.0, 2.5]], np.float32))
 
 
-def test_same_steps_are_all_the_steps_of_another_release(tmp_path: Path) -> None:
+def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None:
     """And not only the last, which a release that is like another takes in steps of its own."""
     config = Config.load(SMOKE)
-    maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
-    other = maker.point(config.release("paper-256-unbound")).plan
+    maker = Maker(config, Store(finished), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
+    other = dipp.open(finished / "archives" / "paper-256-unbound.dipp").header.plan
     same, free = (
         maker.point(replace(config.release(name), like="paper-256-unbound")).plan
         for name in ("diffc-4-same", "diffc-4-plotted")
@@ -319,12 +319,105 @@ def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_p
     assert len(maker.pictures(fewer, "laplace")) == 8
 
 
-def test_one_folder_has_releases_of_one_model(cifar: Path, tmp_path: Path) -> None:
-    run_stages(cifar, tmp_path, stage="encode", only="paper-1-plotted")
-    place = tmp_path / "records" / "encode.paper-1-plotted.json"
-    place.write_text(json.dumps({**json.loads(place.read_text()), "model": "another"}))
-    with pytest.raises(DippError, match="made with another, but"):
-        run_stages(cifar, tmp_path, stage="encode", only="sharp-1-plotted")
+def test_a_release_is_like_the_one_that_was_made(finished: Path, tmp_path: Path) -> None:
+    """And not like the one that would be made today."""
+    config, pixels = Config.load(SMOKE), np.zeros((0, 32, 32, 3), np.uint8)
+    maker = Maker(config, Store(tmp_path), pixels, str(embedded.FOLDER), None, "cpu")
+    with pytest.raises(DippError, match="paper-4-plotted: it is not encoded yet; run the stage encode first"):
+        maker.point(config.release("diffc-4-plotted"))
+    shutil.copy(finished / "archives" / "paper-256-unbound.dipp", tmp_path / "archives" / "paper-4-plotted.dipp")
+    shutil.copy(finished / "records" / "encode.paper-4-plotted.json", tmp_path / "records")
+    made = dipp.open(tmp_path / "archives" / "paper-4-plotted.dipp").header.plan
+    assert maker.point(config.release("diffc-4-plotted")).final_timestep == made.steps[-1].end
+    quarter = json.loads((finished / "records" / "encode.paper-4-quarter.json").read_text())
+    assert maker.point(config.release("paper-4-quarter")).snr > 2 * quarter["snr"]  # as near as this ε allows
+
+
+@pytest.fixture
+def travelled(finished: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run without what need not travel, in which one thing is to be encoded and one measured."""
+    for name in ("archives", "records", "previews", "weights"):
+        shutil.copytree(finished / name, tmp_path / name)
+    for name in ("encode.sharp-1-plotted", "metrics.laplace-4.denoised"):
+        (tmp_path / "records" / f"{name}.json").unlink()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "only"),
+    [
+        ("model", "encode", "*"),
+        ("model", "metrics", "laplace-4"),
+        ("calibration", "encode", "*"),
+        ("judge", "metrics", "laplace-4"),
+    ],
+)
+def test_a_folder_is_of_one_model_one_table_and_one_judge(
+    travelled: Path, cifar: Path, name: str, stage: str, only: str
+) -> None:
+    place = travelled / "records" / f"{name}.json"
+    known = json.loads(place.read_text())["identity"]
+    place.write_text(json.dumps({"identity": "another"}))
+    with pytest.raises(DippError, match=f"{name}: another made what is in out, not {known}; take another folder"):
+        run_stages(cifar, travelled, stage=stage, only=only)
+
+
+def test_another_judge_is_another(travelled: Path, cifar: Path) -> None:
+    place = travelled / "weights" / "clean.0.pt"
+    weights = torch.load(place)
+    torch.save({name: weight + 1 for name, weight in weights.items()}, place)
+    with pytest.raises(DippError, match="judge: "):
+        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+
+
+def test_what_did_not_travel_is_asked_for(travelled: Path, cifar: Path) -> None:
+    (travelled / "weights" / "clean.0.pt").unlink()
+    with pytest.raises(
+        DippError, match=r"weights/clean\.0\.pt is missing; bring it here, or delete train\.clean\.clean\.0"
+    ):
+        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+    (travelled / "archives" / "paper-4-plotted.dipp").unlink()
+    (travelled / "records" / "train.paper-4-plotted.denoised.0.json").unlink()
+    with pytest.raises(
+        DippError, match="the archive is missing; bring it here, or delete all records of paper-4-plotted"
+    ):
+        run_stages(cifar, travelled, stage="train", only="paper-4-plotted")
+
+
+@pytest.mark.parametrize("name", ["records/baseline.clean.png.json", "weights/clean.0.pt", "pictures"])
+def test_files_that_were_cut_on_the_way_are_named(travelled: Path, cifar: Path, name: str) -> None:
+    place = travelled / name
+    if name == "pictures":
+        maker = Maker(Config.load(SMOKE), Store(travelled), np.zeros((8, 32, 32, 3), np.uint8), "", None, "cpu")
+        maker.pictures(maker.config.release("laplace-4"), "laplace")
+        (place,) = place.iterdir()
+    place.write_bytes(place.read_bytes()[:-20])
+    with pytest.raises(DippError, match=f"{place}: not a whole file; bring it here again, or delete it"):
+        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+
+
+def test_one_process_at_a_time_is_in_a_stage(travelled: Path, cifar: Path) -> None:
+    with (
+        Store(travelled).alone("encode"),
+        pytest.raises(DippError, match="another process is in the stage encode; wait, or take another folder"),
+    ):
+        run_stages(cifar, travelled, stage="encode")
+    with Store(travelled).alone("encode"):
+        run_stages(cifar, travelled, stage="baseline")
+
+
+def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
+    run_stages(cifar, tmp_path, stage="baseline", only="clean")
+    assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].startswith("out of time")
+    with pytest.raises(DippError):
+        run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
+    found = [record["ended"] for record in Store(tmp_path).records("run.")]
+    assert found == ["finished", "out of time", "by an error or from outside"]
+
+
+def test_an_odd_number_of_previews_is_shown_once_each() -> None:
+    pictures = np.arange(3, dtype=np.uint8)[:, None, None, None] * np.ones((1, 1, 1, 3), np.uint8)
+    assert figures._sheet(pictures)[..., 0].tolist() == [[0, 1], [2, 255]]
 
 
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
@@ -368,7 +461,7 @@ def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, mo
     assert np.array_equal(evaluated[-1], running.load(cifar, IMAGES)[0])  # all are evaluated on clean pictures, too
     config = Config.load(SMOKE)
     maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), "", None, "cpu")
-    run, plain = stages.Run(maker, np.zeros(0, np.int64), "*", 0.0, print), config.release("clean")
+    run, plain = stages.Run(maker, np.zeros(0, np.int64), [], 0.0, print), config.release("clean")
     names = {run._checkpoint(stages.Job(replace(plain, clip=clip), "clean", 0)) for clip in (False, True)}
     assert len(names) == 2
 
@@ -423,11 +516,37 @@ def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
         ),
         (("cifar10", cifar, *common), "dipp: config: "),
         (("cifar10", SMOKE, "--data", embedded.FOLDER, "--out", finished), "dipp: src: "),
+        (("cifar10", SMOKE, "--data", "nowhere", "--out", finished), "dipp: data: there is no folder nowhere; "),
+        (("cifar10", SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
+        (("cifar10", SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
+        (("cifar10", SMOKE, *common, "--minutes", "-5"), "dipp: minutes: a number above 0 is needed, got -5"),
+        (("cifar10", SMOKE, *common, "--device", "abacus"), "dipp: device: cpu or cuda is needed, got 'abacus'"),
     ):
         code, _, err = command(*arguments)
         assert code == 1
         assert err.startswith(line)
         assert err.count("\n") == 1
+
+
+def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
+    cifar: Path, tmp_path: Path, command: Command
+) -> None:
+    common = ("--data", cifar, "--out", tmp_path, "--stage", "baseline", "--only", "laplace-1")
+    assert command("cifar10", SMOKE, *common, "--minutes", "1e-9")[0] == 3
+    assert command("cifar10", SMOKE, *common)[0] == 0
+
+
+def test_without_its_libraries_it_says_what_to_do(
+    cifar: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in [name for name in sys.modules if name.startswith(("cifar10", "matplotlib."))]:
+        monkeypatch.delitem(sys.modules, name)
+    code, _, err = command("cifar10", SMOKE, "--data", cifar, "--out", tmp_path / "run")
+    assert code == 1
+    assert err.startswith("dipp: experiment: matplotlib")
+    assert err.endswith(" is missing; pip install -e '.[experiment]'\n")
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_a_checkout_it_says_what_to_do(

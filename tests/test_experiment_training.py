@@ -95,15 +95,22 @@ def test_the_config_has_what_the_panels_need() -> None:
         ({}, "clean needs 1 images by the codec"),
         ({"colour": "red"}, "too much"),
         ({"release": [{"method": "dance", "reason": ""}]}, "preset"),
-        ({"calls": 0}, "calls must be 1 or more, got 0"),
-        ({"protocol": {"epochs": 0}}, "epochs must be 1 or more, got 0"),
-        ({"protocol": {"wave": 0}}, "wave must be 1 or more, got 0"),
-        ({"protocol": {"evaluate_every": 0}}, "evaluate_every must be 1 or more, got 0"),
-        ({"protocol": {"evaluate_every": "a"}}, "of another type"),
-        ({"protocol": {"batch": 0}}, "batch must be 1 or more, got 0"),
-        ({"protocol": {"seeds": []}}, "the number of seeds must be 1 or more, got 0"),
-        ({"deviations": 0}, "deviations must be 1 or more, got 0"),
-        ({"ancestral": {"release": "clean", "images": 0}}, "images of ancestral must be 1 or more, got 0"),
+        ({"calls": 0}, "calls must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"epochs": 0}}, "epochs must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"wave": 0}}, "wave must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"evaluate_every": 0}}, "evaluate_every must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"evaluate_every": "a"}}, "evaluate_every must be a whole number of 1 or more, got a"),
+        ({"protocol": {"epochs": 2.5}}, "epochs must be a whole number of 1 or more, got 2.5"),
+        ({"protocol": {"seeds": [0, 0]}}, "seeds must be different whole numbers"),
+        ({"protocol": {"seeds": [-1]}}, "seeds must be different whole numbers"),
+        ({"protocol": {"seeds": 3}}, "lacks something, has too much or of another type"),
+        ({"protocol": {"batch": 0}}, "batch must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"seeds": []}}, "the number of seeds must be a whole number of 1 or more, got 0"),
+        ({"deviations": 0}, "deviations must be a whole number of 1 or more, got 0"),
+        (
+            {"ancestral": {"release": "clean", "images": 0}},
+            "images of ancestral must be a whole number of 1 or more, got 0",
+        ),
         ({"release": [{"method": "laplace", "reason": ""}]}, "laplace is wrong: all but clean pictures have epsilons"),
         ({"release": [{"method": "clean", "epsilons": [1], "reason": ""}]}, "clean-1 is wrong"),
         ({"release": [{"method": "paper", "epsilons": [0], "reason": ""}]}, "paper-0 needs an ε, a rate"),
@@ -132,6 +139,45 @@ def test_the_config_has_what_the_panels_need() -> None:
             "paper-2-plotted is plotted, so there must be a laplace of its ε",
         ),
         ({"release": [{"method": "clean", "reason": ""}, {"method": "clean", "reason": ""}]}, "names of their own"),
+        ({"release": [{"method": "clean", "reason": "", "images": 5}]}, "needs all 10000 images"),
+        (
+            {
+                "plotted": "drawn",
+                "release": [{"method": "paper", "tag": "undrawn", "epsilons": [2], "reason": ""}],
+                "ancestral": {"release": "paper-2-undrawn", "images": 1},
+            },
+            "no release has the tag drawn",
+        ),
+        (
+            {
+                "release": [
+                    {"method": "clean", "reason": ""},
+                    {"method": "laplace", "epsilons": [2], "reason": ""},
+                    {"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""},
+                ],
+                "ancestral": {"release": "paper-2-plotted", "images": 1},
+            },
+            "clean must be trained on",
+        ),
+        (
+            {"release": [{"method": "paper", "epsilons": [2], "like": "paper-2", "bpp": 1, "reason": ""}]},
+            "paper-2 has two of bpp, same_steps and relative_snr",
+        ),
+        (
+            {
+                "release": [
+                    {
+                        "method": "diffc",
+                        "epsilons": [2],
+                        "like": "paper-2",
+                        "same_steps": True,
+                        "relative_snr": 0.5,
+                        "reason": "",
+                    }
+                ]
+            },
+            "diffc-2 has two of bpp, same_steps and relative_snr",
+        ),
         ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "clean has clean, not noisy"),
         ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "needs all 10000 images"),
     ],
@@ -142,7 +188,15 @@ def test_a_config_that_cannot_work_is_refused(change: dict[str, Any], message: s
     content: dict[str, Any] = {**lines, "ancestral": {"release": "clean", "images": 1}, "release": clean, **change}
     path = tmp_path / "config.toml"
     path.write_text("\n".join(_toml(content)))
-    with pytest.raises(DippError, match=message):
+    with pytest.raises(DippError, match=message) as refused:
+        Config.load(path)
+    assert str(refused.value).count("config: ") == (0 if message == "preset" else 1)
+
+
+def test_training_at_an_epsilon_that_is_not_made_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG.read_text().replace("noisy = [16, 64]", "noisy = [16, 65]", 1))
+    with pytest.raises(DippError, match="config: paper is to be trained on at ε = 65, which it does not have"):
         Config.load(path)
 
 

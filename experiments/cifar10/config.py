@@ -133,6 +133,8 @@ class Config:
             reasons = {_group(g["method"], g.get("tag")): g["reason"] for g in groups}
             found = cls(**content, ancestral=ancestral, protocol=protocol, releases=releases, reasons=reasons)
             found.check()
+        except DippError:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DippError(f"config: {path.name} lacks something, has too much or of another type: {error}") from None
         return found
@@ -143,9 +145,13 @@ class Config:
         counts = {"calls": self.calls, "deviations": self.deviations, "the number of seeds": len(protocol.seeds)}
         counts |= {name: getattr(protocol, name) for name in ("epochs", "batch", "evaluate_every", "wave")}
         counts |= {f"images of {r.name}": r.images for r in self.releases}
-        for name, count in (counts | {"images of ancestral": self.ancestral.images}).items():
-            if count < 1:
-                raise DippError(f"config: {name} must be 1 or more, got {count}")
+        for name, count in (counts | {"images": self.images, "images of ancestral": self.ancestral.images}).items():
+            if not isinstance(count, int) or count < 1:
+                raise DippError(f"config: {name} must be a whole number of 1 or more, got {count}")
+        if not all(isinstance(s, int) and s >= 0 for s in protocol.seeds) or len({*protocol.seeds}) < len(
+            protocol.seeds
+        ):
+            raise DippError(f"config: seeds must be different whole numbers of 0 or more, got {list(protocol.seeds)}")
         if len({release.name for release in self.releases}) != len(self.releases):
             raise DippError("config: releases need names of their own; give their groups different tags")
         for release in self.releases:
@@ -157,11 +163,13 @@ class Config:
                 raise DippError(f"config: {release.name} needs an ε, a rate and a relative SNR above 0")
             if release.like is None and (release.same_steps or release.relative_snr is not None):
                 raise DippError(f"config: {release.name} has steps or an SNR relative to another; say which, by like")
+            if (release.like and release.bpp) or (release.same_steps and release.relative_snr):
+                raise DippError(f"config: {release.name} has two of bpp, same_steps and relative_snr; keep one")
             if release.images > self.images:
                 raise DippError(f"config: {release.name} has {release.images} images, of {self.images}")
             if unknown := [output for output in release.train if output not in release.outputs]:
                 raise DippError(f"config: {release.name} has {' and '.join(release.outputs)}, not {unknown[0]}")
-            if release.train and release.images < self.images:
+            if (release.train or release.method == CLEAN) and release.images < self.images:
                 raise DippError(f"config: {release.name} is trained on, so it needs all {self.images} images")
             if release.like is not None and self.release(release.like).like is not None:
                 raise DippError(f"config: {release.name} is like {release.like}, which is itself like another")
@@ -172,9 +180,13 @@ class Config:
         checked = self.release(self.ancestral.release)
         if not checked.coded or checked.images < self.ancestral.images:
             raise DippError(f"config: {checked.name} needs {self.ancestral.images} images by the codec to be checked")
+        if not any(release.coded and release in self.shown(release.method) for release in self.releases):
+            raise DippError(f"config: no release has the tag {self.plotted}, which the panels show")
         columns = {release.epsilon for release in self.shown(LAPLACE)}
         if odd := [r.name for r in self.releases if r.coded and r in self.shown(r.method) and r.epsilon not in columns]:
             raise DippError(f"config: {odd[0]} is plotted, so there must be a {LAPLACE} of its ε to compare it with")
+        if not any(release.name == CLEAN and release.train for release in self.releases):
+            raise DippError(f"config: {CLEAN} must be trained on: its classifier is what Fréchet distances are of")
 
     def release(self, name: str) -> Release:
         """The release of a name."""
@@ -185,12 +197,20 @@ class Config:
 
     def matching(self, patterns: str) -> list[Release]:
         """The releases whose names are like one of the patterns, which commas are between."""
-        wanted = patterns.split(",")
-        return [r for r in self.releases if any(fnmatch.fnmatch(r.name, pattern.strip()) for pattern in wanted)]
+        found = set()
+        for pattern in (part.strip() for part in patterns.split(",")):
+            like = {release.name for release in self.releases if fnmatch.fnmatch(release.name, pattern)}
+            if not like:
+                names = ", ".join(release.name for release in self.releases)
+                raise DippError(f"only: no release is called like {pattern}; there are {names}")
+            found |= like
+        return [release for release in self.releases if release.name in found]
 
     def shown(self, method: str) -> tuple[Release, ...]:
         """The releases of a method that the panels show, in ascending ε."""
-        found = [r for r in self.releases if r.method == method and (not r.coded or r.name.endswith(self.plotted))]
+        found = [
+            r for r in self.releases if r.method == method and (not r.coded or r.name.endswith(f"-{self.plotted}"))
+        ]
         return tuple(sorted(found, key=lambda release: release.epsilon or 0.0))
 
     def records(self) -> dict[str, dict[str, str]]:
@@ -208,31 +228,32 @@ class Config:
                 for seed in self.protocol.seeds
             },
             "metrics": {
-                f"metrics.{r.name}.{output}": _digest(of[r.name], judge)
+                f"metrics.{r.name}.{output}": fingerprint(of[r.name], judge)
                 for r in self.releases
                 if r.method != CLEAN
                 for output in r.outputs
             },
         }
-        found["encode"] |= {f"deviations.{r.name}": _digest(of[r.name], self.deviations) for r in shown}
-        found["metrics"]["ancestral"] = _digest(of[self.ancestral.release], judge, _given(self.ancestral))
+        found["encode"] |= {f"deviations.{r.name}": fingerprint(of[r.name], self.deviations) for r in shown}
+        found["metrics"]["ancestral"] = fingerprint(of[self.ancestral.release], judge, _given(self.ancestral))
         return found
 
     def digest(self, release: Release) -> str:
         """A digest of all in this file that the pictures of a release depend on."""
         other = None if release.like is None else self.digest(self.release(release.like))
-        return _digest(_given(release, "train", "clip"), other, self.calls)
+        return fingerprint(_given(release, "train", "clip"), other, self.calls)
 
     def training_digest(self, release: Release) -> str:
         """A digest of all in this file that a classifier of a release depends on, but for its seed."""
-        return _digest(self.digest(release), _given(self.protocol, "seeds", "wave"), release.clip)
+        return fingerprint(self.digest(release), _given(self.protocol, "seeds", "wave"), release.clip)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole of it, for the report."""
         return dataclasses.asdict(self)
 
 
-def _digest(*parts: object) -> str:
+def fingerprint(*parts: object) -> str:
+    """Eight digits that differ where something differs: guards against mistakes, not against attacks."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
 
 
@@ -254,9 +275,13 @@ def _releases(group: dict[str, Any], images: int) -> list[Release]:
     """A group is a release for each of its ε; `train` lists reconstructions, or says at which ε each is trained on."""
     own = ("tag", "epsilons", "reason", "like", "train")
     rest = {"images": images, **{key: value for key, value in group.items() if key not in own}}
-    found = []
+    found, wanted = [], group.get("train", {})
+    told = {epsilon for epsilons in (wanted.values() if isinstance(wanted, dict) else ()) for epsilon in epsilons}
+    if unknown := told - {*group.get("epsilons", [])}:
+        raise DippError(
+            f"config: {group['method']} is to be trained on at ε = {min(unknown):g}, which it does not have"
+        )
     for epsilon in group.get("epsilons", [None]):
-        wanted = group.get("train", {})
         train = tuple(output for output in wanted if isinstance(wanted, list) or epsilon in wanted[output])
         parts = [group["method"], *([] if epsilon is None else [f"{epsilon:g}"])]
         name = "-".join([*parts, *([group["tag"]] if "tag" in group else [])])

@@ -175,10 +175,10 @@ def _previews(store: Store, release: str, output: str) -> Pixels:
 
 
 def _sheet(pictures: Pixels) -> Pixels:
-    """Pictures in two lines."""
-    half = -(-len(pictures) // 2)
-    lines = [np.concatenate(list(part), axis=1) for part in (pictures[:half], pictures[len(pictures) - half :])]
-    return np.concatenate(lines)
+    """Pictures in two lines; if their number is odd, the last place is white."""
+    white = np.full_like(pictures[: len(pictures) % 2], 255)
+    lines = np.split(np.concatenate([pictures, white]), 2)
+    return np.concatenate([np.concatenate(list(line), axis=1) for line in lines])
 
 
 def _save(figure: Figure, output: Path) -> None:

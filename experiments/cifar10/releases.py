@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from cifar10.baseline import CENTRE, LaplaceNoise
-from cifar10.config import CLEAN, LAPLACE, Config, Release
+from cifar10.config import CLEAN, LAPLACE, Config, Release, fingerprint
 from cifar10.store import Store
 from dipp import archive as archives
 from dipp import codec as codecs
@@ -51,7 +51,9 @@ class Maker:
     @functools.cached_property
     def denoiser(self) -> Denoiser:
         """The backbone."""
-        return Denoiser.load(self.model, self.device)
+        found = Denoiser.load(self.model, self.device)
+        self.store.bind("model", found.identity)
+        return found
 
     @functools.cached_property
     def _sampler(self) -> Callable[[torch.Tensor, int], torch.Tensor]:
@@ -69,6 +71,8 @@ class Maker:
     @functools.cached_property
     def _planner(self) -> Any:
         table = codecs.load_table(self.model, self.calibration)
+        arrays = (table.timesteps, table.snrs, table.quantiles, *(row for _, row in sorted(table.inflation.items())))
+        self.store.bind("calibration", fingerprint(*(array.tobytes() for array in arrays)))
 
         @functools.lru_cache(maxsize=16)
         def make(method: str, budget: Budget | None) -> Planner:
@@ -77,17 +81,17 @@ class Maker:
         return make
 
     def point(self, release: Release) -> Point:
-        """The plan of a release."""
+        """The plan of a release; one that is like another goes by the plan in the archive of that."""
         budget = self.budget(release)
         planner: Planner = self._planner(release.method, budget)
         if release.like is None:
             return planner.choose(budget, bpp=release.bpp)
-        other = self.point(self.config.release(release.like))
+        steps = self._open(self.config.release(release.like)).header.plan.steps
         if release.same_steps:
-            return planner.along([other.plan.steps[0].start, *(step.end for step in other.plan.steps)])
+            return planner.along([steps[0].start, *(step.end for step in steps)])
         if release.relative_snr is None:
-            return planner.choose(budget, final_timestep=other.final_timestep)
-        wanted = math.log(release.relative_snr * other.snr)
+            return planner.choose(budget, final_timestep=steps[-1].end)
+        wanted = math.log(release.relative_snr * self.denoiser.schedule.snr(steps[-1].end))
         return min(planner.frontier(budget), key=lambda point: abs(math.log(point.snr) - wanted))
 
     def encode(self, release: Release) -> dict[str, Any]:
@@ -122,7 +126,6 @@ class Maker:
             "release": release.name,
             **rate(self.store.archive(release.name)),
             "certificate": certificate(made),
-            "model": self.denoiser.identity,
             "mechanism": plan.mechanism.name,
             "final_timestep": point.final_timestep,
             "timesteps": [step.end for step in plan.steps],
@@ -191,7 +194,7 @@ class Maker:
     def ancestral(self, release: Release, count: int) -> Pixels:
         """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""
         found = self.store.pictures(self._key(release), "ancestral")
-        if found is None:
+        if found is None or len(found) != count:
             source = self._open(release)
             plan, shapes = source.header.plan, [source.shape(number) for number in range(count)]
             first = Archive.build(plan, source.header.model, source.header.seed, shapes, source.batch(0, count))
@@ -201,8 +204,11 @@ class Maker:
 
     def _open(self, release: Release) -> Archive:
         path = self.store.archive(release.name)
-        if not path.exists():
+        if self.store.record(f"encode.{release.name}") is None:
             raise DippError(f"{release.name}: it is not encoded yet; run the stage encode first")
+        if not path.exists():
+            # It is not made anew of itself: that would be another release, and what was trained is of this one.
+            raise DippError(f"{path}: the archive is missing; bring it here, or delete all records of {release.name}")
         return archives.open(path)
 
     def _keep(self, release: Release, output: str, pixels: Pixels) -> None:

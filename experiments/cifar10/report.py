@@ -60,6 +60,7 @@ def collect(config: Config, store: Store) -> dict[str, Any]:
         "commits": sorted({run["commit"] or "unknown" for run in runs}),
         "devices": sorted({run["device"] for run in runs}),
         "gpu_seconds": {**seconds, "total": sum(seconds.values())},
+        "made_with": {name: store.record(name) for name in ("model", "calibration", "judge")},
         "config": config.to_dict(),
         "split": "pictures in the order of the test batch: the first half trains classifiers, the second evaluates",
         "missing": missing(config, store),

@@ -18,11 +18,14 @@ from cifar10.stages import STAGES, OutOfTimeError, Run, Say
 from cifar10.store import Store
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
+from dipp.model import torch_device
 from dipp.pictures import Pixels
 
 
 def load(folder: Path, count: int) -> tuple[Pixels, NDArray[np.int64]]:
     """The first pictures and labels of CIFAR-10's test set, from the folder of its Python version."""
+    if not folder.is_dir():
+        raise DippError(f"data: there is no folder {folder}; give the folder of CIFAR-10's Python version")
     inner = folder / "cifar-10-batches-py"
     source = Cifar.open(inner if inner.is_dir() else folder, "test")
     if len(source) < count:
@@ -46,44 +49,48 @@ def run(
     command: str,
     commit: str | None,
     say: Say,
-) -> None:
-    """Run a stage, or all of them, and note how long each took, and where."""
+) -> bool:
+    """Run a stage, or all of them, and note how long each took, and where; whether there was time for all of it."""
     if stage is not None and stage not in STAGES:
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
-    chosen = Config.load(config)
-    if not chosen.matching(only):
-        raise DippError(
-            f"only: no release is called like {only}; there are {', '.join(r.name for r in chosen.releases)}"
-        )
+    if minutes is not None and not minutes > 0:
+        raise DippError(f"minutes: a number above 0 is needed, got {minutes}")
+    chosen, place = Config.load(config), torch_device(device)
+    releases, (pixels, labels) = chosen.matching(only), load(data, chosen.images)
     store = Store(out)
-    pixels, labels = load(data, chosen.images)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    part = Run(Maker(chosen, store, pixels, model, calibration, device), labels, only, deadline, say)
+    part = Run(Maker(chosen, store, pixels, model, calibration, device), labels, releases, deadline, say)
     part.check()
+    facts = {"command": command, "commit": commit or _commit()}
+    facts |= {"device": torch.cuda.get_device_name() if place.type == "cuda" else "CPU"}
     for name in [stage] if stage else STAGES:
-        started, begin = datetime.now(UTC), time.monotonic()
+        started, begin, ended = datetime.now(UTC), time.monotonic(), "by an error or from outside"
         try:
-            STAGES[name](part)
+            with store.alone(name):
+                STAGES[name](part)
+            ended = "finished"
         except OutOfTimeError:
+            ended = "out of time"
             say(f"out of time in the stage {name}: run it again to go on")
-            break
+            return False
         finally:
             if name != "report":
-                facts = {"stage": name, "seconds": time.monotonic() - begin, "command": command}
-                facts |= {"device": _device(device), "commit": commit or _commit(), "started": f"{started:%FT%TZ}"}
-                store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", facts)
-
-
-def _device(device: str) -> str:
-    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
+                took = {
+                    "stage": name,
+                    "seconds": time.monotonic() - begin,
+                    "started": f"{started:%FT%TZ}",
+                    "ended": ended,
+                }
+                store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", took | facts)
+    return True
 
 
 def _commit() -> str | None:
-    """The commit of the checkout; None where git does not know."""
+    """The commit of the checkout, and whether files differ from it; None where git does not know."""
     folder = Path(__file__).parent
     try:
         found = subprocess.run(  # noqa: S603
-            ["git", "-C", str(folder), "rev-parse", "HEAD"],  # noqa: S607
+            ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],  # noqa: S607
             capture_output=True,
             text=True,
             check=False,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cifar10 import deviations, metrics, report, tables
 from cifar10.baseline import CODECS, file_bytes
-from cifar10.config import CLEAN, Config, Release
+from cifar10.config import CLEAN, Config, Release, fingerprint
 from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
 from cifar10.store import Store
@@ -36,8 +36,6 @@ from dipp.pictures import Pixels
 
 CHECKPOINT_SECONDS = 120
 """Time between checkpoints of a wave."""
-JUDGE = f"{CLEAN}.0"
-"""The classifier whose features the Fréchet distance is measured in: clean pictures, first seed."""
 
 Say = Callable[[str], None]
 
@@ -65,8 +63,8 @@ class Run:
 
     maker: Maker
     labels: NDArray[np.int64]
-    only: str
-    """Patterns of the names of releases that it is about, with commas between."""
+    releases: list[Release]
+    """Those that this part is about."""
     deadline: float
     """When no more work is begun, in seconds of `time.monotonic`."""
     say: Say
@@ -80,11 +78,6 @@ class Run:
     def store(self) -> Store:
         """Where it goes."""
         return self.maker.store
-
-    @property
-    def releases(self) -> list[Release]:
-        """The releases that this part is about."""
-        return self.config.matching(self.only)
 
     @functools.cached_property
     def _made_of(self) -> dict[str, str]:
@@ -133,8 +126,6 @@ class Run:
             name = f"encode.{release.name}"
             if self.store.record(name) is None:
                 self._begin()
-                for known in self.store.records("encode."):  # archives of two models cannot be compared
-                    self.maker.denoiser.require_identity(known["model"])
                 record = self.maker.encode(release)
                 self._write(name, record)
                 steps, seconds = record["steps"], record["encode_seconds"]
@@ -196,8 +187,8 @@ class Run:
                 self.say(f"epoch {wave.epoch} of {protocol.epochs}, {rate:.0f} pictures/s, {left:.0f} minutes left")
         clean = wave.accuracies(self.maker.pixels)
         for number, job in enumerate(jobs):
-            if job.name == f"train.{CLEAN}.{JUDGE}":
-                self.store.write_tensors("weights", JUDGE, wave.states()[number]["network"])
+            if job.name == f"train.{CLEAN}.{self._judge}":
+                self.store.write_tensors("weights", self._judge, wave.states()[number]["network"])
             curve = wave.curves[number]
             best = max(accuracy for _, accuracy in curve)
             record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}
@@ -239,13 +230,27 @@ class Run:
             "frechet": metrics.frechet(self._features(pictures), clean[: len(pictures)]),
         }
 
-    def _features(self, pictures: Pixels) -> NDArray[np.float64]:
-        weights = self.store.tensors("weights", JUDGE)
-        if weights is None:
+    @property
+    def _judge(self) -> str:
+        """The classifier whose features the Fréchet distance is measured in: clean pictures, first seed."""
+        return f"{CLEAN}.{self.config.protocol.seeds[0]}"
+
+    @functools.cached_property
+    def _judging(self) -> ResNet56:
+        weights, name = self.store.tensors("weights", self._judge), f"train.{CLEAN}.{self._judge}"
+        if weights is None and self.store.record(name) is None:
             raise DippError("metrics: the Fréchet distance needs the classifier of clean pictures; run train first")
+        if weights is None:
+            raise DippError(
+                f"metrics: weights/{self._judge}.pt is missing; bring it here, or delete {name}.json and train"
+            )
+        self.store.bind("judge", fingerprint(*(tensor.numpy().tobytes() for tensor in weights.values())))
         network = ResNet56()
         network.load_state_dict(weights)
-        return features(network.to(self.maker.device), pictures, self.maker.device)
+        return network.to(self.maker.device)
+
+    def _features(self, pictures: Pixels) -> NDArray[np.float64]:
+        return features(self._judging, pictures, self.maker.device)
 
     def report(self) -> None:
         """One JSON, tables and figures."""

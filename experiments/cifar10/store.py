@@ -12,7 +12,11 @@ The last two are large and may be deleted; folders of several machines may be me
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,10 +51,7 @@ class Store:
     def record(self, name: str) -> dict[str, Any] | None:
         """What was measured under a name; None if it was not."""
         path = self.folder / "records" / f"{name}.json"
-        if not path.exists():
-            return None
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        return _read(path) if path.exists() else None
 
     def write_record(self, name: str, content: dict[str, Any]) -> None:
         """Keep what was measured."""
@@ -59,13 +60,31 @@ class Store:
 
     def records(self, prefix: str) -> list[dict[str, Any]]:
         """All records whose names start so, in the order of their names."""
-        paths = sorted((self.folder / "records").glob(f"{prefix}*.json"))
-        return [json.loads(path.read_text()) for path in paths]
+        return [_read(path) for path in sorted((self.folder / "records").glob(f"{prefix}*.json"))]
+
+    def bind(self, name: str, identity: str) -> None:
+        """A folder is of one model, one cost table, one classifier to measure with: after the first, only that."""
+        known = self.record(name)
+        if known is None:
+            self.write_record(name, {"identity": identity})
+        elif known["identity"] != identity:
+            raise DippError(f"{name}: {known['identity']} made what is in out, not {identity}; take another folder")
+
+    @contextlib.contextmanager
+    def alone(self, stage: str) -> Iterator[None]:
+        """One process at a time in a stage: two could release the same pictures twice, and keep half of each."""
+        with (self.folder / f".{stage}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DippError(f"out: another process is in the stage {stage}; wait, or take another folder") from None
+            yield
 
     def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:
         """Reconstructions (N, H, W, C), or their previews; None if there are none."""
         path = self.folder / folder / f"{release}.{output}.npy"
-        return np.load(path, allow_pickle=False) if path.exists() else None
+        with _whole(path):
+            return np.load(path, allow_pickle=False) if path.exists() else None
 
     def write_pictures(self, release: str, output: str, pixels: Pixels, folder: str = "pictures") -> None:
         """Keep reconstructions."""
@@ -77,7 +96,8 @@ class Store:
         path = self.folder / folder / f"{name}.pt"
         if not path.exists():
             return None
-        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        with _whole(path):
+            found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         return found
 
     def write_tensors(self, folder: str, name: str, content: dict[str, Any]) -> None:
@@ -88,3 +108,18 @@ class Store:
     def delete_tensors(self, folder: str, name: str) -> None:
         """Delete a checkpoint that is not needed any more."""
         (self.folder / folder / f"{name}.pt").unlink(missing_ok=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with _whole(path):
+        found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """They are written whole, but may have been cut on their way from another machine."""
+    try:
+        yield
+    except (ValueError, EOFError, RuntimeError, pickle.UnpicklingError):
+        raise DippError(f"{path}: not a whole file; bring it here again, or delete it") from None

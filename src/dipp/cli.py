@@ -311,12 +311,15 @@ def experiment(
     calibration: Calibration = None,
     device: Device = "cpu",
     minutes: Annotated[float | None, typer.Option(help="Stop after so many; run it again to go on.")] = None,
-    commit: Annotated[str | None, typer.Option(help="Commit of the code, where git cannot tell.")] = None,
+    commit: Annotated[str | None, typer.Option(help="Commit of the code, instead of what git says.")] = None,
 ) -> None:
-    """Reproduce the paper's experiment, stage by stage; needs a checkout of the repository."""
+    """Reproduce the paper's experiment, stage by stage; needs a checkout of the repository.
+
+    Exit code 3: it was out of time, and there is more to do.
+    """
     from dipp import experiment as experiments
 
-    experiments.run(
+    done = experiments.run(
         name,
         config=config,
         data=data,
@@ -330,3 +333,4 @@ def experiment(
         commit=commit,
         say=typer.echo,
     )
+    raise typer.Exit(0 if done else 3)

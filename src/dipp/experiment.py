@@ -17,8 +17,8 @@ from dipp.errors import DippError
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
-def run(name: str, **options: Any) -> None:
-    """Run an experiment of the checkout that dipp is installed from."""
+def run(name: str, **options: Any) -> bool:
+    """Run an experiment of the checkout that dipp is installed from; False if there is more to do, but no time."""
     if not EXPERIMENTS.is_dir():
         raise DippError(
             "experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there"
@@ -29,9 +29,11 @@ def run(name: str, **options: Any) -> None:
     sys.path.insert(0, str(EXPERIMENTS))
     try:
         module = importlib.import_module(f"{name}.run")
+    except ModuleNotFoundError as error:
+        raise DippError(f"experiment: {error.name} is missing; pip install -e '.[experiment]'") from None
     finally:
         sys.path.remove(str(EXPERIMENTS))
-    module.run(**options, command=_command(sys.argv))
+    return bool(module.run(**options, command=_command(sys.argv)))
 
 
 def _command(words: list[str]) -> str:

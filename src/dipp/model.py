@@ -83,7 +83,7 @@ class Denoiser:
     def load(cls, name_or_folder: str | Path, device: str = "cpu") -> Denoiser:
         """Load a denoiser from a folder or a hub id, for example google/ddpm-cifar10-32."""
         name = str(name_or_folder)
-        place = _device(device)
+        place = torch_device(device)
         folder = fetch(name, (INDEX, *NETWORK_CONFIGS, *SCHEDULER_CONFIGS))
         path = _find(name, folder, NETWORK_CONFIGS)
         config = _read_json(name, folder / path)
@@ -220,7 +220,8 @@ def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Map
     return digest.hexdigest()
 
 
-def _device(name: str) -> torch.device:
+def torch_device(name: str) -> torch.device:
+    """The device of a name, if it is here."""
     import torch
 
     if name not in PIXELS_PER_CALL:

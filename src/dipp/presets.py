@@ -1,4 +1,4 @@
-"""Presets: a mechanism with the sizes of its code, chosen per ε on public images (`benchmarks/choice.py`)."""
+"""Presets: a mechanism with the sizes of its code, which `benchmarks/choice.py` chose per ε on images of CIFAR-10."""
 
 from __future__ import annotations
 
