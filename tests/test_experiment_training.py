@@ -161,7 +161,7 @@ def test_the_config_has_what_the_panels_need() -> None:
         ),
         (
             {"release": [{"method": "paper", "epsilons": [2], "like": "paper-2", "bpp": 1, "reason": ""}]},
-            "paper-2 has two of bpp, same_steps and relative_snr",
+            "paper-2 is chosen in two ways; keep one",
         ),
         (
             {
@@ -176,7 +176,7 @@ def test_the_config_has_what_the_panels_need() -> None:
                     }
                 ]
             },
-            "diffc-2 has two of bpp, same_steps and relative_snr",
+            "diffc-2 is chosen in two ways; keep one",
         ),
         ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "clean has clean, not noisy"),
         ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "needs all 10000 images"),

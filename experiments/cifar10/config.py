@@ -141,52 +141,59 @@ class Config:
 
     def check(self) -> None:
         """Refuse what could only fail later."""
-        protocol = self.protocol
-        counts = {"calls": self.calls, "deviations": self.deviations, "the number of seeds": len(protocol.seeds)}
-        counts |= {name: getattr(protocol, name) for name in ("epochs", "batch", "evaluate_every", "wave")}
-        counts |= {f"images of {r.name}": r.images for r in self.releases}
-        for name, count in (counts | {"images": self.images, "images of ancestral": self.ancestral.images}).items():
-            if not isinstance(count, int) or count < 1:
-                raise DippError(f"config: {name} must be a whole number of 1 or more, got {count}")
-        if not all(isinstance(s, int) and s >= 0 for s in protocol.seeds) or len({*protocol.seeds}) < len(
-            protocol.seeds
-        ):
-            raise DippError(f"config: seeds must be different whole numbers of 0 or more, got {list(protocol.seeds)}")
+        self._check_numbers()
         if len({release.name for release in self.releases}) != len(self.releases):
             raise DippError("config: releases need names of their own; give their groups different tags")
         for release in self.releases:
-            if release.coded:
-                presets.preset(release.method)
-            if (release.method == CLEAN) != (release.epsilon is None):
-                raise DippError(f"config: {release.name} is wrong: all but clean pictures have epsilons")
-            if not all(value is None or value > 0 for value in (release.epsilon, release.bpp, release.relative_snr)):
-                raise DippError(f"config: {release.name} needs an ε, a rate and a relative SNR above 0")
-            if release.like is None and (release.same_steps or release.relative_snr is not None):
-                raise DippError(f"config: {release.name} has steps or an SNR relative to another; say which, by like")
-            if (release.like and release.bpp) or (release.same_steps and release.relative_snr):
-                raise DippError(f"config: {release.name} has two of bpp, same_steps and relative_snr; keep one")
-            if release.images > self.images:
-                raise DippError(f"config: {release.name} has {release.images} images, of {self.images}")
-            if unknown := [output for output in release.train if output not in release.outputs]:
-                raise DippError(f"config: {release.name} has {' and '.join(release.outputs)}, not {unknown[0]}")
-            if (release.train or release.method == CLEAN) and release.images < self.images:
-                raise DippError(f"config: {release.name} is trained on, so it needs all {self.images} images")
-            if release.like is not None and self.release(release.like).like is not None:
-                raise DippError(f"config: {release.name} is like {release.like}, which is itself like another")
-        if self.images // 2 < protocol.batch:
-            raise DippError(f"config: half of {self.images} images are fewer than a batch of {protocol.batch}")
+            self._check_release(release)
         if any(release.images < self.deviations for release in self.shown("paper")):
             raise DippError(f"config: deviations of {self.deviations} images need as many in the plotted releases")
         checked = self.release(self.ancestral.release)
         if not checked.coded or checked.images < self.ancestral.images:
             raise DippError(f"config: {checked.name} needs {self.ancestral.images} images by the codec to be checked")
-        if not any(release.coded and release in self.shown(release.method) for release in self.releases):
+        plotted = [release for release in self.releases if release.coded and release in self.shown(release.method)]
+        if not plotted:
             raise DippError(f"config: no release has the tag {self.plotted}, which the panels show")
         columns = {release.epsilon for release in self.shown(LAPLACE)}
-        if odd := [r.name for r in self.releases if r.coded and r in self.shown(r.method) and r.epsilon not in columns]:
+        if odd := [release.name for release in plotted if release.epsilon not in columns]:
             raise DippError(f"config: {odd[0]} is plotted, so there must be a {LAPLACE} of its ε to compare it with")
         if not any(release.name == CLEAN and release.train for release in self.releases):
             raise DippError(f"config: {CLEAN} must be trained on: its classifier is what Fréchet distances are of")
+
+    def _check_numbers(self) -> None:
+        protocol, seeds = self.protocol, self.protocol.seeds
+        counts = {"images": self.images, "calls": self.calls, "deviations": self.deviations}
+        counts |= {"the number of seeds": len(seeds), "images of ancestral": self.ancestral.images}
+        counts |= {name: getattr(protocol, name) for name in ("epochs", "batch", "evaluate_every", "wave")}
+        counts |= {f"images of {release.name}": release.images for release in self.releases}
+        for name, count in counts.items():
+            if not isinstance(count, int) or count < 1:
+                raise DippError(f"config: {name} must be a whole number of 1 or more, got {count}")
+        if len(set(seeds)) < len(seeds) or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+            raise DippError(f"config: seeds must be different whole numbers of 0 or more, got {list(seeds)}")
+        if self.images // 2 < protocol.batch:
+            raise DippError(f"config: half of {self.images} images are fewer than a batch of {protocol.batch}")
+
+    def _check_release(self, release: Release) -> None:
+        name = release.name
+        if release.coded:
+            presets.preset(release.method)
+        if (release.method == CLEAN) != (release.epsilon is None):
+            raise DippError(f"config: {name} is wrong: all but clean pictures have epsilons")
+        if not all(value is None or value > 0 for value in (release.epsilon, release.bpp, release.relative_snr)):
+            raise DippError(f"config: {name} needs an ε, a rate and a relative SNR above 0")
+        if release.like is None and (release.same_steps or release.relative_snr is not None):
+            raise DippError(f"config: {name} has steps or an SNR relative to another; say which, by like")
+        if (release.like and release.bpp) or (release.same_steps and release.relative_snr):
+            raise DippError(f"config: {name} is chosen in two ways; keep one of bpp, same_steps and relative_snr")
+        if release.images > self.images:
+            raise DippError(f"config: {name} has {release.images} images, of {self.images}")
+        if unknown := [output for output in release.train if output not in release.outputs]:
+            raise DippError(f"config: {name} has {' and '.join(release.outputs)}, not {unknown[0]}")
+        if (release.train or release.method == CLEAN) and release.images < self.images:
+            raise DippError(f"config: {name} is trained on, so it needs all {self.images} images")
+        if release.like is not None and self.release(release.like).like is not None:
+            raise DippError(f"config: {name} is like {release.like}, which is itself like another")
 
     def release(self, name: str) -> Release:
         """The release of a name."""
