@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -66,9 +68,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
 
 def run_stages(cifar: Path, out: Path, *, config: Path = SMOKE, **options: Any) -> list[str]:
     said: list[str] = []
-    given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, **options}
+    given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, "say": said.append}
     running.run(
-        config, cifar, str(embedded.FOLDER), out, **given, command="dipp experiment", commit="abc", say=said.append
+        config, cifar, str(embedded.FOLDER), out, command="dipp experiment", commit="abc", **{**given, **options}
     )
     return said
 
@@ -90,7 +92,7 @@ def test_every_figure_is_there(finished: Path) -> None:
         overhead = row["overhead_bits_per_image"] / 1024
         assert row["payload_bpp"] + overhead == pytest.approx(row["file_bpp"], rel=1e-12)
         assert len(dipp.open(archive)) == row["images"]
-        assert results["made_with"]["model"]["identity"] == dipp.open(archive).header.model
+        assert results["made_with"]["model"] == [dipp.open(archive).header.model]
         if row["method"] == "diffc":
             assert row["certificate"] is None
         else:
@@ -188,9 +190,9 @@ def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Pat
     pixels, labels = running.load(cifar, IMAGES)
     maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
     run = stages.Run(maker, labels, [], 0.0, print)
-    clean = run._features(pixels)
-    assert run._measured(pixels[:8], clean)["frechet"] == pytest.approx(0, abs=1e-6 * np.trace(np.cov(clean.T)))
-    assert run._measured(pixels[8:16], clean)["frechet"] > 1e-3 * np.trace(np.cov(clean.T))
+    size = np.trace(np.cov(run._judge.clean.T))
+    assert run._measured(pixels[:8])["frechet"] == pytest.approx(0, abs=1e-6 * size)
+    assert run._measured(pixels[8:16])["frechet"] > 1e-3 * size
 
 
 def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
@@ -242,7 +244,9 @@ def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None
     release = config.release("laplace-4")
     pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
     maker = Maker(config, Store(tmp_path), pixels, "", None, "cpu")
-    maker.__dict__["denoiser"] = SimpleNamespace(schedule=schedule, device=torch.device("cpu"), x0=x0)
+    maker.__dict__["denoiser"] = SimpleNamespace(
+        schedule=schedule, device=torch.device("cpu"), x0=x0, identity="a network"
+    )
     denoised = maker.pictures(release, "denoised")
     released = maker.pictures(release, "laplace")
     state, t = seen[0]
@@ -338,36 +342,61 @@ def travelled(finished: Path, tmp_path: Path) -> Path:
     """A copy of a finished run without what need not travel, in which one thing is to be encoded and one measured."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
-    for name in ("encode.sharp-1-plotted", "metrics.laplace-4.denoised"):
-        (tmp_path / "records" / f"{name}.json").unlink()
+    for pattern in ("*.sharp-1-plotted*", "metrics.laplace-4.denoised*"):
+        for place in (tmp_path / "records").glob(pattern):
+            place.unlink()
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "stage", "only"),
-    [
-        ("model", "encode", "*"),
-        ("model", "metrics", "laplace-4"),
-        ("calibration", "encode", "*"),
-        ("judge", "metrics", "laplace-4"),
-    ],
-)
-def test_a_folder_is_of_one_model_one_table_and_one_judge(
-    travelled: Path, cifar: Path, name: str, stage: str, only: str
-) -> None:
-    place = travelled / "records" / f"{name}.json"
-    known = json.loads(place.read_text())["identity"]
-    place.write_text(json.dumps({"identity": "another"}))
-    with pytest.raises(DippError, match=f"{name}: another made what is in out, not {known}; take another folder"):
+@pytest.mark.parametrize(("stage", "only"), [("encode", "*"), ("metrics", "laplace-4")])
+def test_a_folder_is_of_one_model(travelled: Path, cifar: Path, stage: str, only: str) -> None:
+    known = Store(travelled).made_with("model")[0]
+    for place in (travelled / "records").iterdir():
+        place.write_text(place.read_text().replace(known, "another"))
+    with pytest.raises(DippError, match=f"model: records in out are of another, not {known}; take that, or another"):
         run_stages(cifar, travelled, stage=stage, only=only)
 
 
-def test_another_judge_is_another(travelled: Path, cifar: Path) -> None:
+def test_a_folder_is_of_one_cost_table(travelled: Path, cifar: Path, tmp_path: Path) -> None:
+    text = json.loads((embedded.FOLDER / "calibration.json").read_text())
+    text["quantiles"][0][-1] *= 1.5
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(text))
+    with pytest.raises(DippError, match="calibration: records in out are of "):
+        run_stages(cifar, travelled, stage="encode", calibration=other)
+
+
+def test_a_folder_is_of_one_judge(travelled: Path, cifar: Path) -> None:
     place = travelled / "weights" / "clean.0.pt"
     weights = torch.load(place)
     torch.save({name: weight + 1 for name, weight in weights.items()}, place)
-    with pytest.raises(DippError, match="judge: "):
+    with pytest.raises(DippError, match="judge: records in out are of "):
         run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+
+
+def test_folders_of_two_judges_are_not_reported_as_one(travelled: Path, cifar: Path) -> None:
+    place = travelled / "records" / "metrics.laplace-4.laplace.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "judge": "another"}))
+    with pytest.raises(DippError, match="records of more than one judge are there"):
+        run_stages(cifar, travelled, stage="report")
+
+
+def test_what_was_made_of_an_archive_is_not_put_beside_another(travelled: Path, cifar: Path) -> None:
+    """Encoding again is another release; nothing of the first may be taken for it."""
+    place = travelled / "records" / "encode.paper-1-plotted.json"
+    place.unlink()
+    with pytest.raises(DippError, match=r"paper-1-plotted: records of its archive are there, but not encode\.paper-1"):
+        run_stages(cifar, travelled, stage="encode", only="paper-1-plotted")
+    for kind in ("train.", "metrics.", "deviations."):
+        for record in (travelled / "records").glob(f"{kind}paper-1-plotted*"):
+            record.unlink()
+    stale = travelled / "checkpoints" / "train.paper-1-plotted.denoised.0.abcd.pt"
+    stale.write_bytes(b"")
+    before = (travelled / "archives" / "paper-1-plotted.dipp").read_bytes()
+    run_stages(cifar, travelled, stage="encode", only="paper-1-plotted")
+    assert place.exists()
+    assert (travelled / "archives" / "paper-1-plotted.dipp").read_bytes() != before
+    assert not stale.exists()
 
 
 def test_what_did_not_travel_is_asked_for(travelled: Path, cifar: Path) -> None:
@@ -404,6 +433,9 @@ def test_one_process_at_a_time_is_in_a_stage(travelled: Path, cifar: Path) -> No
         run_stages(cifar, travelled, stage="encode")
     with Store(travelled).alone("encode"):
         run_stages(cifar, travelled, stage="baseline")
+    (travelled / ".report.lock").mkdir()
+    with pytest.raises(DippError, match="cannot be locked"):
+        run_stages(cifar, travelled, stage="report")
 
 
 def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
@@ -411,8 +443,14 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
     assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].startswith("out of time")
     with pytest.raises(DippError):
         run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
+
+    def stopped(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", say=stopped)
     found = [record["ended"] for record in Store(tmp_path).records("run.")]
-    assert found == ["finished", "out of time", "by an error or from outside"]
+    assert found == ["finished", "out of time", "by an error or from outside", "by an error or from outside"]
 
 
 def test_an_odd_number_of_previews_is_shown_once_each() -> None:
@@ -534,6 +572,11 @@ def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
     common = ("--data", cifar, "--out", tmp_path, "--stage", "baseline", "--only", "laplace-1")
     assert command("cifar10", SMOKE, *common, "--minutes", "1e-9")[0] == 3
     assert command("cifar10", SMOKE, *common)[0] == 0
+
+
+def test_the_command_is_noted_without_places_of_the_machine() -> None:
+    words = ["/usr/bin/dipp", "experiment", "--data", "/home/alice/data", "--out=/home/alice/run", "--only=paper-*"]
+    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*'"
 
 
 def test_without_its_libraries_it_says_what_to_do(

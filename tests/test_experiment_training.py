@@ -100,6 +100,30 @@ def test_the_config_has_what_the_panels_need() -> None:
         ({"protocol": {"wave": 0}}, "wave must be a whole number of 1 or more, got 0"),
         ({"protocol": {"evaluate_every": 0}}, "evaluate_every must be a whole number of 1 or more, got 0"),
         ({"protocol": {"evaluate_every": "a"}}, "evaluate_every must be a whole number of 1 or more, got a"),
+        ({"protocol": {"epochs": True}}, "epochs must be a whole number"),
+        ({"previews": -1}, "previews must be a whole number of 1 or more, got -1"),
+        ({"protocol": {"learning_rate": "a"}}, "rates, milestones and pad"),
+        ({"protocol": {"milestones": ["a"]}}, "rates, milestones and pad"),
+        ({"protocol": {"pad": -1}}, "rates, milestones and pad"),
+        ({"release": [{"method": "laplace", "epsilons": [2], "bpp": 1, "reason": ""}]}, "laplace-2 has no plan"),
+        (
+            {
+                "release": [
+                    {"method": "diffc", "epsilons": [2], "like": "paper-2", "reason": ""},
+                    {"method": "paper", "epsilons": [2], "reason": ""},
+                ]
+            },
+            "diffc-2 must come after paper-2",
+        ),
+        (
+            {
+                "release": [
+                    {"method": "laplace", "epsilons": [2], "reason": ""},
+                    {"method": "paper", "epsilons": [2], "like": "laplace-2", "reason": ""},
+                ]
+            },
+            "paper-2 must come after laplace-2 and be made as that is",
+        ),
         ({"protocol": {"epochs": 2.5}}, "epochs must be a whole number of 1 or more, got 2.5"),
         ({"protocol": {"seeds": [0, 0]}}, "seeds must be different whole numbers"),
         ({"protocol": {"seeds": [-1]}}, "seeds must be different whole numbers"),
@@ -161,7 +185,7 @@ def test_the_config_has_what_the_panels_need() -> None:
         ),
         (
             {"release": [{"method": "paper", "epsilons": [2], "like": "paper-2", "bpp": 1, "reason": ""}]},
-            "paper-2 is chosen in two ways; keep one",
+            "paper-2 is chosen in two ways",
         ),
         (
             {
@@ -176,7 +200,7 @@ def test_the_config_has_what_the_panels_need() -> None:
                     }
                 ]
             },
-            "diffc-2 is chosen in two ways; keep one",
+            "diffc-2 is chosen in two ways",
         ),
         ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "clean has clean, not noisy"),
         ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "needs all 10000 images"),

@@ -162,14 +162,17 @@ class Config:
 
     def _check_numbers(self) -> None:
         protocol, seeds = self.protocol, self.protocol.seeds
-        counts = {"images": self.images, "calls": self.calls, "deviations": self.deviations}
+        counts = {name: getattr(self, name) for name in ("images", "calls", "deviations", "previews")}
         counts |= {"the number of seeds": len(seeds), "images of ancestral": self.ancestral.images}
         counts |= {name: getattr(protocol, name) for name in ("epochs", "batch", "evaluate_every", "wave")}
         counts |= {f"images of {release.name}": release.images for release in self.releases}
         for name, count in counts.items():
-            if not isinstance(count, int) or count < 1:
+            if type(count) is not int or count < 1:
                 raise DippError(f"config: {name} must be a whole number of 1 or more, got {count}")
-        if len(set(seeds)) < len(seeds) or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        rates = (protocol.learning_rate, protocol.momentum, protocol.weight_decay, protocol.clip)
+        if not all(type(rate) in (int, float) and rate >= 0 for rate in (*rates, *protocol.milestones, protocol.pad)):
+            raise DippError("config: rates, milestones and pad of the protocol must be numbers of 0 or more")
+        if len(set(seeds)) < len(seeds) or not all(type(seed) is int and seed >= 0 for seed in seeds):
             raise DippError(f"config: seeds must be different whole numbers of 0 or more, got {list(seeds)}")
         if self.images // 2 < protocol.batch:
             raise DippError(f"config: half of {self.images} images are fewer than a batch of {protocol.batch}")
@@ -185,15 +188,23 @@ class Config:
         if release.like is None and (release.same_steps or release.relative_snr is not None):
             raise DippError(f"config: {name} has steps or an SNR relative to another; say which, by like")
         if (release.like and release.bpp) or (release.same_steps and release.relative_snr):
-            raise DippError(f"config: {name} is chosen in two ways; keep one of bpp, same_steps and relative_snr")
+            raise DippError(
+                f"config: {name} is chosen in two ways; keep bpp, or like and one of same_steps, relative_snr"
+            )
+        if not release.coded and (release.bpp or release.same_steps or release.relative_snr):
+            raise DippError(f"config: {name} has no plan, so there is none to choose")
         if release.images > self.images:
             raise DippError(f"config: {name} has {release.images} images, of {self.images}")
         if unknown := [output for output in release.train if output not in release.outputs]:
             raise DippError(f"config: {name} has {' and '.join(release.outputs)}, not {unknown[0]}")
         if (release.train or release.method == CLEAN) and release.images < self.images:
-            raise DippError(f"config: {name} is trained on, so it needs all {self.images} images")
-        if release.like is not None and self.release(release.like).like is not None:
-            raise DippError(f"config: {name} is like {release.like}, which is itself like another")
+            raise DippError(f"config: {name} is clean or trained on, so it needs all {self.images} images")
+        if release.like is not None:
+            other = self.release(release.like)
+            if other.like is not None:
+                raise DippError(f"config: {name} is like {other.name}, which is itself like another")
+            if other.coded != release.coded or self.releases.index(other) > self.releases.index(release):
+                raise DippError(f"config: {name} must come after {other.name} and be made as that is, to be like it")
 
     def release(self, name: str) -> Release:
         """The release of a name."""
@@ -285,9 +296,8 @@ def _releases(group: dict[str, Any], images: int) -> list[Release]:
     found, wanted = [], group.get("train", {})
     told = {epsilon for epsilons in (wanted.values() if isinstance(wanted, dict) else ()) for epsilon in epsilons}
     if unknown := told - {*group.get("epsilons", [])}:
-        raise DippError(
-            f"config: {group['method']} is to be trained on at ε = {min(unknown):g}, which it does not have"
-        )
+        names = ", ".join(map(str, unknown))
+        raise DippError(f"config: {group['method']} is to be trained on at ε = {names}, which it does not have")
     for epsilon in group.get("epsilons", [None]):
         train = tuple(output for output in wanted if isinstance(wanted, list) or epsilon in wanted[output])
         parts = [group["method"], *([] if epsilon is None else [f"{epsilon:g}"])]

@@ -23,6 +23,7 @@ from dipp import archive as archives
 from dipp import codec as codecs
 from dipp import diffusion, presets, randomness
 from dipp.archive import Archive
+from dipp.calibration import ErrorTable
 from dipp.chain import Chain, Selector
 from dipp.codec import Codec
 from dipp.errors import DippError
@@ -52,7 +53,7 @@ class Maker:
     def denoiser(self) -> Denoiser:
         """The backbone."""
         found = Denoiser.load(self.model, self.device)
-        self.store.bind("model", found.identity)
+        self.store.require("model", found.identity)
         return found
 
     @functools.cached_property
@@ -69,10 +70,17 @@ class Maker:
         return Budget.pure(release.epsilon) if certified and release.epsilon is not None else None
 
     @functools.cached_property
-    def _planner(self) -> Any:
+    def _table(self) -> tuple[ErrorTable, str]:
+        """The cost table, and its fingerprint."""
         table = codecs.load_table(self.model, self.calibration)
-        arrays = (table.timesteps, table.snrs, table.quantiles, *(row for _, row in sorted(table.inflation.items())))
-        self.store.bind("calibration", fingerprint(*(array.tobytes() for array in arrays)))
+        factors = [(name, row.tolist()) for name, row in sorted(table.inflation.items())]
+        known = fingerprint(table.timesteps.tolist(), table.snrs.tolist(), table.quantiles.tolist(), factors)
+        self.store.require("calibration", known)
+        return table, known
+
+    @functools.cached_property
+    def _planner(self) -> Any:
+        table, _ = self._table
 
         @functools.lru_cache(maxsize=16)
         def make(method: str, budget: Budget | None) -> Planner:
@@ -118,6 +126,7 @@ class Maker:
         recorded = recorder.ledger(plan, len(pixels))
         shapes = [shape] * len(pixels)
         made = Archive.build(plan, self.denoiser.identity, seed, shapes, np.concatenate(rows), recorded=recorded)
+        self.store.forget(release.name)
         self._keep(release, "denoised", np.concatenate(denoised))
         self._keep(release, "noisy", np.concatenate(noisy))
         made.save(self.store.archive(release.name))
@@ -126,6 +135,8 @@ class Maker:
             "release": release.name,
             **rate(self.store.archive(release.name)),
             "certificate": certificate(made),
+            "model": self.denoiser.identity,
+            "calibration": self._table[1],
             "mechanism": plan.mechanism.name,
             "final_timestep": point.final_timestep,
             "timesteps": [step.end for step in plan.steps],
@@ -160,7 +171,7 @@ class Maker:
                 self._keep(release, output, found)
         return self.pictures(release, output)
 
-    def _denoised_baseline(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, float]]:
+    def _denoised_baseline(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, Any]]:
         """Pictures with Laplace noise, denoised as the codec's are: post-processing of what was released; and how.
 
         They are taken for states x_t of the timestep at which noise has the same share, and scaled to them; what the
@@ -174,7 +185,8 @@ class Maker:
         for start in range(0, len(noisy), size):
             values = torch.from_numpy(noisy[start : start + size]).to(self.denoiser.device).permute(0, 3, 1, 2)
             found.append(self._denoised(schedule.gamma(t) / gain * (values.float() / CENTRE - 1), t))
-        return np.concatenate(found), {"timestep": t, "gain": gain, "deviation": deviation}
+        facts = {"timestep": t, "gain": gain, "deviation": deviation, "model": self.denoiser.identity}
+        return np.concatenate(found), facts
 
     def _decode(self, release: Release) -> None:
         """Noisy and denoised reconstructions, in one walk along the chain."""

@@ -13,7 +13,7 @@ from cifar10 import figures, tables
 from cifar10.baseline import CODECS, LaplaceNoise
 from cifar10.config import LAPLACE, Config, Release
 from cifar10.releases import DELTA
-from cifar10.store import Store
+from cifar10.store import MADE_WITH, Store
 from dipp import files
 
 LDP_SLICING = {
@@ -60,7 +60,7 @@ def collect(config: Config, store: Store) -> dict[str, Any]:
         "commits": sorted({run["commit"] or "unknown" for run in runs}),
         "devices": sorted({run["device"] for run in runs}),
         "gpu_seconds": {**seconds, "total": sum(seconds.values())},
-        "made_with": {name: store.record(name) for name in ("model", "calibration", "judge")},
+        "made_with": {what: store.made_with(what) for what in MADE_WITH},
         "config": config.to_dict(),
         "split": "pictures in the order of the test batch: the first half trains classifiers, the second evaluates",
         "missing": missing(config, store),

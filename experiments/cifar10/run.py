@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import subprocess
 import time
 from datetime import UTC, datetime
@@ -61,27 +62,28 @@ def run(
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     part = Run(Maker(chosen, store, pixels, model, calibration, device), labels, releases, deadline, say)
     part.check()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took
     facts = {"command": command, "commit": commit or _commit()}
     facts |= {"device": torch.cuda.get_device_name() if place.type == "cuda" else "CPU"}
     for name in [stage] if stage else STAGES:
-        started, begin, ended = datetime.now(UTC), time.monotonic(), "by an error or from outside"
-        try:
-            with store.alone(name):
+        with store.alone(name):
+            started, begin, ended = datetime.now(UTC), time.monotonic(), "by an error or from outside"
+            try:
                 STAGES[name](part)
-            ended = "finished"
-        except OutOfTimeError:
-            ended = "out of time"
-            say(f"out of time in the stage {name}: run it again to go on")
-            return False
-        finally:
-            if name != "report":
+                ended = "finished"
+            except OutOfTimeError:
+                ended = "out of time"
+                say(f"out of time in the stage {name}: run it again to go on")
+                return False
+            finally:
                 took = {
                     "stage": name,
                     "seconds": time.monotonic() - begin,
                     "started": f"{started:%FT%TZ}",
                     "ended": ended,
                 }
-                store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", took | facts)
+                if name != "report":
+                    store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", took | facts)
     return True
 
 

@@ -28,7 +28,7 @@ from cifar10.baseline import CODECS, file_bytes
 from cifar10.config import CLEAN, Config, Release, fingerprint
 from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
-from cifar10.store import Store
+from cifar10.store import MADE_WITH, Store
 from cifar10.training import Task, Wave, features
 from dipp import archive as archives
 from dipp.errors import DippError
@@ -55,6 +55,15 @@ class Job(NamedTuple):
     def name(self) -> str:
         """The name of its record."""
         return f"train.{self.release.name}.{self.output}.{self.seed}"
+
+
+class Judge(NamedTuple):
+    """What the Fréchet distance is measured in: features of the classifier of clean pictures, first seed."""
+
+    identity: str
+    features: Callable[[Pixels], NDArray[np.float64]]
+    clean: NDArray[np.float64]
+    """Of all pictures as they were."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +94,16 @@ class Run:
         return {name: made_of for names in self.config.records().values() for name, made_of in names.items()}
 
     def check(self) -> None:
-        """Refuse records of another config: they would be reported as if they were of this one."""
+        """Refuse records of another config, or of two models: they would be reported as if they were of one."""
         for name, made_of in self._made_of.items():
             record = self.store.record(name)
             if record is not None and record.get("made_of") != made_of:
                 raise DippError(f"out: {name} was made with another config; take another folder")
+        for what in MADE_WITH:
+            if len(found := self.store.made_with(what)) > 1:
+                raise DippError(
+                    f"out: records of more than one {what} are there ({', '.join(found)}); keep those of one"
+                )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
         self.store.write_record(name, {**record, "made_of": self._made_of[name]})
@@ -126,6 +140,7 @@ class Run:
             name = f"encode.{release.name}"
             if self.store.record(name) is None:
                 self._begin()
+                self._refuse_second(release)
                 record = self.maker.encode(release)
                 self._write(name, record)
                 steps, seconds = record["steps"], record["encode_seconds"]
@@ -137,6 +152,15 @@ class Run:
                 pixels = self.maker.pixels[: self.config.deviations]
                 source = archives.open(self.store.archive(release.name))
                 self._write(name, deviations.measure(source, self.maker.denoiser, pixels))
+
+    def _refuse_second(self, release: Release) -> None:
+        """What was made of an archive must not be reported beside another archive of the same name."""
+        kinds = (f"train.{release.name}.", f"metrics.{release.name}.", f"deviations.{release.name}")
+        if any(self.store.records(kind) for kind in kinds):
+            raise DippError(
+                f"{release.name}: records of its archive are there, but not encode.{release.name}.json; bring that, or "
+                f"delete {', '.join(f'{kind}*' for kind in kinds)}, and ancestral.json if it is of this release"
+            )
 
     def train(self) -> None:
         """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
@@ -187,8 +211,8 @@ class Run:
                 self.say(f"epoch {wave.epoch} of {protocol.epochs}, {rate:.0f} pictures/s, {left:.0f} minutes left")
         clean = wave.accuracies(self.maker.pixels)
         for number, job in enumerate(jobs):
-            if job.name == f"train.{CLEAN}.{self._judge}":
-                self.store.write_tensors("weights", self._judge, wave.states()[number]["network"])
+            if job.name == f"train.{CLEAN}.{self._judge_name}":
+                self.store.write_tensors("weights", self._judge_name, wave.states()[number]["network"])
             curve = wave.curves[number]
             best = max(accuracy for _, accuracy in curve)
             record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}
@@ -203,54 +227,51 @@ class Run:
 
     def metrics(self) -> None:
         """Reconstructions against the clean pictures."""
-        found: list[NDArray[np.float64]] = []  # of the judge: made once, and only if something is to be measured
         ready = self._encoded()
         for release in ready:
             for output in release.outputs if release.method != CLEAN else ():
                 name = f"metrics.{release.name}.{output}"
                 if self.store.record(name) is None:
                     self._begin()
-                    found = found or [self._features(self.maker.pixels)]
-                    self._write(name, self._measured(self.maker.pictures(release, output), found[0]))
+                    self._write(name, self._measured(self.maker.pictures(release, output)))
         release = self.config.release(self.config.ancestral.release)
         if self.store.record("ancestral") is None and release in ready:
             self._begin()
-            found = found or [self._features(self.maker.pixels)]
             drawn = self.maker.ancestral(release, self.config.ancestral.images)
             quick = self.maker.pictures(release, "denoised")[: len(drawn)]
-            record = {name: self._measured(p, found[0]) for name, p in (("ancestral", drawn), ("fast", quick))}
+            record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
             self._write("ancestral", {"release": release.name, **record})
 
-    def _measured(self, pictures: Pixels, clean: NDArray[np.float64]) -> dict[str, Any]:
-        pixels, device = self.maker.pixels[: len(pictures)], self.maker.device
+    def _measured(self, pictures: Pixels) -> dict[str, Any]:
+        judge, pixels, device = self._judge, self.maker.pixels[: len(pictures)], self.maker.device
         return {
             "images": len(pictures),
             "psnr": metrics.psnr(pictures, pixels),
             "ms_ssim": metrics.ms_ssim(pictures, pixels, device),
-            "frechet": metrics.frechet(self._features(pictures), clean[: len(pictures)]),
+            "frechet": metrics.frechet(judge.features(pictures), judge.clean[: len(pictures)]),
+            "judge": judge.identity,
         }
 
     @property
-    def _judge(self) -> str:
-        """The classifier whose features the Fréchet distance is measured in: clean pictures, first seed."""
+    def _judge_name(self) -> str:
         return f"{CLEAN}.{self.config.protocol.seeds[0]}"
 
     @functools.cached_property
-    def _judging(self) -> ResNet56:
-        weights, name = self.store.tensors("weights", self._judge), f"train.{CLEAN}.{self._judge}"
-        if weights is None and self.store.record(name) is None:
+    def _judge(self) -> Judge:
+        weights, training = self.store.tensors("weights", self._judge_name), f"train.{CLEAN}.{self._judge_name}"
+        if weights is None and self.store.record(training) is None:
             raise DippError("metrics: the Fréchet distance needs the classifier of clean pictures; run train first")
         if weights is None:
             raise DippError(
-                f"metrics: weights/{self._judge}.pt is missing; bring it here, or delete {name}.json and train"
+                f"metrics: weights/{self._judge_name}.pt is missing; bring it here, or delete {training}.json, "
+                "metrics.* and ancestral.json of the records, and train"
             )
-        self.store.bind("judge", fingerprint(*(tensor.numpy().tobytes() for tensor in weights.values())))
+        identity = fingerprint(*(tensor.numpy().tobytes() for tensor in weights.values()))
+        self.store.require("judge", identity)
         network = ResNet56()
         network.load_state_dict(weights)
-        return network.to(self.maker.device)
-
-    def _features(self, pictures: Pixels) -> NDArray[np.float64]:
-        return features(self._judging, pictures, self.maker.device)
+        judged = functools.partial(features, network.to(self.maker.device), device=self.maker.device)
+        return Judge(identity, judged, judged(self.maker.pixels))
 
     def report(self) -> None:
         """One JSON, tables and figures."""

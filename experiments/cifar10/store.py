@@ -28,6 +28,8 @@ from dipp import files
 from dipp.errors import DippError
 from dipp.pictures import Pixels
 
+MADE_WITH = ("model", "calibration", "judge")
+"""What records name that they were made with: the denoiser, the cost table, the classifier to measure with."""
 FOLDERS = ("archives", "records", "previews", "weights", "pictures", "checkpoints")
 
 
@@ -62,22 +64,34 @@ class Store:
         """All records whose names start so, in the order of their names."""
         return [_read(path) for path in sorted((self.folder / "records").glob(f"{prefix}*.json"))]
 
-    def bind(self, name: str, identity: str) -> None:
-        """A folder is of one model, one cost table, one classifier to measure with: after the first, only that."""
-        known = self.record(name)
-        if known is None:
-            self.write_record(name, {"identity": identity})
-        elif known["identity"] != identity:
-            raise DippError(f"{name}: {known['identity']} made what is in out, not {identity}; take another folder")
+    def made_with(self, what: str) -> list[str]:
+        """All that records name of one of `MADE_WITH`."""
+        return sorted({record[what] for record in self.records("") if what in record})
+
+    def require(self, what: str, identity: str) -> None:
+        """Refuse another than the one that records here are of: they could not be compared."""
+        if others := [other for other in self.made_with(what) if other != identity]:
+            raise DippError(f"{what}: records in out are of {others[0]}, not {identity}; take that, or another folder")
+
+    def forget(self, release: str) -> None:
+        """Delete what was made of an earlier archive of a release, and is not told from what is made of another."""
+        for place in ("pictures", "previews"):
+            for path in (self.folder / place).glob(f"{release}.*"):
+                path.unlink(missing_ok=True)
+        for path in (self.folder / "checkpoints").glob(f"train.{release}.*"):
+            path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def alone(self, stage: str) -> Iterator[None]:
         """One process at a time in a stage: two could release the same pictures twice, and keep half of each."""
-        with (self.folder / f".{stage}.lock").open("w") as file:
+        with contextlib.ExitStack() as held:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock = held.enter_context((self.folder / f".{stage}.lock").open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DippError(f"out: another process is in the stage {stage}; wait, or take another folder") from None
+            except OSError as error:
+                raise DippError(f"out: {self.folder} cannot be locked ({error.strerror})") from None
             yield
 
     def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:

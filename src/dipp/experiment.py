@@ -38,5 +38,8 @@ def run(name: str, **options: Any) -> bool:
 
 def _command(words: list[str]) -> str:
     """The command as it was given, with places of this machine cut to their last name."""
-    named = [Path(word).name if Path(word).is_absolute() else word for word in words[1:]]
+    named = []
+    for word in words[1:]:
+        option, equals, value = word.rpartition("=") if word.startswith("--") else ("", "", word)
+        named.append(f"{option}{equals}{Path(value).name if Path(value).is_absolute() else value}")
     return shlex.join(["dipp", *named])
