@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import figures, report, stages, tables
+from cifar10 import figures, provenance, report, stages, tables
 from cifar10 import run as running
 from cifar10.baseline import CODECS, LaplaceNoise
 from cifar10.config import Config
@@ -29,7 +29,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import dipp
-from dipp import embedded, experiment
+from dipp import embedded, experiment, randomness
 from dipp.cli import main
 from dipp.diffusion import NoiseSchedule
 from dipp.errors import DippError
@@ -143,6 +143,43 @@ def test_the_legend_of_the_panels_is_whole_and_each_curve_is_of_its_own_pictures
     share = {name: rows[name][output]["last"] for name, output in (("laplace-4", "denoised"), ("laplace-1", "laplace"))}
     assert list(middle[figures.DENOISED[2]]) == [share["laplace-4"]]
     assert middle[figures.STYLES["laplace"][2]][0] == share["laplace-1"]
+
+
+def test_the_grid_gives_no_epsilon_to_what_has_no_certificate(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "_save", lambda figure, _: drawn.append(figure))
+    figures.grid(Config.load(SMOKE), Store(finished), tmp_path / "grid.png")
+    labels = [text.get_text().strip() for axes in drawn[0].axes for text in axes.texts]
+    assert {"clean", "laplace", "diffc (no certificate), noisy", "paper, denoised"} < set(labels)
+    assert [axes.get_title() for axes in drawn[0].axes[2:4]] == ["ε ≤ 1 per pixel", "ε ≤ 4 per pixel"]
+
+
+def test_public_seeds_are_drawn_before_pictures_are_read(
+    cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And are those of the archives, one a release."""
+    order: list[str] = []
+    seeds: list[bytes] = []
+    fresh, load = randomness.fresh_seed, running.load
+
+    def drawn() -> bytes:
+        order.append("seed")
+        seeds.append(fresh())
+        return seeds[-1]
+
+    def read(folder: Path, count: int) -> Any:
+        order.append("pictures")
+        return load(folder, count)
+
+    monkeypatch.setattr(randomness, "fresh_seed", drawn)
+    monkeypatch.setattr(running, "load", read)
+    run_stages(cifar, tmp_path, stage="encode", only="paper-1-plotted,diffc-1-plotted")
+    assert order == ["seed", "seed", "pictures"]
+    found = [dipp.open(path).header.seed for path in (tmp_path / "archives").iterdir()]
+    assert sorted(found) == sorted(seeds)
+    assert len(set(seeds)) == 2
 
 
 @pytest.mark.parametrize(
@@ -296,7 +333,7 @@ def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, 
     assert old in text
     (tmp_path / "other.toml").write_text(text.replace(old, new, 1))
     first, second = (
-        {name: digest for stage in Config.load(path).records().values() for name, digest in stage.items()}
+        {name: digest for stage in provenance.records(Config.load(path)).values() for name, digest in stage.items()}
         for path in (SMOKE, tmp_path / "other.toml")
     )
     differ = {name for name in first if second[name] != first[name]}
@@ -307,7 +344,7 @@ def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
     """Another rate of the paper's release is another final timestep of DiffC's."""
     text = SMOKE.read_text()
     (tmp_path / "other.toml").write_text(text.replace("bpp = 0.03", "bpp = 0.5", 1))
-    records = [Config.load(path).records()["encode"] for path in (SMOKE, tmp_path / "other.toml")]
+    records = [provenance.records(Config.load(path))["encode"] for path in (SMOKE, tmp_path / "other.toml")]
     differ = {name.split(".")[1].split("-")[0] for name in records[0] if records[0][name] != records[1][name]}
     same = {name for name in records[0] if records[0][name] == records[1][name]}
     assert differ == {"paper", "diffc"}
@@ -575,8 +612,16 @@ def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
 
 
 def test_the_command_is_noted_without_places_of_the_machine() -> None:
-    words = ["/usr/bin/dipp", "experiment", "--data", "/home/alice/data", "--out=/home/alice/run", "--only=paper-*"]
-    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*'"
+    words = [
+        "/usr/bin/dipp",
+        "experiment",
+        "--data",
+        "/home/alice/data",
+        "--out=/home/alice/run",
+        "--only=paper-*",
+        "--model=/home/a=b/c",
+    ]
+    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*' --model=c"
 
 
 def test_without_its_libraries_it_says_what_to_do(

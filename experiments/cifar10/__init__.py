@@ -9,6 +9,7 @@
 | `resnet`, `training` | many ResNet-56 at once, with the protocol that the paper cites |
 | `metrics` | PSNR, MS-SSIM and a Fréchet distance of the reconstructions |
 | `deviations` | how far a step moves a coordinate: the δ and the divergences of the paper's appendix C |
+| `provenance` | what records are made of, so that none is taken for another's |
 | `stages`, `run` | the stages of a run, in order; running them, and noting how long each took |
 | `report`, `tables`, `figures` | one JSON with every figure, and the tables and pictures that are drawn from it |
 """

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import hashlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cifar10.baseline import CODECS
 from dipp import presets
 from dipp.errors import DippError
 
@@ -231,54 +229,9 @@ class Config:
         ]
         return tuple(sorted(found, key=lambda release: release.epsilon or 0.0))
 
-    def records(self) -> dict[str, dict[str, str]]:
-        """By stage: the names of all records of a finished run, and a digest of what in this file each is made of."""
-        of = {release.name: self.digest(release) for release in self.releases}
-        judge = [self.training_digest(release) for release in self.releases if release.name == CLEAN]
-        shown = self.shown("paper")
-        found: dict[str, dict[str, str]] = {
-            "baseline": {f"baseline.{r.name}.{c}": of[r.name] for r in self.releases if r.lossless for c in CODECS},
-            "encode": {f"encode.{r.name}": of[r.name] for r in self.releases if r.coded},
-            "train": {
-                f"train.{r.name}.{output}.{seed}": self.training_digest(r)
-                for r in self.releases
-                for output in r.train
-                for seed in self.protocol.seeds
-            },
-            "metrics": {
-                f"metrics.{r.name}.{output}": fingerprint(of[r.name], judge)
-                for r in self.releases
-                if r.method != CLEAN
-                for output in r.outputs
-            },
-        }
-        found["encode"] |= {f"deviations.{r.name}": fingerprint(of[r.name], self.deviations) for r in shown}
-        found["metrics"]["ancestral"] = fingerprint(of[self.ancestral.release], judge, _given(self.ancestral))
-        return found
-
-    def digest(self, release: Release) -> str:
-        """A digest of all in this file that the pictures of a release depend on."""
-        other = None if release.like is None else self.digest(self.release(release.like))
-        return fingerprint(_given(release, "train", "clip"), other, self.calls)
-
-    def training_digest(self, release: Release) -> str:
-        """A digest of all in this file that a classifier of a release depends on, but for its seed."""
-        return fingerprint(self.digest(release), _given(self.protocol, "seeds", "wave"), release.clip)
-
     def to_dict(self) -> dict[str, Any]:
         """The whole of it, for the report."""
         return dataclasses.asdict(self)
-
-
-def fingerprint(*parts: object) -> str:
-    """Eight digits that differ where something differs: guards against mistakes, not against attacks."""
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
-
-
-def _given(settings: Release | Protocol | Ancestral, *but: str) -> dict[str, object]:
-    """Settings that are not the default: those that may be added later do not change a digest of today."""
-    values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
-    return {name: value for name, (value, default) in values.items() if name not in but and value != default}
 
 
 def _frozen(value: Any) -> Any:

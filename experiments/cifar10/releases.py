@@ -8,20 +8,21 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from cifar10 import provenance
 from cifar10.baseline import CENTRE, LaplaceNoise
-from cifar10.config import CLEAN, LAPLACE, Config, Release, fingerprint
+from cifar10.config import CLEAN, LAPLACE, Config, Release
 from cifar10.store import Store
 from dipp import archive as archives
 from dipp import codec as codecs
-from dipp import diffusion, presets, randomness
+from dipp import diffusion, presets
 from dipp.archive import Archive
 from dipp.calibration import ErrorTable
 from dipp.chain import Chain, Selector
@@ -48,6 +49,8 @@ class Maker:
     model: str
     calibration: Path | None
     device: str
+    seeds: Mapping[str, bytes] = field(default_factory=dict)
+    """Public seeds of the releases that may be encoded, drawn before the pictures were read."""
 
     @functools.cached_property
     def denoiser(self) -> Denoiser:
@@ -74,7 +77,7 @@ class Maker:
         """The cost table, and its fingerprint."""
         table = codecs.load_table(self.model, self.calibration)
         factors = [(name, row.tolist()) for name, row in sorted(table.inflation.items())]
-        known = fingerprint(table.timesteps.tolist(), table.snrs.tolist(), table.quantiles.tolist(), factors)
+        known = provenance.fingerprint(table.timesteps.tolist(), table.snrs.tolist(), table.quantiles.tolist(), factors)
         self.store.require("calibration", known)
         return table, known
 
@@ -110,7 +113,7 @@ class Maker:
         """
         point, budget = self.point(release), self.budget(release)
         plan, pixels = point.plan, self.pixels[: release.images]
-        codec, recorder, seed = Codec(self.denoiser, plan, budget), Recorder(), randomness.fresh_seed()
+        codec, recorder, seed = Codec(self.denoiser, plan, budget), Recorder(), self.seeds[release.name]
         shape: Shape = pixels.shape[1:]
         codec.check_shape(shape)
         chain, size = Chain(plan, self.denoiser, seed, shape), codec.batch_size(shape)
@@ -229,7 +232,7 @@ class Maker:
 
     def _key(self, release: Release) -> str:
         """The name of its pictures: those of another config are not taken for them."""
-        return f"{release.name}.{self.config.digest(release)}"
+        return f"{release.name}.{provenance.of_pictures(self.config, release)}"
 
 
 def rate(path: Path) -> dict[str, Any]:

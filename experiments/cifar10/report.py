@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cifar10 import figures, tables
+from cifar10 import figures, provenance, tables
 from cifar10.baseline import CODECS, LaplaceNoise
 from cifar10.config import LAPLACE, Config, Release
 from cifar10.releases import DELTA
@@ -76,7 +76,7 @@ def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:
     """By stage: how many records there will be, and the names of those that are not there yet."""
     return {
         stage: {"wanted": len(names), "names": [name for name in names if store.record(name) is None]}
-        for stage, names in config.records().items()
+        for stage, names in provenance.records(config).items()
     }
 
 

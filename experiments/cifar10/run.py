@@ -17,6 +17,7 @@ from cifar10.config import Config
 from cifar10.releases import Maker
 from cifar10.stages import STAGES, OutOfTimeError, Run, Say
 from cifar10.store import Store
+from dipp import randomness
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
 from dipp.model import torch_device
@@ -57,10 +58,12 @@ def run(
     if minutes is not None and not minutes > 0:
         raise DippError(f"minutes: a number above 0 is needed, got {minutes}")
     chosen, place = Config.load(config), torch_device(device)
-    releases, (pixels, labels) = chosen.matching(only), load(data, chosen.images)
+    releases = chosen.matching(only)
+    seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
+    pixels, labels = load(data, chosen.images)  # after the seeds: nobody can choose one that suits a picture
     store = Store(out)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    part = Run(Maker(chosen, store, pixels, model, calibration, device), labels, releases, deadline, say)
+    part = Run(Maker(chosen, store, pixels, model, calibration, device, seeds), labels, releases, deadline, say)
     part.check()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took
     facts = {"command": command, "commit": commit or _commit()}

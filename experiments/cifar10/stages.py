@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cifar10 import deviations, metrics, report, tables
+from cifar10 import deviations, metrics, provenance, report, tables
 from cifar10.baseline import CODECS, file_bytes
-from cifar10.config import CLEAN, Config, Release, fingerprint
+from cifar10.config import CLEAN, Config, Release
 from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
 from cifar10.store import MADE_WITH, Store
@@ -91,7 +91,7 @@ class Run:
     @functools.cached_property
     def _made_of(self) -> dict[str, str]:
         """What each record is made of."""
-        return {name: made_of for names in self.config.records().values() for name, made_of in names.items()}
+        return {name: made_of for names in provenance.records(self.config).values() for name, made_of in names.items()}
 
     def check(self) -> None:
         """Refuse records of another config, or of two models: they would be reported as if they were of one."""
@@ -180,7 +180,7 @@ class Run:
 
     def _checkpoint(self, job: Job) -> str:
         """Where the state of a classifier is kept: training goes on by the same protocol only."""
-        return f"{job.name}.{self.config.training_digest(job.release)}"
+        return f"{job.name}.{provenance.of_classifier(self.config, job.release)}"
 
     def _train_wave(self, jobs: list[Job]) -> None:
         """Train a wave to its end, if there is time, and write down what came of it."""
@@ -266,7 +266,7 @@ class Run:
                 f"metrics: weights/{self._judge_name}.pt is missing; bring it here, or delete {training}.json, "
                 "metrics.* and ancestral.json of the records, and train"
             )
-        identity = fingerprint(*(tensor.numpy().tobytes() for tensor in weights.values()))
+        identity = provenance.fingerprint(*(tensor.numpy().tobytes() for tensor in weights.values()))
         self.store.require("judge", identity)
         network = ResNet56()
         network.load_state_dict(weights)

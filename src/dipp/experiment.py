@@ -40,6 +40,6 @@ def _command(words: list[str]) -> str:
     """The command as it was given, with places of this machine cut to their last name."""
     named = []
     for word in words[1:]:
-        option, equals, value = word.rpartition("=") if word.startswith("--") else ("", "", word)
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
         named.append(f"{option}{equals}{Path(value).name if Path(value).is_absolute() else value}")
     return shlex.join(["dipp", *named])

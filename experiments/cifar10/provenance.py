@@ -1,0 +1,57 @@
+"""What records are made of: a digest of the settings that each depends on, so that none is taken for another's."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+
+from cifar10.baseline import CODECS
+from cifar10.config import CLEAN, Ancestral, Config, Protocol, Release
+
+
+def records(config: Config) -> dict[str, dict[str, str]]:
+    """By stage: the names of all records of a finished run, and a digest of what in the config each is made of."""
+    of = {release.name: of_pictures(config, release) for release in config.releases}
+    judge = [of_classifier(config, release) for release in config.releases if release.name == CLEAN]
+    shown = config.shown("paper")
+    found: dict[str, dict[str, str]] = {
+        "baseline": {f"baseline.{r.name}.{c}": of[r.name] for r in config.releases if r.lossless for c in CODECS},
+        "encode": {f"encode.{r.name}": of[r.name] for r in config.releases if r.coded},
+        "train": {
+            f"train.{r.name}.{output}.{seed}": of_classifier(config, r)
+            for r in config.releases
+            for output in r.train
+            for seed in config.protocol.seeds
+        },
+        "metrics": {
+            f"metrics.{r.name}.{output}": fingerprint(of[r.name], judge)
+            for r in config.releases
+            if r.method != CLEAN
+            for output in r.outputs
+        },
+    }
+    found["encode"] |= {f"deviations.{r.name}": fingerprint(of[r.name], config.deviations) for r in shown}
+    found["metrics"]["ancestral"] = fingerprint(of[config.ancestral.release], judge, _given(config.ancestral))
+    return found
+
+
+def of_pictures(config: Config, release: Release) -> str:
+    """A digest of all in the config that the pictures of a release depend on."""
+    other = None if release.like is None else of_pictures(config, config.release(release.like))
+    return fingerprint(_given(release, "train", "clip"), other, config.calls)
+
+
+def of_classifier(config: Config, release: Release) -> str:
+    """A digest of all in the config that a classifier of a release depends on, but for its seed."""
+    return fingerprint(of_pictures(config, release), _given(config.protocol, "seeds", "wave"), release.clip)
+
+
+def fingerprint(*parts: object) -> str:
+    """Eight digits that differ where something differs: a guard against mistakes, not against attacks."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
+
+
+def _given(settings: Release | Protocol | Ancestral, *but: str) -> dict[str, object]:
+    """Settings that are not the default: those that may be added later do not change a digest of today."""
+    values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
+    return {name: value for name, (value, default) in values.items() if name not in but and value != default}
