@@ -6,8 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dipp.cli import main
+
+# No clock decides a test: not the time that an example takes, nor that of drawing it. Examples are the same every time.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 Command = Callable[..., tuple[int, str, str]]
 

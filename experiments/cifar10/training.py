@@ -181,7 +181,8 @@ class Wave:
         def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             with _half_precision(device):
                 logits = network(x)
-            return F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="sum") / y.shape[1]
+            wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            return F.cross_entropy(wide.flatten(0, 1), y.flatten(), reduction="sum") / y.shape[1]
 
         return torch.compile(loss) if self.device.type == "cuda" else loss
 
