@@ -14,9 +14,9 @@ from pathlib import Path
 
 from provenance import provenance
 
-from dipp.presets import PRESETS
-from dipp.privacy.audit import audit, ladder
-from dipp.privacy.audit.plot import draw
+from dipp.planning.presets import PRESETS
+from dipp.audit import audit, ladder
+from dipp.audit.plot import draw
 
 
 def main() -> None:

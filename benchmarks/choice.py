@@ -21,15 +21,15 @@ import numpy as np
 from provenance import provenance
 from quality import coded, exact, psnr
 
-from dipp import randomness
-from dipp.calibration import ErrorTable
-from dipp.channels import Channel, Huber, Laplace, Sign
+from dipp.core import randomness
+from dipp.planning.table import ErrorTable
+from dipp.core.channels import Channel, Huber, Laplace, Sign
 from dipp.errors import DippError
-from dipp.model import Denoiser
-from dipp.plan import SHARP, THRIFTY
-from dipp.presets import PRESETS
+from dipp.models.denoiser import Denoiser
+from dipp.core.plan import SHARP, THRIFTY
+from dipp.planning.presets import PRESETS
 from dipp.privacy.budget import Budget
-from dipp.schedule import Planner
+from dipp.planning.planner import Planner
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 PERIODS = (3, 6, 9, 12)
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=128)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoiser = Denoiser.load(arguments.model, arguments.device)
+    denoiser = models.load(arguments.model, arguments.device)
     pixels = np.load(arguments.images)["choose"][: arguments.count]
     table = ErrorTable.load(arguments.table)
     source = provenance(arguments.device)

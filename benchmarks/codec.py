@@ -27,11 +27,12 @@ from diffusers import UNet2DModel
 from provenance import provenance
 from quality import coded, exact, psnr
 
-from dipp import randomness, scoring
-from dipp.calibration import ErrorTable
-from dipp.chain import Chain
-from dipp.codec import Codec, planner
-from dipp.model import Denoiser
+from dipp.core import randomness
+from dipp import scoring
+from dipp.planning.table import ErrorTable
+from dipp.codec.chain import Chain
+from dipp.codec.codec import Codec, planner
+from dipp.models.denoiser import Denoiser
 from dipp.privacy.budget import Budget
 
 EPSILON = 16.0
@@ -124,7 +125,7 @@ def naive(codec: Codec, network: Any, pixels: np.ndarray[Any, Any]) -> dict[str,
         x0 = torch.from_numpy(pixels[image] / 127.5 - 1).float().to(device)
         x_t = torch.randn(1, 3, *pixels.shape[1:3], device=device)
         for layout in layouts:
-            step, channel = layout.step, plan.mechanism.channel
+            step, channel = layout.step, plan.coding.channel
             synchronise(device)
             start = time.perf_counter()
             with torch.inference_mode():
@@ -160,7 +161,7 @@ def main() -> None:
     parser.add_argument("--bias", action="store_true", help="also measure the code's bias, on 256 images")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoiser = Denoiser.load(arguments.model, arguments.device)
+    denoiser = models.load(arguments.model, arguments.device)
     make: Any = UNet2DModel
     network = make.from_pretrained(arguments.model, subfolder="unet").eval().to(denoiser.device)
     pixels = np.load(arguments.images)["encode"]

@@ -72,11 +72,11 @@ def make_model(folder: Path, widths: tuple[int, ...]) -> None:
 
 def make_codec(model: str, count: int) -> Any:
     """A few steps of the sharp mechanism, 2^12 candidates for chunks of 128 coordinates."""
-    from dipp.codec import Codec
-    from dipp.model import Denoiser
-    from dipp.plan import SHARP, Plan, Step
+    from dipp.codec.codec import Codec
+    from dipp.models.denoiser import Denoiser
+    from dipp.core.plan import SHARP, Plan, Step
 
-    denoiser, steps = Denoiser.load(model), []
+    denoiser, steps = models.load(model), []
     for start, end in itertools.islice(itertools.pairwise((999, *range(900, 0, -100))), count):
         gain = float(np.float32(denoiser.schedule.step(start, end).snr_gain))
         steps.append(Step(start, end, gain, 128, 12))
@@ -116,7 +116,7 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
     codec = make_codec(model, steps)
     with tempfile.TemporaryDirectory() as folder:
         if engine == "bare":
-            from dipp import pictures
+            from dipp.codec import pictures
 
             found = open_source(source, Columns(), Path(folder))
             share = range(len(found) * part // workers, len(found) * (part + 1) // workers)
@@ -270,7 +270,7 @@ def peak_mib() -> float:
 
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
     """The test images written, against the codec alone; in turn, in one process."""
-    from dipp.codec import Codec
+    from dipp.codec.codec import Codec
     from dipp.data.engines import Local
     from dipp.data.privatize import Choices, privatize
     from dipp.data.sources import Columns

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from provenance import provenance
 
-from dipp.calibration import ErrorTable
-from dipp.codec import Codec, planner
-from dipp.model import Denoiser
-from dipp.presets import PRESETS, preset
+from dipp.planning.table import ErrorTable
+from dipp.codec.codec import Codec, planner
+from dipp.models.denoiser import Denoiser
+from dipp.planning.presets import PRESETS, preset
 from dipp.privacy.budget import Budget
 
 IMAGES = 8
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoisers = {device: Denoiser.load(arguments.model, device) for device in ("cpu", "cuda")}
+    denoisers = {device: models.load(arguments.model, device) for device in ("cpu", "cuda")}
     pixels = list(np.load(arguments.images)["encode"][:IMAGES])
     table, source, rows = ErrorTable.load(arguments.table), provenance("cuda"), []
     for name in PRESETS:

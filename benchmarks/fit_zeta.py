@@ -18,10 +18,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import entropy
-from dipp.arithmetic import Arithmetic
-from dipp.channels import Laplace
-from dipp.selection import MAX_CANDIDATES
+from dipp.core import entropy
+from dipp.core.arithmetic import Arithmetic
+from dipp.core.channels import Laplace
+from dipp.core.selection import MAX_CANDIDATES
 
 SHIFT = 0.18
 """Shift of a coordinate in units of its noise: 0.25 nats of score; a bit of KL takes about 24 coordinates."""

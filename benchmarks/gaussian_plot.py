@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dipp.errors import DippError
-from dipp.plan import PAPER, SHARP, Mechanism, Plan, Step
+from dipp.core.plan import PAPER, SHARP, Coding, Plan, Step
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.gaussian import GaussianDiffusion
 
@@ -27,7 +27,7 @@ CODES = (
 )
 
 
-def approximate(mechanism: Mechanism, snr: float, steps: int) -> float:
+def approximate(mechanism: Coding, snr: float, steps: int) -> float:
     """ε at δ of equal steps to a final SNR, for 32×32 images; NaN where a step would be too large or too small."""
     gain = float(np.float32(snr / steps))
     units = 80 if mechanism.ordered else 0

@@ -20,9 +20,10 @@ from pathlib import Path
 import torch
 
 import dipp
-from dipp import embedded, sources
-from dipp.calibration import FILE_NAME, ErrorTable
-from dipp.model import Denoiser
+from dipp.models import embedded
+from dipp.training import public_pictures as sources
+from dipp.planning.table import FILE_NAME, ErrorTable
+from dipp.models.denoiser import Denoiser
 from dipp.training import validation
 
 BATCH = 16
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=256)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
     options = parser.parse_args()
-    models = {"small": Denoiser.load(options.small), "full": Denoiser.load(options.full)}
+    models = {"small": models.load(options.small), "full": models.load(options.full)}
     pixels = sources.load(options.data, 32, options.pictures).pixels
     x_t = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     for denoiser in models.values():

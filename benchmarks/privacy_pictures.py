@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from provenance import provenance
 
-from dipp.codec import Codec
+from dipp.codec.codec import Codec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from cifar10.baseline import LaplaceNoise, file_bytes

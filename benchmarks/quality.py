@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from provenance import provenance
 
-from dipp import randomness
-from dipp.archive import Archive
-from dipp.calibration import ErrorTable
-from dipp.chain import Chain, Selector
-from dipp.channels import LocationChannel
-from dipp.codec import planner
-from dipp.model import Denoiser
-from dipp.plan import Plan
+from dipp.core import randomness
+from dipp.format.archive import Archive
+from dipp.planning.table import ErrorTable
+from dipp.codec.chain import Chain, Selector
+from dipp.core.channels import LocationChannel
+from dipp.codec.codec import planner
+from dipp.models.denoiser import Denoiser
+from dipp.core.plan import Plan
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
@@ -58,7 +58,7 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: in
         x_hat = denoiser.x0(x_t, step.start)
         flat = x_hat.permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
         met.append(float(np.square(flat - clean).mean()))
-        channel, shift = plan.mechanism.channel, (clean - flat)[:, order] * math.sqrt(step.snr_gain)
+        channel, shift = plan.coding.channel, (clean - flat)[:, order] * math.sqrt(step.snr_gain)
         uniform = np.clip(generator.random(shift.shape), 1e-12, 1 - 1e-12)
         if isinstance(channel, LocationChannel):
             z = shift + channel.quantile(uniform)
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
     arguments = parser.parse_args()
-    denoiser = Denoiser.load(arguments.model, arguments.device)
+    denoiser = models.load(arguments.model, arguments.device)
     pixels, table = np.load(arguments.images)["encode"][: arguments.count], ErrorTable.load(arguments.table)
     source, rows = provenance(arguments.device), []
     for epsilon in arguments.epsilon or EPSILONS:
@@ -108,7 +108,7 @@ def main() -> None:
                     else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
                 )
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
-                row |= {"code": point.plan.mechanism.name}
+                row |= {"code": point.plan.coding.name}
                 row |= {"index_bits": max(step.index_bits for step in point.plan.steps)}
                 row |= {
                     "chosen": share is None,

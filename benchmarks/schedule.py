@@ -17,9 +17,10 @@ from typing import Any
 
 from provenance import provenance
 
-from dipp import codec, embedded
-from dipp.model import Denoiser
-from dipp.presets import PRESETS
+from dipp.codec import codec
+from dipp.models import embedded
+from dipp.models.denoiser import Denoiser
+from dipp.planning.presets import PRESETS
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
@@ -31,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoiser, rows = Denoiser.load(embedded.FOLDER), []
+    denoiser, rows = models.load(embedded.FOLDER), []
     budgets = {
         "pure": [Budget.pure(epsilon) for epsilon in EPSILONS],
         "approximate": [Budget.approximate(epsilon, 1e-6) for epsilon in EPSILONS],

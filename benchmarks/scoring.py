@@ -26,9 +26,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from dipp import randomness, scoring
-from dipp.arithmetic import Arithmetic
-from dipp.channels import Channel, Laplace, Logistic, Sign
+from dipp.core import randomness
+from dipp import scoring
+from dipp.core.arithmetic import Arithmetic
+from dipp.core.channels import Channel, Laplace, Logistic, Sign
 from dipp.scoring import cpu_kernels
 
 DIMENSIONS = (32, 96, 256, 1024, 3072)

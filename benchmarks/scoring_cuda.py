@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dipp import selection
-from dipp.arithmetic import Arithmetic
-from dipp.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core import selection
+from dipp.core.arithmetic import Arithmetic
+from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
 from dipp.scoring import ScoringTask, select
 from dipp.scoring.gpu import GpuBackend
 from dipp.scoring.reference import ReferenceBackend

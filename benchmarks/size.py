@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import dipp
-from dipp import embedded
-from dipp.plan import Plan
+from dipp.models import embedded
+from dipp.core.plan import Plan
 
 SIDES = (32, 64, 128, 256, 512, 1024, 2048)
 PHOTOGRAPH = (3000, 4000)
@@ -39,7 +39,7 @@ def picture(height: int, width: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
     """Encode and decode one step of one picture."""
     codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, pixels=height * width)
-    step = dipp.Codec(codec.denoiser, Plan(codec.plan.mechanism, codec.plan.steps[-1:]))
+    step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, codec.plan.steps[-1:]))
     step.encode([picture(32, 32)])  # libraries set themselves up, kernels are compiled
     image = picture(height, width)
     began = time.perf_counter()

@@ -21,9 +21,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import dipp
-from dipp import commands, diffusion, pictures
-from dipp.codec import to_pixels
-from dipp.pictures import Pixels
+from dipp.cli import commands
+from dipp.models import diffusion
+from dipp.codec import pictures
+from dipp.codec.codec import to_pixels
+from dipp.codec.pictures import Pixels
 
 PICTURES = Path(__file__).parent / "pictures"
 EPSILONS = (4.0, 16.0, 64.0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dipp.cli import main
+from dipp.cli.main import main
 
 # No clock decides a test: not the time that an example takes, nor that of drawing it. Examples are the same every time.
 settings.register_profile(

@@ -19,8 +19,8 @@ import numpy as np
 from PIL import Image
 from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.pictures import Pixels
 from dipp.privacy import conversions
 
 LARGEST = 255

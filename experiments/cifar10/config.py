@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dipp import presets
 from dipp.errors import DippError
+from dipp.planning import presets
 
 CLEAN, LAPLACE = "clean", "laplace"
 """Methods beside the presets of the codec: no noise at all, and privatise-then-compress."""

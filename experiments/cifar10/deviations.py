@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dipp.archive import Archive
-from dipp.chain import Chain, Indices, Reader, StepLayout
-from dipp.channels import Gaussian, Laplace
-from dipp.layout import chunk_counts
-from dipp.model import Denoiser
-from dipp.pictures import Pixels
+from dipp.codec.chain import Chain, Indices, Reader, StepLayout
+from dipp.codec.pictures import Pixels
+from dipp.core.channels import Gaussian, Laplace
+from dipp.format.archive import Archive
+from dipp.format.packing import chunk_counts
+from dipp.models.denoiser import Denoiser
 
 QUANTILES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 
@@ -43,9 +43,9 @@ class Observer:
 
 def measure(source: Archive, denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
     """Quantiles of δ over all steps, pictures and coordinates, and both divergences along the same chain."""
-    plan, shape, count = source.header.plan, source.shape(0), len(pixels)
+    plan, shape, count = source.release.plan, source.shape(0), len(pixels)
     observer = Observer(Reader(source.batch(0, count), chunk_counts(plan, shape)), pixels.reshape(count, -1))
-    Chain(plan, denoiser, source.header.seed, shape).run(range(count), observer)
+    Chain(plan, denoiser, source.release.seed, shape).run(range(count), observer)
     delta = np.concatenate([step.reshape(-1) for step in observer.met]).astype(np.float64)
     bits = {channel.name: float(channel.kl(delta).sum()) / pixels[..., 0].size for channel in (Laplace(), Gaussian())}
     return {

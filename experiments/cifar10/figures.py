@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 from cifar10.config import CLEAN, LAPLACE, Config
 from cifar10.store import Store
 from dipp import files
-from dipp.pictures import Pixels
+from dipp.codec.pictures import Pixels
 
 STYLES = {
     LAPLACE: ("#525252", "s", "privatise, then compress (best codec)"),

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.pictures import Pixels
 
 USUAL_BETAS = (0.0448, 0.2856, 0.3001)
 SIGMA = 0.8

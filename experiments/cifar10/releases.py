@@ -20,20 +20,21 @@ from cifar10 import provenance
 from cifar10.baseline import CENTRE, LaplaceNoise
 from cifar10.config import CLEAN, LAPLACE, Config, Release
 from cifar10.store import Store
-from dipp import archive as archives
-from dipp import codec as codecs
-from dipp import diffusion, presets
-from dipp.archive import Archive
-from dipp.calibration import ErrorTable
-from dipp.chain import Chain, Selector
-from dipp.codec import Codec
+from dipp.codec import codec as codecs
+from dipp.codec.chain import Chain, Selector
+from dipp.codec.codec import Codec
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.layout import Shape
-from dipp.model import Denoiser
-from dipp.pictures import Pixels
+from dipp.format import archive as archives
+from dipp.format.archive import Archive
+from dipp.format.packing import Shape
+from dipp.models import diffusion
+from dipp.models.denoiser import Denoiser
+from dipp.planning import presets
+from dipp.planning.planner import Planner, Point
+from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 from dipp.privacy.ledger import Recorder
-from dipp.schedule import Planner, Point
 
 DELTA = 1e-5
 """δ at which (ε, δ) is stated."""
@@ -55,7 +56,7 @@ class Maker:
     @functools.cached_property
     def denoiser(self) -> Denoiser:
         """The backbone."""
-        found = Denoiser.load(self.model, self.device)
+        found = models.load(self.model, self.device)
         self.store.require("model", found.identity)
         return found
 
@@ -97,7 +98,7 @@ class Maker:
         planner: Planner = self._planner(release.method, budget)
         if release.like is None:
             return planner.choose(budget, bpp=release.bpp)
-        steps = self._open(self.config.release(release.like)).header.plan.steps
+        steps = self._open(self.config.release(release.like)).release.plan.steps
         if release.same_steps:
             return planner.along([steps[0].start, *(step.end for step in steps)])
         if release.relative_snr is None:
@@ -140,7 +141,7 @@ class Maker:
             "certificate": certificate(made),
             "model": self.denoiser.identity,
             "calibration": self._table[1],
-            "mechanism": plan.mechanism.name,
+            "mechanism": plan.coding.name,
             "final_timestep": point.final_timestep,
             "timesteps": [step.end for step in plan.steps],
             "steps": len(plan.steps),
@@ -195,7 +196,7 @@ class Maker:
         """Noisy and denoised reconstructions, in one walk along the chain."""
         source = self._open(release)
         noisy, denoised = [], []
-        for state, t in Codec(self.denoiser, source.header.plan).states(source):
+        for state, t in Codec(self.denoiser, source.release.plan).states(source):
             noisy.append(codecs.to_pixels(state))
             denoised.append(self._denoised(state, t))
         self._keep(release, "denoised", np.concatenate(denoised))
@@ -211,8 +212,8 @@ class Maker:
         found = self.store.pictures(self._key(release), "ancestral")
         if found is None or len(found) != count:
             source = self._open(release)
-            plan, shapes = source.header.plan, [source.shape(number) for number in range(count)]
-            first = Archive.build(plan, source.header.model, source.header.seed, shapes, source.batch(0, count))
+            plan, shapes = source.release.plan, [source.shape(number) for number in range(count)]
+            first = Archive.build(plan, source.release.model, source.release.seed, shapes, source.batch(0, count))
             found = np.stack(list(Codec(self.denoiser, plan).pictures(first, ancestral=True)))
             self._keep(release, "ancestral", found)
         return found
@@ -250,7 +251,7 @@ def rate(path: Path) -> dict[str, Any]:
 
 def certificate(source: Archive) -> dict[str, Any] | None:
     """Pure ε, ρ and the ε at `DELTA`, per pixel; None for a mechanism without."""
-    if not source.header.plan.mechanism.certified:
+    if not source.release.plan.coding.certified:
         return None
     found = source.certificate
     return {"epsilon": found.epsilon, "rho": found.rho, "delta": DELTA, "epsilon_at_delta": found.approximate(DELTA)}

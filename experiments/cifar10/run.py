@@ -17,11 +17,12 @@ from cifar10.config import Config
 from cifar10.releases import Maker
 from cifar10.stages import STAGES, OutOfTimeError, Run, Say
 from cifar10.store import Store
-from dipp import randomness
+from dipp.cli.experiment import ExperimentOptions
+from dipp.codec.pictures import Pixels
+from dipp.core import randomness
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
-from dipp.model import torch_device
-from dipp.pictures import Pixels
+from dipp.models.denoiser import torch_device
 
 
 def load(folder: Path, count: int) -> tuple[Pixels, NDArray[np.int64]]:
@@ -37,36 +38,24 @@ def load(folder: Path, count: int) -> tuple[Pixels, NDArray[np.int64]]:
     return pixels, np.array([row.label for row in rows], np.int64)
 
 
-def run(
-    config: Path,
-    data: Path,
-    model: str,
-    out: Path,
-    *,
-    stage: str | None,
-    only: str,
-    calibration: Path | None,
-    device: str,
-    minutes: float | None,
-    command: str,
-    commit: str | None,
-    say: Say,
-) -> bool:
+def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     """Run a stage, or all of them, and note how long each took, and where; whether there was time for all of it."""
+    stage, minutes = options.stage, options.minutes
     if stage is not None and stage not in STAGES:
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
     if minutes is not None and not minutes > 0:
         raise DippError(f"minutes: a number above 0 is needed, got {minutes}")
-    chosen, place = Config.load(config), torch_device(device)
-    releases = chosen.matching(only)
+    chosen, place = Config.load(options.config), torch_device(options.device)
+    releases = chosen.matching(options.only)
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
-    pixels, labels = load(data, chosen.images)  # after the seeds: nobody can choose one that suits a picture
-    store = Store(out)
+    pixels, labels = load(options.data, chosen.images)  # after the seeds: nobody can choose one that suits a picture
+    store = Store(options.out)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    part = Run(Maker(chosen, store, pixels, model, calibration, device, seeds), labels, releases, deadline, say)
+    maker = Maker(chosen, store, pixels, options.model, options.calibration, options.device, seeds)
+    part = Run(maker, labels, releases, deadline, say)
     part.check()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took
-    facts = {"command": command, "commit": commit or _commit()}
+    facts = {"command": command, "commit": options.commit or _commit()}
     facts |= {"device": torch.cuda.get_device_name() if place.type == "cuda" else "CPU"}
     for name in [stage] if stage else STAGES:
         with store.alone(name):

@@ -30,9 +30,9 @@ from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
 from cifar10.store import MADE_WITH, Store
 from cifar10.training import Task, Wave, features
-from dipp import archive as archives
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.pictures import Pixels
+from dipp.format import archive as archives
 
 CHECKPOINT_SECONDS = 120
 """Time between checkpoints of a wave."""

@@ -25,8 +25,8 @@ import numpy as np
 import torch
 
 from dipp import files
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.pictures import Pixels
 
 MADE_WITH = ("model", "calibration", "judge")
 """What records name that they were made with: the denoiser, the cost table, the classifier to measure with."""

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from cifar10.config import Protocol
 from cifar10.resnet import ResNet56
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.pictures import Pixels
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of CIFAR-10's channels."""

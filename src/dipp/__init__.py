@@ -4,19 +4,27 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from dipp import _moved
+
 if TYPE_CHECKING:
-    from dipp.archive import Archive as Archive
-    from dipp.archive import open as open  # noqa: A004 - users say dipp.open
-    from dipp.codec import Codec as Codec
+    from dipp.codec.codec import Codec as Codec
     from dipp.data.loading import load as load
+    from dipp.format.archive import Archive as Archive
+    from dipp.format.archive import open as open  # noqa: A004 - users say dipp.open
 
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
+__all__ = ["Archive", "Codec", "load", "open"]
 
-_LAZY = {"Archive": "dipp.archive", "open": "dipp.archive", "Codec": "dipp.codec", "load": "dipp.data.loading"}
+_LAZY = {
+    "Archive": "dipp.format.archive",
+    "open": "dipp.format.archive",
+    "Codec": "dipp.codec.codec",
+    "load": "dipp.data.loading",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -24,3 +32,10 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'dipp' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+_moved.install()

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from dipp.errors import DippError
+
+PART = re.compile(r"\.[0-9a-f]{16}\.part")
+"""Names of files that are being written, or that a killed process has left."""
+
+
+def is_part(name: str) -> bool:
+    """Whether a file of that name was never finished."""
+    return bool(PART.fullmatch(name))
 
 
 @contextlib.contextmanager

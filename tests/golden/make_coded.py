@@ -18,10 +18,10 @@ import torch
 from diffusers import DDPMScheduler
 from test_codec import make_plan
 from test_golden_codec import ARCHIVES, images, reconstructions
-from tiny_network import tiny_network
+from helpers.networks import tiny_network
 
-from dipp.codec import Codec
-from dipp.model import Denoiser
+from dipp.codec.codec import Codec
+from dipp.models.denoiser import Denoiser
 
 
 def main(folder: Path) -> None:
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
         scheduler: Any = DDPMScheduler
         scheduler().save_pretrained(place / "scheduler")
         (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
-    denoiser = Denoiser.load(place)
+    denoiser = models.load(place)
     for name, mechanism in ARCHIVES.items():
         target = folder / f"coded-{name}.dipp"
         if target.exists():

@@ -21,16 +21,17 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from dipp import archive as archives
-from dipp import embedded
-from dipp.archive import Archive
-from dipp.codec import Codec, batch_size
+from dipp.codec.codec import Codec, batch_size
 from dipp.data.shards import Shard
 from dipp.data.sources import Label
 from dipp.data.store import read_manifest, sha256, shard_entries
 from dipp.errors import DippError
-from dipp.header import Header, Integers
-from dipp.layout import Shape
+from dipp.format import archive as archives
+from dipp.format.archive import Archive
+from dipp.format.bytes import Integers
+from dipp.format.packing import Shape
+from dipp.format.release import Release
+from dipp.models import embedded
 from dipp.privacy.certificate import Certificate
 
 Item = Any
@@ -146,22 +147,18 @@ class Pictures(Dataset[Item]):
     def _decode(self, shape: Shape, places: list[tuple[_Part, int]]) -> Iterable[torch.Tensor]:
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
         _refuse_forked()
-        header = places[0][0].public.header
-        codec = self._codec_for(header)
-        if any(part.public.header.seed != header.seed for part, _ in places):
+        release = places[0][0].release
+        codec = self._codec_for(release)
+        if any(part.release.seed != release.seed for part, _ in places):
             raise DippError("the shards belong to several releases; get them again")
         numbers = [part.number(row) for part, row in places]
-        found = codec.reconstruct(rows, shape, numbers, header.seed, denoise=self._denoise)
+        found = codec.reconstruct(rows, shape, numbers, release.seed, denoise=self._denoise)
         return torch.from_numpy(found).permute(0, 3, 1, 2).contiguous()
 
-    def _codec_for(self, header: Header) -> Codec:
-        from dipp.model import Denoiser
-
+    def _codec_for(self, release: Release) -> Codec:
         if self._codec is None:
-            denoiser = Denoiser.load(self._model, self._device)
-            denoiser.require_identity(header.model)
-            self._codec = Codec(denoiser, header.plan)
-        if (self._codec.plan, self._codec.denoiser.identity) != (header.plan, header.model):
+            self._codec = Codec.for_release(release, self._model, device=self._device)
+        if (self._codec.plan, self._codec.denoiser.identity) != (release.plan, release.model):
             raise DippError("the shards belong to several releases; get them again")
         return self._codec
 
@@ -197,7 +194,7 @@ class _Part(Protocol):
     images: int
 
     @property
-    def public(self) -> Archive: ...
+    def release(self) -> Release: ...
     @property
     def certificate(self) -> Certificate | None: ...
     def shape(self, row: int) -> Shape: ...
@@ -222,8 +219,8 @@ class _ShardPart:
         return shard
 
     @property
-    def public(self) -> Archive:
-        return self._shard.public
+    def release(self) -> Release:
+        return self._shard.release
 
     @property
     def certificate(self) -> Certificate | None:
@@ -247,15 +244,15 @@ class _ShardPart:
 class _ArchivePart:
     """An archive as the only part; it has no labels."""
 
-    def __init__(self, public: Archive) -> None:
-        self.public, self.images = public, len(public)
+    def __init__(self, archive: Archive) -> None:
+        self.archive, self.release, self.images = archive, archive.release, len(archive)
 
     @property
     def certificate(self) -> Certificate | None:
-        return self.public.certificate if self.public.header.plan.mechanism.certified else None
+        return self.archive.certificate if self.release.plan.coding.certified else None
 
     def shape(self, row: int) -> Shape:
-        return self.public.shape(row)
+        return self.archive.shape(row)
 
     def number(self, row: int) -> int:
         return row
@@ -264,4 +261,4 @@ class _ArchivePart:
         return None
 
     def rows(self, rows: Sequence[int]) -> Integers:
-        return np.stack([self.public.image_indices(row) for row in rows])
+        return np.stack([self.archive.image_indices(row) for row in rows])

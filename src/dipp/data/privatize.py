@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dipp import archive as archives
-from dipp import randomness
-from dipp.archive import Archive
-from dipp.data import release
+from dipp.core import randomness
+from dipp.data import manifest
 from dipp.data.engines import Engine
 from dipp.data.sources import HUB_ID, Columns, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
+from dipp.format import archive as archives
+from dipp.format.header import release_from_bytes, release_to_bytes
 
 if TYPE_CHECKING:
-    from dipp.codec import Codec
+    from dipp.codec.codec import Codec
 
 SHARD_SIZE = 1024
 """Images of a shard: its frame, 3 KB, is then a few bytes an image."""
@@ -111,7 +111,7 @@ def privatize(
             pictures,
             store,
             "",
-            public(codec, seed),
+            codec.release(seed),
             codec.budget,
             model,
             str(codec.denoiser.device),
@@ -141,7 +141,7 @@ def privatize(
     job = dataclasses.replace(
         job,
         token=found["token"],
-        public=Archive.from_bytes(base64.b64decode(found["archive"])),
+        release=release_from_bytes(base64.b64decode(found["archive"])),
         bad=tuple(position for position, _ in found["bad"]) if single else None,
     )
     worker = Worker(job, codec)
@@ -173,7 +173,7 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
     """Write the run down before a picture is encoded, or find it and see that it is the same."""
     facts = {
         "version": 1,
-        "archive": base64.b64encode(job.public.to_bytes()).decode(),
+        "archive": base64.b64encode(release_to_bytes(job.release)).decode(),
         "source": job.source.fingerprint,
         "positions": len(job.source),
         "shard_size": job.shard_size,
@@ -197,11 +197,10 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) 
     """What a run that was begun has otherwise than this one: it goes on only if there is nothing."""
     if found["version"] != 1:
         return ["version of dipp"]
-    begun = base64.b64decode(found["archive"])
-    theirs = Archive.from_bytes(begun).header.seed
+    begun = release_from_bytes(base64.b64decode(found["archive"]))
     same = {
-        "seed": seed in (None, theirs),
-        "model or budget": begun == public(codec, theirs).to_bytes(),
+        "seed": seed in (None, begun.seed),
+        "model or budget": begun == codec.release(begun.seed),
         "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
         "shard-size": found["shard_size"] == job.shard_size,
         "labels": found["labelled"] == job.labelled,
@@ -209,31 +208,17 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) 
     return [name for name, is_same in same.items() if not is_same]
 
 
-def public(codec: Codec, seed: bytes) -> Archive:
-    """The archive of no images that says all that is public about a release."""
-    return Archive.build(
-        codec.plan,
-        codec.denoiser.identity,
-        seed,
-        [],
-        [],
-        delta=codec.budget.delta if codec.budget else None,
-        channels=codec.denoiser.channels,
-    )
-
-
 def _finish(
     store: Store, job: Job, destination: Path, bad: list[tuple[int, str]] | None
 ) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
     """Write down what was published: a manifest or, where bad ones were found before, all of it as one archive."""
-    from dipp.commands import describe
-
     if len(store.shards()) != job.shards:
         raise DippError(
             "dst: shards are missing; see that all workers write to the same disk, and run the command again"
         )
-    whole = None if bad is None else release.archive(store)
-    facts = release.manifest(store, job.source.labels if job.labelled else None) if whole is None else describe(whole)
+    whole = None if bad is None else manifest.archive(store)
+    labels = job.source.labels if job.labelled else None
+    facts = manifest.manifest(store, labels) if whole is None else whole.facts()
     skipped = [(one["position"], one["reason"]) for one in facts["skipped"]] if bad is None else bad
     named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)  # while it has them
     if whole is None:

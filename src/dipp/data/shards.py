@@ -1,12 +1,12 @@
 """Shards: Parquet files of privatised images that describe themselves.
 
-    payload  binary   the image's indices, as an archive packs them (`layout`), filled up to whole bytes
+    payload  binary   the image's indices, as an archive packs them (`format.packing`), filled up to whole bytes
     label    int64, or string where the source had text; null where there is none, or where labels were dropped
     width, height     int32
     id       int64    the image's number in the dataset, which also names its common randomness
 
-The key `dipp` of the schema's metadata is JSON: the `.dipp` archive of no images that has the shard's plan, model and
-public seed (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers
+The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as
+the `.dipp` file of no images that has them (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers
 for, and which of them were skipped, why. So a shard is checked and decoded without any other file. The key
 `huggingface` names the classes for `datasets`.
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,11 +29,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dipp.archive import Archive
+from dipp.core.plan import MAX_PIXELS
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
 from dipp.errors import DippError
-from dipp.header import MAX_PIXELS, Header, Integers, damaged
-from dipp.layout import CHECKSUM_BITS, Layout, Shape, counts_of
+from dipp.format.archive import Archive
+from dipp.format.bytes import Integers, damaged
+from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.format.packing import Shape
+from dipp.format.release import Release
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 
@@ -60,13 +62,6 @@ class Image(NamedTuple):
     indices: Integers
 
 
-def worst(header: Header, pixels: int) -> Certificate | None:
-    """The certificate of images with at least so many pixels; 0 stands for none."""
-    if not header.plan.mechanism.certified:
-        return None
-    return Certificate.of(header.plan, header.channels, pixels or MAX_PIXELS, header.delta)
-
-
 def claim_of(found: Certificate | None) -> dict[str, float] | None:
     """What a shard states of its certificate."""
     return None if found is None else {"epsilon": found.epsilon, "rho": found.rho}
@@ -74,7 +69,7 @@ def claim_of(found: Certificate | None) -> dict[str, float] | None:
 
 def write(
     file: BinaryIO,
-    public: Archive,
+    release: Release,
     labels: Labels | None,
     images: Sequence[Image],
     first: int,
@@ -87,19 +82,17 @@ def write(
     `recorded` is what the encoder wrote down; if that is not what the plan says, nothing is written.
     """
     images = sorted(images, key=lambda image: image.number)
-    layout_of = functools.cache(lambda pixels: layout(public.header, pixels))
+    layout_of = functools.cache(release.layout)
     payloads: list[bytes] = []
     for shape, run in groupby(images, key=lambda image: image.shape):
         rows = np.stack([image.indices for image in run])
-        payloads += pack(layout_of(shape[0] * shape[1]), rows)
-    smallest = min((image.shape[0] * image.shape[1] for image in images), default=0)
-    found = worst(public.header, smallest)
-    if recorded is not None and (found is None or found.releases != (recorded,)):
-        raise DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this")
+        payloads += layout_of(shape[0] * shape[1]).payloads(rows)
+    smallest = min((image.shape[0] * image.shape[1] for image in images), default=None)
+    release.require_recorded(smallest, recorded)
     facts = {
         "version": VERSION,
-        "archive": base64.b64encode(public.to_bytes()).decode(),
-        "certificate": claim_of(found),
+        "archive": base64.b64encode(release_to_bytes(release)).decode(),
+        "certificate": claim_of(release.certificate(smallest)),
         "first": first,
         "positions": positions,
         "skipped": sorted(skipped),
@@ -149,38 +142,12 @@ def _features(labels: Labels | None) -> bytes:
     return json.dumps({"info": {"features": features}}).encode()
 
 
-def layout(header: Header, pixels: int) -> Layout:
-    """How the indices of an image of so many pixels are packed."""
-    return Layout(header.plan, counts_of(header.plan, pixels, header.channels))
-
-
-def pack(layout: Layout, rows: Integers) -> list[bytes]:
-    """The payload of each row, filled up to whole bytes with zeros."""
-    if layout.plan.mechanism.ordered:
-        return [layout.encode(row) for row in rows]
-    bits = np.unpackbits(np.frombuffer(layout.pack(rows), np.uint8), count=len(rows) * layout.least_bits)
-    return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), axis=1)]
-
-
-def unpack(layout: Layout, payloads: Sequence[bytes]) -> Integers:
-    """The rows that `pack` packed; lengths are compared before anything is made of their size."""
-    ordered, least = layout.plan.mechanism.ordered, -(-layout.least_bits // 8)
-    if any(len(payload) < least or (len(payload) > least and not ordered) for payload in payloads):
-        raise damaged("a payload has a wrong length")
-    if ordered:
-        return np.stack([layout.decode(payload) for payload in payloads])
-    bits = np.unpackbits(np.frombuffer(b"".join(payloads), np.uint8)).reshape(len(payloads), -1)
-    if bits[:, layout.least_bits :].any():
-        raise damaged("bits behind an image are not zero")
-    return layout.unpack(np.packbits(bits[:, : layout.least_bits]).tobytes(), len(payloads))
-
-
 @dataclass(frozen=True, eq=False)
 class Shard:
     """A shard that was read: checked for everything but its payloads, which are checked where they are unpacked."""
 
-    public: Archive
-    """The archive of no images that the shard was written with."""
+    release: Release
+    """What the shard was written with."""
     claim: dict[str, float] | None
     """ε and ρ as stated: checked against `certificate`."""
     first: int
@@ -221,7 +188,7 @@ class Shard:
             table[name].to_numpy().astype(np.int64, copy=False) for name in ("id", "width", "height")
         )
         shard = cls(
-            Archive.from_bytes(base64.b64decode(facts["archive"], validate=True)),
+            release_from_bytes(base64.b64decode(facts["archive"], validate=True)),
             facts["certificate"],
             int(facts["first"]),
             int(facts["positions"]),
@@ -245,15 +212,13 @@ class Shard:
             raise damaged("it holds images of another shard")
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
-        if len(self.public):
-            raise damaged("its header speaks of other images")
         if self.claim != claim_of(self.certificate):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
 
     @functools.cached_property
     def certificate(self) -> Certificate | None:
-        """That of the worst pixel, from the header and the smallest image; None if the mechanism has none."""
-        return worst(self.public.header, int(self.sizes.min()) if len(self) else 0)
+        """That of the worst pixel, from the release and the smallest image; None if the coding has none."""
+        return self.release.certificate(int(self.sizes.min()) if len(self) else None)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -267,21 +232,20 @@ class Shard:
     @property
     def payload_bits(self) -> int:
         """Bits of all indices as they are coded, without filling and checksums, as an archive counts them."""
-        header, counts = self.public.header, Counter(self.sizes.tolist())
-        layouts = {size: layout(header, size) for size in counts}
-        if not header.plan.mechanism.ordered:
-            return sum(count * layouts[size].index_bits for size, count in counts.items())
-        checksums = sum(count * layouts[size].has_checksum for size, count in counts.items())
-        return 8 * sum(map(len, self.payloads.to_pylist())) - CHECKSUM_BITS * checksums
+        lengths = zip(self.sizes.tolist(), map(len, self.payloads.to_pylist()), strict=True)
+        of_size: dict[int, list[int]] = {}
+        for size, length in lengths:
+            of_size.setdefault(size, []).append(length)
+        return sum(self.release.layout(size).payload_bits(some) for size, some in of_size.items())
 
     def shape(self, image: int) -> Shape:
         """Height, width and channels of an image."""
-        return int(self.heights[image]), int(self.widths[image]), self.public.header.channels
+        return int(self.heights[image]), int(self.widths[image]), self.release.channels
 
     def rows(self, images: Sequence[int]) -> Integers:
         """The indices of images with equally many pixels, a row each."""
         chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
-        return unpack(layout(self.public.header, int(self.sizes[images[0]])), chosen)
+        return self.release.layout(int(self.sizes[images[0]])).rows(chosen)
 
     def all_rows(self) -> Iterator[Integers]:
         """The indices of every image, in order; 22 bits at most, so that half of the memory does."""
@@ -290,16 +254,7 @@ class Shard:
 
     def archive(self) -> Archive:
         """The shard as an archive, numbered from 0: what is checked of an archive is checked of a shard by this."""
-        header = self.public.header
-        return Archive.build(
-            header.plan,
-            header.model,
-            header.seed,
-            [self.shape(image) for image in range(len(self))],
-            list(self.all_rows()),
-            delta=header.delta,
-            channels=header.channels,
-        )
+        return Archive.build(self.release, [self.shape(image) for image in range(len(self))], list(self.all_rows()))
 
 
 def _check_form(file: pq.ParquetFile, size: int) -> None:

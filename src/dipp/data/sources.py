@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import cifar
+from dipp.data import cifar
 from dipp.errors import DippError
 
 Label = int | str | None
@@ -95,7 +95,8 @@ class Source(ABC):
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise a source. A listing of its files, where one is needed, goes into the folder `scratch`."""
-    from dipp.data import files, tables
+    from dipp.data import listing as files
+    from dipp.data import tables
 
     path = Path(place)
     if path.is_dir():

@@ -17,16 +17,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dipp.archive import Archive
 from dipp.data.sources import Record, Source
 from dipp.data.store import Store
 from dipp.errors import DippError
+from dipp.format.release import Release
 from dipp.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from dipp.codec import Codec
+    from dipp.codec.codec import Codec
+    from dipp.codec.pictures import Pixels
     from dipp.data.shards import Image, Skipped
-    from dipp.pictures import Pixels
     from dipp.privacy.ledger import Ledger
 
 READERS = {"cpu": 1, "cuda": 4}
@@ -45,8 +45,8 @@ class Job:
     store: Store
     token: str
     """Of the run's attempts (`store`)."""
-    public: Archive
-    """The archive of no images with plan, model and public seed."""
+    release: Release
+    """Plan, model and public seed."""
     budget: Budget | None
     model: str
     device: str
@@ -109,20 +109,18 @@ class Worker:
             first, count = job.number(positions.start), len(images) + len(skipped)
             if job.number(positions.stop) != first + count:
                 raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
-            content = (job.public, labels, images, first, count, skipped, recorded)
+            content = (job.release, labels, images, first, count, skipped, recorded)
             job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
         return outcome(job.store, shard)
 
     @property
     def codec(self) -> Codec:
         """The codec, with the plan of the run and not one made anew."""
-        from dipp.codec import Codec
-        from dipp.model import Denoiser
+        from dipp.codec.codec import Codec
 
         if self._codec is None:
-            denoiser = Denoiser.load(self.job.model, self.job.device)
-            denoiser.require_identity(self.job.public.header.model)
-            self._codec = Codec(denoiser, self.job.public.header.plan, self.job.budget)
+            job = self.job
+            self._codec = Codec.for_release(job.release, job.model, device=job.device, budget=job.budget)
         return self._codec
 
     def check(self, shard: int) -> list[tuple[int, str]]:
@@ -142,7 +140,7 @@ class Worker:
         def flush(shape: tuple[int, ...]) -> None:
             batch = waiting.pop(shape)
             numbers = [job.number(record.position) for record, _ in batch]
-            rows = codec.select([pixels for _, pixels in batch], numbers, job.public.header.seed, recorder)
+            rows = codec.select([pixels for _, pixels in batch], numbers, job.release.seed, recorder)
             for (record, _), number, row in zip(batch, numbers, rows, strict=True):
                 height, width, channels = shape
                 images.append(Image(number, (height, width, channels), record.label if job.labelled else None, row))
@@ -179,7 +177,7 @@ class Worker:
                 yield from made
 
     def _picture(self, record: Record) -> tuple[Pixels | None, str]:
-        from dipp import pictures
+        from dipp.codec import pictures
 
         content, problem = record.content, record.problem
         if not problem and content is not None:

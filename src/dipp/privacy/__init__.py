@@ -1,1 +1,10 @@
-"""Privacy: what the selections cost, in pure ε, ρ and (ε, δ), and what a budget allows."""
+"""Privacy: what the selections cost, in pure ε, ρ and (ε, δ), and what a budget allows.
+
+| module | what it is |
+|---|---|
+| `ledger` | what was released, in the integers that were used, and what it costs the worst pixel |
+| `certificate` | what follows from ledgers, in every form in which it can be stated |
+| `conversions` | pure ε, ρ and (ε, δ) |
+| `budget` | what may be spent |
+| `gaussian` | Gaussian diffusion itself, for comparison |
+"""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import arithmetic, selection
-from dipp.channels import Channel
+from dipp.core import arithmetic, selection
+from dipp.core.plan import Coding
 from dipp.errors import DippError
-from dipp.plan import Mechanism
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
 
@@ -84,25 +82,14 @@ class Budget:
         return f"ε = {self.epsilon:g}" + ("" if self.delta is None else f", δ = {self.delta:g}") + " per pixel"
 
 
-def touches_one(channel: Channel, channels: int) -> bool:
-    """Whether a step touches at most one coordinate of a pixel."""
-    if channels < 1:
-        raise DippError(f"channels: a whole number of at least 1 is needed, got {channels}")
-    if channel.period == 1:
-        return channels == 1
-    if channel.period < channels:
-        raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {channel.period}")
-    return True
-
-
-def losses(mechanism: Mechanism, gains: Floats) -> tuple[Floats, Floats]:
+def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:
     """A(1) and the ε of a selection with one coordinate for many steps at once, as `Arithmetic` has them.
 
     The ε is never too low: where 128/level is so close to a power of two that logarithms may disagree on S, the level
     is not truncated.
     """
-    alpha = mechanism.alpha or Fraction(1)
-    real = float(alpha) * mechanism.channel.unit_slope * np.sqrt(gains) / math.log(2)
+    alpha = coding.code.score_alpha
+    real = float(alpha) * coding.channel.unit_slope * np.sqrt(gains) / math.log(2)
     wanted = np.log2(arithmetic.MIN_LEVEL / real)
     largest = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(alpha)))
     scale = np.exp2(np.clip(np.ceil(wanted), 0, largest))

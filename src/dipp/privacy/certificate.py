@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.core.plan import Plan
 from dipp.errors import DippError
-from dipp.plan import Plan
 from dipp.privacy import conversions
 from dipp.privacy.ledger import Ledger
 
@@ -123,8 +123,8 @@ class Certificate:
         """What each step costs the pixels, if it touches them: where a period leaves steps out, more than they add."""
         for release, ledger in enumerate(self.releases):
             for one in ledger.selections:
-                pure, square = one.charge(one.loss())
-                yield StepCost(release, one.step, self._of_group(pure), self._of_group(square / 8, squared=True))
+                pure, rho = one.charge(one.loss())
+                yield StepCost(release, one.step, self._of_group(pure), self._of_group(rho, squared=True))
 
     def for_pixels(self, count: int) -> Certificate:
         """The same for any change of so many pixels: kε, k²ρ."""
@@ -249,7 +249,7 @@ def _sum(losses: list[float]) -> float:
 def _between(ledger: Ledger, changes: NDArray[np.int16]) -> float:
     """ε of changes (pixels × channels, in levels)."""
     # Where a step touches one channel of a pixel, the one that changes most bounds them all.
-    counted = changes if ledger.period == 1 else changes.max(axis=1)
+    counted = changes.max(axis=1) if ledger.mask.touches(ledger.channels) == 1 else changes
     levels, counts = np.unique(counted, return_counts=True)
     return conversions.total(
         count * ledger.epsilon_of_change(level) for level, count in zip(levels.tolist(), counts.tolist(), strict=True)

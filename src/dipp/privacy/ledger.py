@@ -5,19 +5,17 @@ and must be equal: one from the plan, which whoever holds the file can make agai
 encoder writes as it goes, from the table it looks the pixels up in and from the chunks it dealt (`Recorder`).
 
 **What it costs. Proof sketch.** Let one pixel change. A selection in which t of its coordinates take part moves by t·s
-units at most: it is (t·a + η)-DP, with a bounded range of that size, where a + η = ε₁ belongs to t = 1 (`selection`).
-This holds whatever was selected before, so the ε of the selections add up, and so do their ρ = ε²/8 (`conversions`).
+units at most, and the code says what that costs, in ε and in ρ (`codes.exponential` has the proof: ε₁ for t = 1). This
+holds whatever was selected before, so the ε of the selections add up, and so do their ρ (`conversions`).
 
-| channel | coordinates of a pixel | selections charged | Σ ε | 8·Σ ρ |
+| mask | coordinates of a pixel | selections charged | Σ ε | 8·Σ ρ |
 |---|---|---|---|---|
-| noise on all C coordinates | may share chunks | one with all C | C·ε₁ | (C·ε₁)² |
-| noise on all C coordinates | in different chunks | C with one each | C·ε₁ | C·ε₁² |
-| sign, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ε₁² |
+| everywhere | may share chunks | one with all C | C·ε₁ | (C·ε₁)² |
+| everywhere | in different chunks | C with one each | C·ε₁ | C·ε₁² |
+| turns, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ε₁² |
 
-The first row is the worst of any deal: k selections with Σt = C cost C·a + k·η ≤ C·ε₁, and the squares add up to no
-more than if all were together. With a period P, a pixel of rank r is touched in the C slots r + p·⌊P/C⌋ mod P of every
-cycle of P steps. Ranks are shuffled anew in each cycle, so some pixel may meet the dearest slots of all of them. That
-pixel is the one that counts, for ε and for ρ on their own. No average over pixels is taken anywhere.
+Which steps touch the worst pixel, the mask says (`core.masks`), for ε and for ρ on their own. No average over pixels is
+taken anywhere.
 
 **Rounding.** ε₁ is rounded up by 2^−50 of itself, more than the few operations here can lose; fsum rounds once.
 Nothing depends on the platform, so that a stored certificate is compared to the last bit.
@@ -27,10 +25,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -38,12 +35,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import selection
-from dipp.chunking import Chunks
-from dipp.errors import DippError, NoCertificateError
-from dipp.header import MAX_CHANNELS, MAX_PERIOD
-from dipp.layout import counts_of
-from dipp.plan import Mechanism, Plan
+from dipp.codes.exponential import Exponential
+from dipp.codes.flat import Flat
+from dipp.core import masks, selection
+from dipp.core.chunking import Chunks
+from dipp.core.code import Charge
+from dipp.core.plan import Plan
+from dipp.errors import DippError
+
+MAX_CHANNELS = 16
 
 LEVELS = 255
 """Largest change of an eight-bit channel."""
@@ -95,12 +95,16 @@ class Selection:
 
     def loss(self, units: int | None = None) -> float:
         """ε₁: pure ε of a selection in which one coordinate moves by so many units (as far as it can, unless told)."""
-        return selection.epsilon(self.sensitivity if units is None else units, self.fraction_bits)
+        return self.code.loss(self.sensitivity if units is None else units, self.fraction_bits)
 
-    def charge(self, loss: float) -> tuple[float, float]:
-        """Σε and Σε² of the selections that a touched pixel takes part in, `loss` being the ε of one coordinate."""
-        pure = self.touched * loss
-        return pure, self.touched * loss**2 if self.apart else pure**2
+    def charge(self, loss: float) -> Charge:
+        """What a touched pixel pays for the selections that it takes part in, `loss` being the ε of one coordinate."""
+        return self.code.charge(loss, self.touched, self.apart)
+
+    @property
+    def code(self) -> Exponential:
+        """By which rule an index is drawn: all codes that have a certificate so far share this one."""
+        return Flat(self.alpha)
 
     def moved(self, change: int) -> int:
         """Units by which a coordinate moves a score, if it changes by so many of the 255 levels.
@@ -127,27 +131,30 @@ class Ledger:
             or not 1 <= self.channels <= MAX_CHANNELS
         ):
             raise DippError(f"channels, period: whole numbers are needed, got {self.channels} and {self.period}")
-        if self.period != 1 and not max(2, self.channels) <= self.period <= MAX_PERIOD:
-            raise DippError(f"period: 1 to {MAX_PERIOD}, 1 or the {self.channels} channels at least, got {self.period}")
+        self.mask.require(self.channels)
         if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
             raise DippError("selections: one for each step, in order and from 0 on, is needed")
-        touched = self.channels if self.period == 1 else 1
+        touched = self.mask.touches(self.channels)
         if any(one.touched != touched for one in self.selections):
             raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
 
     @classmethod
     def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
         """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
-        mechanism = plan.mechanism
-        alpha, period = _alpha(mechanism), mechanism.channel.period
+        plan.coding.require_certified()
         selections = []
-        for number, (step, chunks) in enumerate(zip(plan.steps, counts_of(plan, pixels, channels), strict=True)):
+        for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(pixels, channels), strict=True)):
             arithmetic = plan.arithmetic(step)
-            touched = channels if period == 1 else 1
-            apart = touched == 1 or (plan.separate and chunks >= channels)
+            touched, apart = plan.mask.touches(channels), plan.apart(chunks, channels)
             scale, candidates = (arithmetic.sensitivity, arithmetic.fraction_bits), step.candidates
+            alpha = plan.code.score_alpha
             selections.append(Selection(number, alpha, *scale, selection.ETA, candidates, chunks, touched, apart))
-        return cls(channels, period, tuple(selections))
+        return cls(channels, plan.mask.period, tuple(selections))
+
+    @property
+    def mask(self) -> masks.Mask:
+        """Which coordinates the steps touch."""
+        return masks.of_period(self.period)
 
     @property
     def epsilon(self) -> float:
@@ -160,12 +167,12 @@ class Ledger:
         return self._worst[1]
 
     @functools.cached_property
-    def _worst(self) -> tuple[float, float]:
-        pures, squares = zip(*self._cycles(Selection.loss), strict=True)
-        return math.fsum(pures), math.fsum(squares) / 8
+    def _worst(self) -> Charge:
+        charges = [one.charge(one.loss()) for one in self.selections]
+        return Charge(*(self.mask.worst(column, self.channels) for column in zip(*charges, strict=True)))
 
     def epsilon_of_change(self, change: int) -> float:
-        """Pure ε of one coordinate, where it changes by so many of the 255 levels; of the dearest slots, with a period.
+        """Pure ε of one coordinate, where it changes by so many of the 255 levels; of the dearest slots, in turns.
 
         Where a step touches all C, the ε of a pixel is the sum over its channels; else, it is that of the channel that
         changes most.
@@ -174,20 +181,8 @@ class Ledger:
             raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")
         if not change:
             return 0.0
-        total = math.fsum(pure for pure, _ in self._cycles(lambda one: one.loss(one.moved(change))))
-        return total / self.channels if self.period == 1 else total
-
-    def _cycles(self, loss: Callable[[Selection], float]) -> Iterator[tuple[float, float]]:
-        """For each cycle the largest Σε and the largest Σε² over the ranks modulo P."""
-        places = [place * (self.period // self.channels) for place in range(self.channels if self.period > 1 else 1)]
-        for first in range(0, len(self.selections), self.period):
-            met = defaultdict(list)
-            for slot, one in enumerate(self.selections[first : first + self.period]):
-                charge = one.charge(loss(one))
-                for place in places:
-                    met[(slot - place) % self.period].append(charge)
-            pure = max(math.fsum(one for one, _ in charges) for charges in met.values())
-            yield pure, max(math.fsum(square for _, square in charges) for charges in met.values())
+        charges = [one.charge(one.loss(one.moved(change))).epsilon for one in self.selections]
+        return self.mask.worst(charges, self.channels) / self.mask.touches(self.channels)
 
     def to_dict(self) -> dict[str, Any]:
         """The ledger for JSON."""
@@ -232,18 +227,18 @@ class Recorder:
 
         What has no certificate leaves no record. Nothing here depends on an image.
         """
-        if not plan.mechanism.certified:
+        if not plan.coding.certified:
             return
         images, pixels, channels = shape
         self._images[step] += images
-        self._designs.add((channels, plan.mechanism.channel.period))
+        self._designs.add((channels, plan.mask.period))
         pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
         touched = int(np.bincount(pixel).max(initial=1))
         # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
         apart = not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any()
         met = Selection(
             step,
-            _alpha(plan.mechanism),
+            plan.code.score_alpha,
             int(table.max()) - int(table.min()),
             fraction_bits,
             selection.ETA,
@@ -274,7 +269,7 @@ class Recorder:
         Steps that were left out, or not recorded for every image, are refused; and so is a pixel that was touched by
         dearer steps than the mask design allows.
         """
-        if not plan.mechanism.certified or not images:
+        if not plan.coding.certified or not images:
             return None
         if [self._images.get(step, 0) for step in range(len(plan.steps))] != [images] * len(plan.steps):
             raise DippError("ledger: the encoder has not written down every step of every image; report this")
@@ -290,11 +285,3 @@ def _fraction(text: str) -> Fraction:
     if not re.fullmatch(r"[1-9]\d{0,5}(/[1-9]\d{0,5})?", text):
         raise DippError(f"alpha: a rational of up to six digits is needed, got {text:.40}")
     return Fraction(text)
-
-
-def _alpha(mechanism: Mechanism) -> Fraction:
-    if mechanism.alpha is None or not mechanism.channel.certified:
-        raise NoCertificateError(
-            f"{mechanism.name}: there is no certificate, its selections are not differentially private"
-        )
-    return mechanism.alpha

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import selection
+from dipp.core import selection
+from dipp.core.laws import IntegerLaw
 from dipp.errors import DippError
-from dipp.laws import IntegerLaw
 from dipp.scoring.task import ScoringTask, stream_rows
 
-__all__ = ["Backend", "ScoringTask", "backend", "best", "select", "stream_rows"]
+__all__ = ["Backend", "Candidates", "ScoringTask", "backend", "best", "select", "stream_rows"]
 
 
 class Backend(Protocol):
@@ -73,6 +74,22 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
 def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
     """The index of the best score of each chunk: α = ∞, a function of the input. It has no certificate."""
     return np.concatenate([on.best(on.scores(part)) for part in _parts(task, on)])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What a code draws from (`core.code.Scored`): the candidates of a task, scored where the backend is."""
+
+    task: ScoringTask
+    on: Backend
+
+    def select(self) -> NDArray[np.int64]:
+        """One index a chunk, by the exponential mechanism."""
+        return select(self.task, self.on)
+
+    def best(self) -> NDArray[np.int64]:
+        """The index of the best score of each chunk."""
+        return best(self.task, self.on)
 
 
 def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:

@@ -12,12 +12,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.core.randomness import DRAWS_PER_BLOCK, Draws
+from dipp.core.selection import BINS, RANGE_BITS, Scores, Sums, fraction_weights
 from dipp.errors import DippError
-from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
-from dipp.randomness import DRAWS_PER_BLOCK, Draws
 from dipp.scoring.cpu_kernels import GROUP, fill, laplace_scores, potential_scores, round_keys, sign_scores
 from dipp.scoring.task import ScoringTask
-from dipp.selection import BINS, RANGE_BITS, Scores, Sums, fraction_weights
 
 SLICE = 4096
 """Candidates summed into bins by one task."""

@@ -22,8 +22,8 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dipp.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws
-from dipp.selection import Scores
+from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws
+from dipp.core.selection import Scores
 
 MAX_BLOCKS = 256
 """Blocks in a tile: enough to drown the cost of a call, few enough for the first-level cache."""

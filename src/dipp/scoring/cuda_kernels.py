@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import torch
 
-from dipp.randomness import DRAWS_PER_BLOCK
+from dipp.core.randomness import DRAWS_PER_BLOCK
 
 Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import selection
+from dipp.core import selection
+from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.core.randomness import DRAWS_PER_BLOCK
 from dipp.errors import DippError
-from dipp.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
-from dipp.randomness import DRAWS_PER_BLOCK
 from dipp.scoring.task import ScoringTask
 
 try:
@@ -36,7 +36,7 @@ SCORE_TILE, TILE, WINNER_TILE = 256, 4096, 256
 """Candidate blocks, candidates and coordinates that a Triton program takes."""
 
 
-class Tables(NamedTuple):
+class DeviceLaw(NamedTuple):
     """A law on the device, as `triton_kernels.scores` and `cuda_kernels.laplace_scores` take it."""
 
     law: Any
@@ -60,7 +60,7 @@ class GpuBackend:
         if device == "cuda" and not torch.cuda.is_available():
             raise DippError("device: cuda needs a CUDA device, and PyTorch sees none")
         self.device = torch.device(device)
-        self._tables = functools.lru_cache(CACHED_LAWS)(self._tables_of)
+        self._device_law = functools.lru_cache(CACHED_LAWS)(self._device_law_of)
         self._weights = functools.cache(lambda bits: self._send(selection.fraction_weights(bits)))
         # Newer devices than those of compute capability 9 have no 1-bit product and emulate it slowly.
         suited = device == "cuda" and torch.cuda.get_device_capability(self.device)[0] in (8, 9)
@@ -80,7 +80,7 @@ class GpuBackend:
         return streams, offsets, shifts, _bases(task.law, offsets, shifts), order
 
     def _score(self, law: IntegerLaw, task: Uploaded, scores: torch.Tensor) -> None:
-        tables = self._tables(law)
+        tables = self._device_law(law)
         if self.native and isinstance(law, SignLaw) and law.limit < self._cuda.SIGN_LIMIT:
             self._cuda.sign_scores(task, scores)
         elif self.native and isinstance(law, LaplaceLaw) and law.limit < self._cuda.LAPLACE_LIMIT:
@@ -158,21 +158,21 @@ class GpuBackend:
             return array.to(self.device)
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
 
-    def _tables_of(self, law: IntegerLaw) -> Tables:
+    def _device_law_of(self, law: IntegerLaw) -> DeviceLaw:
         none = torch.empty(0, dtype=torch.int64, device=self.device)
         if isinstance(law, SignLaw):
-            return Tables(kernels.SIGN, none, none, 0)
+            return DeviceLaw(kernels.SIGN, none, none, 0)
         if isinstance(law, LaplaceLaw):
             magnitudes = _magnitudes(law)
             padded = np.pad(magnitudes, (0, -len(magnitudes) % 8))
             gaps = bool((np.diff(magnitudes) > 1).any())
-            return Tables(kernels.LAPLACE, self._send(padded), none, len(magnitudes), gaps)
+            return DeviceLaw(kernels.LAPLACE, self._send(padded), none, len(magnitudes), gaps)
         if isinstance(law, PotentialLaw):
             short = bool((np.abs(law.values) < 1 << 15).all())
             values = law.values.astype(np.int16) if short else law.values
             low, high = law.knots[:-1].astype(np.int64), law.knots[1:].astype(np.int64)
             knots = (low & 0xFFFFFFFF) | ((high - low) << 32)
-            return Tables(kernels.POTENTIAL, self._send(values), self._send(knots), law.knot_bits)
+            return DeviceLaw(kernels.POTENTIAL, self._send(values), self._send(knots), law.knot_bits)
         raise DippError(f"law: the CUDA backend has no kernel for {type(law).__name__}")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp import randomness, selection
-from dipp.laws import IntegerLaw
+from dipp.core import randomness, selection
+from dipp.core.laws import IntegerLaw
 from dipp.scoring.task import ScoringTask
 
 SLICE = 1 << 15

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.core.laws import IntegerLaw
+from dipp.core.randomness import Stream
+from dipp.core.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
 from dipp.errors import DippError
-from dipp.laws import IntegerLaw
-from dipp.randomness import Stream
-from dipp.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from dipp.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL
-from dipp.selection import BINS, RANGE_BITS
+from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL
+from dipp.core.selection import BINS, RANGE_BITS
 
 SIGN, LAPLACE, POTENTIAL = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 

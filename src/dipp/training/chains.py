@@ -19,7 +19,7 @@ import math
 
 import torch
 
-from dipp.diffusion import NoiseSchedule
+from dipp.models.diffusion import NoiseSchedule
 
 POWERS = (0.01, 0.6)
 """Mean square of θ: from a step that carries little to one that loses a quarter of its energy to saturation."""

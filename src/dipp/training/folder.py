@@ -11,8 +11,9 @@ import diffusers
 import torch
 from safetensors.torch import save_file
 
+from dipp import files
 from dipp.errors import DippError
-from dipp.model import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS, WEIGHTS
+from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS, WEIGHTS
 
 CHANNELS = 3
 SCHEDULER = {
@@ -79,7 +80,7 @@ def write(
     tensors: Mapping[str, torch.Tensor],
     half: bool,
 ) -> None:
-    """Write the denoiser; each file to a temporary name first. `half` stores the weights in fp16."""
+    """Write the denoiser, each file whole or not at all. `half` stores the weights in fp16."""
     index = {
         "_class_name": "DDPMPipeline",
         "_diffusers_version": diffusers.__version__,
@@ -90,19 +91,16 @@ def write(
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         write_json(place, dict(content))
-    weights = folder / NETWORK_CONFIGS[0].replace("config.json", WEIGHTS)
-    partial = weights.with_name(f".{WEIGHTS}.partial")
     kind = torch.float16 if half else torch.float32
     stored = {name: tensor.detach().to("cpu", kind).contiguous() for name, tensor in tensors.items()}
     if not all(bool(tensor.isfinite().all()) for tensor in stored.values()):
         raise DippError("train: the weights are no longer finite; lower --learning-rate")
-    save_file(stored, partial)
-    partial.chmod(0o644)  # safetensors keeps it from everybody else
-    partial.replace(weights)
+    with files.atomic(folder / NETWORK_CONFIGS[0].replace("config.json", WEIGHTS)) as part:
+        save_file(stored, part)
+        part.chmod(0o644)  # safetensors keeps it from everybody else
 
 
 def write_json(path: Path, content: object) -> None:
-    """JSON for people, to a temporary name first."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    """JSON for people."""
+    with files.atomic(path) as part:
+        part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

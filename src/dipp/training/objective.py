@@ -17,7 +17,8 @@ import math
 
 import torch
 
-from dipp.diffusion import NoiseSchedule
+from dipp.core.signal import to_signal
+from dipp.models.diffusion import NoiseSchedule
 from dipp.training.chains import Chains
 
 CODED_SNRS = (1e-3, 30.0)
@@ -38,7 +39,8 @@ class Objective:
     def loss(self, network: torch.nn.Module, pixels: torch.Tensor) -> torch.Tensor:
         """The mean square of v − v̂ for pixels (N, C, H, W) in uint8: mirrored, noised and predicted."""
         mirrored = torch.rand(len(pixels), 1, 1, 1, device=pixels.device) < 0.5
-        pictures = x0 = torch.where(mirrored, pixels.flip(3), pixels).float() / 127.5 - 1
+        pictures: torch.Tensor = to_signal(torch.where(mirrored, pixels.flip(3), pixels))
+        x0 = pictures
         t = torch.searchsorted(self.cumulative, torch.rand(len(x0), device=x0.device))
         t = t.clamp(max=len(self.gamma) - 1)
         x_t = self._wide(self.gamma, t) * x0 + self._wide(self.sigma, t) * torch.randn_like(x0)

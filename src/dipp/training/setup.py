@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from dipp import sources
+from dipp import files, models
+from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.model import Denoiser
-from dipp.pictures import Pixels
-from dipp.training import folder
+from dipp.training import folder, public_pictures
 
 VALIDATION_PICTURES = 256
 HELD_OUT = 50
@@ -29,7 +28,7 @@ def origin(
     """Network config, scheduler config and weights to begin with: those of a denoiser, if one is named."""
     if start is None:
         return network, folder.SCHEDULER, None
-    denoiser: Any = Denoiser.load(start)
+    denoiser: Any = models.load(start)
     scheduler = json.loads((start / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
     if denoiser.schedule.prediction != "v_prediction":
         raise DippError(f"start: a denoiser that predicts v is needed, {start} predicts {denoiser.schedule.prediction}")
@@ -40,9 +39,9 @@ def pictures(data: Path, validate_on: Path | None, size: Any) -> tuple[Pixels, P
     """Training pictures, held-out pictures, and how many were skipped."""
     if not isinstance(size, int):
         raise DippError(f"network: a whole number as sample_size is needed, got {size}")
-    found = sources.load(data, size)
+    found = public_pictures.load(data, size)
     if validate_on is not None:
-        other = sources.load(validate_on, size, VALIDATION_PICTURES)
+        other = public_pictures.load(validate_on, size, VALIDATION_PICTURES)
         return found.pixels, other.pixels, found.skipped + other.skipped
     if len(found.pixels) < 2:
         raise DippError(f"data: two pictures at the least are needed, {data} has {len(found.pixels)}")
@@ -60,7 +59,8 @@ def check_folder(output: Path, checkpoint: str) -> None:
         raise DippError(f"output: {output} is not a folder that can be made") from None
     if not os.access(output, os.W_OK):
         raise DippError(f"output: {output} cannot be written to")
-    if names - {f".{checkpoint}.partial"} and checkpoint not in names:
+    others = {name for name in names if not files.is_part(name)}
+    if others and checkpoint not in names:
         raise DippError(f"output: {output} is neither empty nor a training run; use another folder")
 
 

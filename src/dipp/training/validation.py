@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from PIL import Image
 
-from dipp import diffusion, randomness
-from dipp.calibration import ErrorTable, measure
-from dipp.model import Denoiser
-from dipp.pictures import Pixels
+from dipp import files
+from dipp.codec.pictures import Pixels, to_pixels
+from dipp.core import randomness
+from dipp.core.signal import to_signal
+from dipp.models import diffusion
+from dipp.models.denoiser import Denoiser
+from dipp.planning.table import ErrorTable, measure
 
 SNRS = (0.0075, 0.027, 0.097, 0.35, 1.24, 2.0, 4.5, 15.8)
 """Where the path's bits are stated."""
@@ -24,7 +27,7 @@ GRID_SIDE = 8
 
 def errors(denoiser: Denoiser, pixels: Pixels) -> ErrorTable:
     """The errors of a denoiser on exact states of pictures (N, H, W, C)."""
-    x = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).float().to(denoiser.device)
+    x = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
     return measure(denoiser.x0, denoiser.schedule, x, SEED)
 
 
@@ -42,8 +45,6 @@ def path_bits(table: ErrorTable, denoiser: Denoiser, snrs: Sequence[float] = SNR
 
 def sample_grid(denoiser: Denoiser, path: Path) -> None:
     """Pictures out of public noise, by the fast sampler."""
-    from dipp.codec import to_pixels
-
     last, shape = len(denoiser.schedule) - 1, (denoiser.channels, *denoiser.sample_size)
     streams = (randomness.stream(SEED, image, purpose="start") for image in range(GRID_SIDE**2))
     noise = np.stack([diffusion.normals(stream, shape) for stream in streams])
@@ -51,6 +52,5 @@ def sample_grid(denoiser: Denoiser, path: Path) -> None:
     drawn = to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, x_t, last))
     _, height, width, channels = drawn.shape
     rows = drawn.reshape(GRID_SIDE, GRID_SIDE, height, width, channels).transpose(0, 2, 1, 3, 4)
-    partial = path.with_name(f".{path.name}.partial")
-    Image.fromarray(rows.reshape(GRID_SIDE * height, GRID_SIDE * width, channels)).save(partial, format="PNG")
-    partial.replace(path)
+    with files.atomic(path) as part:
+        Image.fromarray(rows.reshape(GRID_SIDE * height, GRID_SIDE * width, channels)).save(part, format="PNG")

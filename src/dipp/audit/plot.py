@@ -1,0 +1,48 @@
+"""The plot of an audit: observed loss against what is claimed, per pixel; nothing may lie above the line.
+
+Losses too small for the axis, zero among them, are hollow marks on its lower edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from dipp.audit.suite import Observation
+
+KINDS = {
+    "random": ("o", "#9ecae1", "random pairs, exact"),
+    "extreme": ("s", "#4292c6", "extreme pairs, exact"),
+    "balanced": ("v", "#2171b5", "balanced pairs, exact"),
+    "adversarial": ("D", "#08306b", "adversarial pairs, exact"),
+    "black box": ("^", "#d94801", "black box, lower bound"),
+}
+
+EDGE = 20.0
+"""How far below the least claim the axis goes."""
+
+
+def draw(points: Sequence[Observation], output: Path) -> None:
+    """One panel a preset."""
+    names = list(dict.fromkeys(point.preset for point in points))
+    figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        own = [point for point in points if point.preset == name]
+        ends = [min(point.claimed for point in own) / 1.5, max(point.claimed for point in own) * 1.5]
+        edge = ends[0] / EDGE
+        axes.plot(ends, ends, color="black", linewidth=0.8, label="claimed")
+        for kind, (marker, colour, label) in KINDS.items():
+            shown = [point for point in own if point.kind == kind]
+            inside = [point for point in shown if point.observed >= edge]
+            places = [point.claimed for point in inside], [point.observed for point in inside]
+            axes.plot(*places, marker, color=colour, markersize=4, label=label)
+            if below := [point.claimed for point in shown if point.observed < edge]:
+                hollow = {"markerfacecolor": "none", "clip_on": False, "label": f"{label}: below the axis"}
+                axes.plot(below, [edge] * len(below), marker, color=colour, markersize=4, **hollow)
+        axes.set(xscale="log", yscale="log", title=name, xlabel="claimed ε per pixel", ylabel="observed ε per pixel")
+        axes.set_ylim(bottom=edge)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    figure.savefig(output, format="png", dpi=120)

@@ -1,0 +1,47 @@
+"""`dipp calibrate`: the public cost table of a denoiser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp import __version__, files
+from dipp.cli.options import Device
+from dipp.errors import DippError
+
+
+def calibrate(
+    model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser.")],
+    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, Parquet, .npz or .npy.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: calibration.json beside the model.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Pictures used; larger ones are cut into tiles.")] = 256,
+    device: Device = "cpu",
+) -> None:
+    """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
+    from rich.console import Console
+
+    from dipp import models
+    from dipp.planning.table import FILE_NAME
+    from dipp.training import calibrate as calibration
+    from dipp.training import public_pictures
+
+    place = output or Path(model) / FILE_NAME
+    files.require_writable(place)
+    denoiser = models.load(model, device)
+    height, width = denoiser.sample_size
+    if height != width:
+        raise DippError(f"model: calibration needs a denoiser of square pictures, got {height}×{width}")
+    found = public_pictures.load(data, height, count)
+    facts = {
+        "data": data.name,
+        "skipped": found.skipped,
+        "model": denoiser.identity,
+        "command": f"dipp calibrate --count {count}",
+        "version": __version__,
+    }
+    calibration.calibrate(denoiser, found.pixels, facts, Console(stderr=True).print).save(place)
+    typer.echo(f"calibrated on {len(found.pixels)} pictures ({found.skipped} skipped): {place}")

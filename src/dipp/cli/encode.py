@@ -1,0 +1,51 @@
+"""`dipp encode`: pictures into one archive that carries its certificate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp import files
+from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.errors import DippError
+
+
+def encode(
+    images: Annotated[list[Path], typer.Argument(help="Pictures to encode, each released once.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
+    plan: PlanOptions,
+    device: Device = "cpu",
+    seed: Seed = None,
+) -> None:
+    """Encode pictures into one archive that carries its certificate."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dipp import report
+    from dipp.codec import pictures
+
+    # Sizes are public, and plans may depend on them: the smallest picture is the one that costs most.
+    codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
+    _refuse_doubles(images, output)
+    files.require_writable(output)
+    with Progress(console=Console(stderr=True), disable=len(images) < 2) as bars:
+        task = bars.add_task("encoding", total=len(images))
+        made = codec.encode(
+            (pictures.read(path, codec.denoiser.channels) for path in images),
+            seed=public_seed(seed),
+            progress=lambda done: bars.update(task, completed=done),
+        )
+    made.save(output)
+    typer.echo(report.archive_text(made))
+
+
+def _refuse_doubles(images: list[Path], output: Path) -> None:
+    """Neither may a picture be overwritten, nor may one be released twice."""
+    places = [path.resolve() for path in images]
+    if output.resolve() in places:
+        raise DippError(f"output: {output.name} is one of the pictures; name another file")
+    if twice := [place.name for place, times in Counter(places).items() if times > 1]:
+        raise DippError(f"images: {twice[0]} is given twice, and each encoding adds to its ε; name it once")

@@ -1,0 +1,78 @@
+"""`dipp experiment`: the experiments are code of the repository, not of the package, and run from its checkout.
+
+They need training data, hours of a GPU and libraries that the codec does not: who installs dipp to use it has no need
+of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dipp.cli.options import EMBEDDED, Calibration, Device, Model
+from dipp.errors import DippError
+
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+
+
+@dataclass(frozen=True)
+class ExperimentOptions:
+    """What a run of an experiment is told."""
+
+    config: Annotated[Path, typer.Argument(help="What is made, in TOML: experiments/cifar10/config.toml.")]
+    data: Annotated[Path, typer.Option(help="Folder of CIFAR-10's Python version.")]
+    out: Annotated[Path, typer.Option(help="Folder of the run; what is there is not made again.")]
+    model: Model = EMBEDDED
+    stage: Annotated[
+        str | None, typer.Option(help="baseline, encode, train, metrics or report, instead of all of them.")
+    ] = None
+    only: Annotated[str, typer.Option(help="Patterns of the releases that are made, such as 'clean,paper-*'.")] = "*"
+    calibration: Calibration = None
+    device: Device = "cpu"
+    minutes: Annotated[float | None, typer.Option(help="Stop after so many; run it again to go on.")] = None
+    commit: Annotated[str | None, typer.Option(help="Commit of the code, instead of what git says.")] = None
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="cifar10: the paper's experiment.")], options: ExperimentOptions
+) -> None:
+    """Reproduce the paper's experiment, stage by stage; needs a checkout of the repository.
+
+    Exit code 3: it was out of time, and there is more to do.
+    """
+    module = _module(name)
+    done = module.run(options, command=_command(sys.argv), say=typer.echo)
+    raise typer.Exit(0 if done else 3)
+
+
+def _module(name: str) -> Any:
+    """The experiment's code, from the checkout that dipp is installed from."""
+    if not EXPERIMENTS.is_dir():
+        raise DippError(
+            "experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there"
+        )
+    names = sorted(path.parent.name for path in EXPERIMENTS.glob("*/run.py"))
+    if name not in names:
+        raise DippError(f"experiment: one of {', '.join(names)} is needed, got {name}")
+    sys.path.insert(0, str(EXPERIMENTS))
+    try:
+        return importlib.import_module(f"{name}.run")
+    except ModuleNotFoundError as error:
+        raise DippError(f"experiment: {error.name} is missing; pip install -e '.[experiment]'") from None
+    finally:
+        sys.path.remove(str(EXPERIMENTS))
+
+
+def _command(words: list[str]) -> str:
+    """The command as it was given, with places of this machine cut to their last name."""
+    named = []
+    for word in words[1:]:
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        named.append(f"{option}{equals}{Path(value).name if Path(value).is_absolute() else value}")
+    return shlex.join(["dipp", *named])

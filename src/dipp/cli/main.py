@@ -1,0 +1,50 @@
+"""The command `dipp`. Heavy libraries are imported by the commands that need them, so that help answers at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dipp import __version__
+from dipp.cli.audit import audit
+from dipp.cli.calibrate import calibrate
+from dipp.cli.decode import decode
+from dipp.cli.encode import encode
+from dipp.cli.experiment import experiment
+from dipp.cli.info import info
+from dipp.cli.options import grouped
+from dipp.cli.privatize import privatize
+from dipp.cli.schedule import schedule
+from dipp.cli.simulate import simulate
+from dipp.cli.train import train
+from dipp.errors import DippError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+for command in (simulate, encode, decode, info, audit, privatize, schedule, calibrate, train, experiment):
+    app.command()(grouped(command))
+
+
+def main() -> None:
+    """Run the command; a bad argument or file ends in one clear line and exit code 1."""
+    try:
+        app()
+    except DippError as error:
+        typer.echo(f"dipp: {error}", err=True)
+        raise SystemExit(1) from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dipp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def dipp(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Jointly compress and privatise, with a differential-privacy certificate computed from what was done."""

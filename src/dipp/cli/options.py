@@ -1,0 +1,108 @@
+"""Options that several commands share, as frozen dataclasses, and the way to take them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from dipp.core import randomness
+from dipp.models.embedded import FOLDER
+
+if TYPE_CHECKING:
+    from dipp.codec import Codec
+
+EMBEDDED = str(FOLDER)
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub id of a denoiser in diffusers' format.", show_default="the one that ships with dipp"
+    ),
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
+Seed = Annotated[str | None, typer.Option(help="Public seed, 32 hex digits: for tests only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a plan is made from: a denoiser, a budget, a preset, and perhaps a rate or a timestep."""
+
+    model: Model = EMBEDDED
+    epsilon: Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")] = None
+    delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
+    rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")] = None
+    preset: Annotated[str, typer.Option(help="sharp, swift, thrifty, paper or diffc (which has no certificate).")] = (
+        "sharp"
+    )
+    bpp: Annotated[float | None, typer.Option(help="Most payload bits per pixel, as expected from public images.")] = (
+        None
+    )
+    final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
+    calibration: Calibration = None
+
+    def codec(self, device: str, pixels: int | None = None) -> Codec:
+        """The codec of these options, for pictures of at least so many pixels."""
+        from dipp.codec import Codec
+
+        return Codec.from_pretrained(
+            self.model,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            preset=self.preset,
+            bpp=self.bpp,
+            final_timestep=self.final_timestep,
+            device=device,
+            calibration=self.calibration,
+            pixels=pixels,
+        )
+
+
+def public_seed(text: str | None) -> bytes | None:
+    """The seed that was given, if one was."""
+    return None if text is None else randomness.parse_seed(text)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take dataclasses of options: typer sees each of their fields as an option of its own."""
+    hints, flat = get_type_hints(command, include_extras=True), []
+    groups: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = hints[name]
+        if dataclasses.is_dataclass(kind):
+            groups[name] = kind
+            inner = get_type_hints(kind, include_extras=True)
+            flat += [(one.name, one.default, inner[one.name]) for one in dataclasses.fields(kind)]
+        else:
+            flat.append((name, parameter.default, kind))
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{one.name: values.pop(one.name) for one in dataclasses.fields(kind)})
+        command(**values)
+
+    # A field without a default has the same mark for it as a parameter would: none at all.
+    absent = (inspect.Parameter.empty, dataclasses.MISSING)
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default in absent else default,
+                annotation=kind,
+            )
+            for name, default, kind in flat
+        ]
+    )
+    run.__annotations__ = {name: kind for name, _, kind in flat}
+    return run

@@ -1,0 +1,116 @@
+"""`dipp privatize`: a whole dataset, with one bar, a table of what was skipped, and a few lines or JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.errors import DippError
+
+if TYPE_CHECKING:
+    from dipp.data.engines import Engine
+
+EXIT_SKIPPED = 3
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Which part of the source is released."""
+
+    split: Annotated[str, typer.Option(help="Part of the source, where it has parts.")] = "train"
+    image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
+    label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
+    drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How the run goes."""
+
+    device: Device = "cpu"
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local"
+    workers: Annotated[
+        int | None, typer.Option(help="Processes, each with the model. Default: the cores, or one on a GPU.")
+    ] = None
+    address: Annotated[str | None, typer.Option(help="A Ray cluster that is there.")] = None
+    shard_size: Annotated[int, typer.Option(help="Images of a shard.")] = 1024
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad picture.")] = False
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for whoever saw both.")
+    ] = False
+
+    def runner(self) -> Engine:
+        """Who runs the workers."""
+        from dipp.data import engines
+
+        if self.workers is not None and self.workers < 1:
+            raise DippError(f"workers: at least 1 is needed, got {self.workers}")
+        if self.engine == "ray":
+            return engines.Ray(self.workers, self.address)
+        if self.engine != "local":
+            raise DippError(f"engine: local or ray is needed, got {self.engine}")
+        if self.address is not None:
+            raise DippError("address: a cluster goes with --engine ray")
+        if self.device.startswith("cuda"):
+            if self.workers not in (None, 1):
+                raise DippError("workers: one is needed for a GPU; several GPUs go with --engine ray")
+            return engines.Local(1)
+        return engines.Local(self.workers or engines.cores())
+
+
+def privatize(
+    src: Annotated[str, typer.Argument(help="Folder of images, CIFAR-10, Parquet, tar shards, datasets, hub id.")],
+    dst: Annotated[Path, typer.Argument(help="New folder of Parquet shards, or a .dipp file.")],
+    plan: PlanOptions,
+    source: SourceOptions,
+    run: RunOptions,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    seed: Seed = None,
+) -> None:
+    """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.
+
+    Exit code 3: released, but bad pictures were skipped.
+    """
+    from rich.console import Console
+
+    from dipp.cli import progress
+    from dipp.data import privatize as release
+    from dipp.data.sources import Columns
+
+    columns = Columns(source.image_column, source.label_column, source.split)
+    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed))
+    if run.shard_size < 1:
+        raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
+    runner = run.runner()
+    if not dst.parent.is_dir():
+        raise DippError(f"dst: the folder {dst.parent} does not exist")
+    console = Console(stderr=True)
+    codec = plan.codec(run.device)
+    place = str(Path(plan.model).resolve()) if Path(plan.model).is_dir() else plan.model
+    bar = progress.Bar(console)
+    try:
+        with bar.bar:
+            summary = release.privatize(
+                src,
+                dst.resolve(),
+                codec,
+                place,
+                runner,
+                choices,
+                strict=run.strict,
+                overwrite=run.overwrite,
+                watcher=bar,
+            )
+    except KeyboardInterrupt:
+        said = "dipp: interrupted; what was published is safe, run the same command again to go on"
+        console.print(said, highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    if summary.skipped:
+        console.print(progress.skipped_table(summary))
+    typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst))
+    raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

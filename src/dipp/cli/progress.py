@@ -1,0 +1,97 @@
+"""What `dipp privatize` shows while it runs, and at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from dipp import report
+from dipp.data import manifest
+from dipp.data.privatize import Summary, Watcher
+from dipp.data.store import RELEASED_TWICE
+from dipp.data.worker import Outcome
+
+TABLE_ROWS = 20
+
+
+class Bar(Watcher):
+    """Images, images/s, bits per pixel so far, time left; on a terminal only."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._bits = self._pixels = self._ahead = 0
+
+    def overwriting(self) -> None:
+        """Say what it costs."""
+        self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
+
+    def start(self, images: int, published: int) -> None:
+        """Show the bar, from where an interrupted run stopped."""
+        if published:
+            self.bar.console.print(
+                f"going on: {published} of {images} pictures were dealt with before", highlight=False, soft_wrap=True
+            )
+        self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
+
+    def encoded(self, images: int) -> None:
+        """Move on before the shard is out."""
+        self._ahead += images
+        self.bar.advance(self._task, images)
+
+    def released(self, outcome: Outcome) -> None:
+        """Count exactly what was published."""
+        self._bits, self._pixels = self._bits + outcome.payload_bits, self._pixels + outcome.pixels
+        counted = min(outcome.images, self._ahead)
+        self._ahead -= counted
+        self.bar.advance(self._task, outcome.images + outcome.skipped - counted)
+        self.bar.update(self._task, bpp=self._bits / self._pixels if self._pixels else None)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        """Images a second, and bits a pixel."""
+        speed = task.finished_speed or task.speed
+        rate = "" if speed is None else f"{speed:.1f} images/s"
+        bpp = task.fields["bpp"]
+        return Text(rate if bpp is None else f"{rate}, {bpp:.4f} bpp")
+
+
+def skipped_table(summary: Summary) -> Table:
+    """What was skipped, and why."""
+    table = Table(title=f"{len(summary.skipped)} skipped (names are shown here only)")
+    for heading in ("position", "reason", "name"):
+        table.add_column(heading)
+    for position, reason, name in summary.skipped[:TABLE_ROWS]:
+        table.add_row(str(position), Text(reason), Text(name))
+    if len(summary.skipped) > TABLE_ROWS:
+        table.add_row("…", f"and {len(summary.skipped) - TABLE_ROWS} more", "")
+    return table
+
+
+def summary_facts(summary: Summary) -> dict[str, Any]:
+    """What became of the pictures, as JSON has it."""
+    return {
+        **summary.facts,
+        "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
+        "encoded_now": summary.encoded,
+        "seconds": summary.seconds,
+        "images_per_second": summary.encoded / summary.seconds,
+    }
+
+
+def summary_text(summary: Summary, destination: Path) -> str:
+    """The same for people."""
+    return "\n".join(
+        (
+            *report.release_lines(summary.facts),
+            f"not hidden   {manifest.not_hidden(summary.facts.get('labels') is not None)}",
+            f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
+            f"written to   {destination}",
+        )
+    )

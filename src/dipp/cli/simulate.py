@@ -1,0 +1,126 @@
+"""`dipp simulate`: one private number, sent many times through a stochastic code.
+
+Bytes, samples, and a histogram of what arrives against the true density.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from dipp import files
+from dipp.codes import FlatCode, StepLimitedPPR
+from dipp.core import randomness
+from dipp.core.channels import Channel, Huber, Laplace, LocationChannel, Logistic, Sign
+from dipp.errors import DippError
+
+ONE_SHOT_CHANNELS: dict[str, Channel] = {
+    "laplace": Laplace(),
+    "logistic": Logistic(),
+    "huber": Huber(1.0),
+    "sign": Sign(period=1),
+}
+
+
+def simulate(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the histogram goes (PNG).")],
+    channel: Annotated[str, typer.Option(help="laplace, logistic, huber or sign.")] = "laplace",
+    code: Annotated[str, typer.Option(help="ppr (step-limited, Poisson order) or flat (α = 1).")] = "ppr",
+    x: Annotated[float, typer.Option(help="The private number, in [-1, 1].")] = 0.5,
+    snr: Annotated[float, typer.Option(help="Power of the largest x over that of the noise.")] = 4.0,
+    alpha: Annotated[str, typer.Option(help="α of the Poisson order, a rational of at least 1.")] = "2",
+    candidates: Annotated[int, typer.Option(help="n: candidates that the encoder weighs.")] = 1024,
+    samples: Annotated[int, typer.Option(help="How often x is encoded, each time with a fresh seed.")] = 20_000,
+) -> None:
+    """Send one private number many times through a stochastic code, and compare what arrives with the true density."""
+    simulation = Simulation.prepare(channel, code, x, snr, alpha, candidates, samples)
+    typer.echo(simulation.run(output))
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A code, the number that it hides, and how often it is sent."""
+
+    code: StepLimitedPPR | FlatCode
+    x: float = field(repr=False)
+    samples: int
+
+    @classmethod
+    def prepare(
+        cls, channel: str, code: str, x: float, snr: float, alpha: str, candidates: int, samples: int
+    ) -> Simulation:
+        """Check the words of a command and make the code."""
+        if channel not in ONE_SHOT_CHANNELS:
+            raise DippError(f"channel: one of {', '.join(ONE_SHOT_CHANNELS)} is needed, got {channel}")
+        if not abs(x) <= 1:
+            raise DippError("x: a number in [-1, 1] is needed")
+        if samples < 1:
+            raise DippError(f"samples: at least one is needed, got {samples}")
+        if code == "flat":
+            return cls(FlatCode(ONE_SHOT_CHANNELS[channel], snr, 1, candidates), x, samples)
+        if code != "ppr":
+            raise DippError(f"code: ppr or flat is needed, got {code}")
+        try:
+            rational = Fraction(alpha)
+        except (ValueError, ZeroDivisionError):
+            raise DippError(f"alpha: a rational such as 2 or 3/2 is needed, got {alpha}") from None
+        return cls(StepLimitedPPR(ONE_SHOT_CHANNELS[channel], snr, 1, candidates, alpha=rational), x, samples)
+
+    def run(self, output: Path) -> str:
+        """Encode to bytes, decode from them, draw the histogram; the text tells rate and certificate."""
+        files.require_writable(output)
+        x = np.array([self.x])
+        received, sent = np.empty(self.samples), 0
+        for i in range(self.samples):
+            seed = randomness.fresh_seed()
+            payload = self.code.encode(x, seed)
+            received[i] = self.code.decode(payload, seed)[0]
+            sent += len(payload)
+        self._draw(received, output)
+        scale = 1 / math.sqrt(self.code.snr)
+        kl = float(self.code.channel.kl(np.asarray(self.x / scale)))
+        rate = 8 * sent / self.samples
+        return "\n".join(
+            (
+                f"channel      {self.code.channel.name}, noise of standard deviation {scale:.3f} on x = {self.x:g}",
+                f"received     {self.samples} samples, mean {received.mean():.4f}, deviation {received.std():.4f}",
+                f"rate         {rate:.2f} bits a number, in whole bytes (divergence {kl:.3f} bits)",
+                f"certificate  ε = {self.code.epsilon:.4f} for the number, pure, each time it is sent",
+                f"histogram    {output}",
+            )
+        )
+
+    def _draw(self, received: NDArray[np.float64], output: Path) -> None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.add_subplot()
+        low, high = np.quantile(received, [0.001, 0.999])
+        axes.hist(
+            received,
+            bins=np.linspace(low, high, 81).tolist(),
+            density=True,
+            color="#9ecae1",
+            label="decoded from the bytes",
+        )
+        channel, scale = self.code.channel, 1 / math.sqrt(self.code.snr)
+        if isinstance(channel, LocationChannel):
+            grid = np.linspace(low, high, 801)
+            edges = np.linspace(1e-6, 1 - 1e-6, 20001)
+            z = channel.quantile(edges)
+            density = np.interp((grid - self.x) / scale, (z[1:] + z[:-1]) / 2, np.diff(edges) / np.diff(z)) / scale
+            axes.plot(grid, density, color="#08306b", lw=1.5, label=f"true density ({channel.name})")
+        axes.axvline(self.x, color="#d94801", lw=1, ls="--", label="private x")
+        axes.set(
+            xlabel="received value", ylabel="density", title=f"ε = {self.code.epsilon:.2f}, n = {self.code.candidates}"
+        )
+        axes.legend(frameon=False)
+        with files.atomic(output) as part:
+            figure.savefig(part, format="png", dpi=120)

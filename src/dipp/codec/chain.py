@@ -1,0 +1,154 @@
+"""The coded chain: the one loop that encoder and decoder share.
+
+    x_T common randomness → for each step: x̂0 (public) → an index a chunk → noise z → x_s = μ_p + σ(s, t)·z → …
+
+The two differ only in where the indices come from: `Choose` selects them by the private image (`encoder.Selector`), or
+reads them from a file (`decoder.IndexReader`). All else is a function of the plan, the public seed and the indices, so the decoder follows the encoder exactly
+(but for the rounding of the network's floats, which moves pixels slightly and can desynchronise nothing).
+
+A coordinate of an image is pixel·C + channel. The mask and the deal of coordinates to chunks
+depend on seed, step and size, and are shared by all images, as is x_T; the candidates are an image's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import scoring
+from dipp.core import chunking, randomness
+from dipp.core.arithmetic import Arithmetic
+from dipp.core.channels import Channel
+from dipp.core.plan import Plan, Step
+from dipp.format.packing import Shape
+from dipp.models import diffusion
+
+if TYPE_CHECKING:
+    import torch
+
+    from dipp.models.denoiser import Denoiser
+
+LARGE_PICTURE = 1 << 16
+"""Pixels."""
+
+Indices = NDArray[np.int64]
+Choose = Callable[["StepLayout", "torch.Tensor"], Indices]
+"""(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepLayout:
+    """What is public about one step of a batch of equal-sized images."""
+
+    number: int
+    step: Step
+    arithmetic: Arithmetic
+    chunks: chunking.Chunks
+    channels: int
+    """C: coordinate i belongs to pixel i // C."""
+    sources: NDArray[np.uint32]
+    """Key and nonce of each image's candidates at this step."""
+
+    @functools.cached_property
+    def streams(self) -> NDArray[np.uint32]:
+        """Rows (key0, key1, nonce, chunk), image after image."""
+        count = self.chunks.count
+        rows = np.repeat(self.sources, count, axis=0)
+        return np.column_stack([rows, np.tile(np.arange(count, dtype=np.uint32), len(self.sources))])
+
+    @functools.cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of all chunks of all images, one after the other."""
+        size = np.tile(np.diff(self.chunks.offsets), len(self.sources))
+        return np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A plan on a denoiser, with a public seed, for images of one size."""
+
+    plan: Plan
+    denoiser: Denoiser
+    seed: bytes
+    shape: Shape
+
+    def layout(self, number: int, images: Sequence[int]) -> StepLayout:
+        """Step `number` of the given images (their numbers in the archive)."""
+        sources = [randomness.stream(self.seed, image, number) for image in images]
+        step, channels = self.plan.steps[number], self.shape[2]
+        arithmetic, rows = self.plan.arithmetic(step), np.array(sources, np.uint32)
+        return StepLayout(number, step, arithmetic, self._chunks(number), channels, rows)
+
+    @functools.cached_property
+    def _chunks(self) -> Callable[[int], chunking.Chunks]:
+        # Of a large picture, one deal at a time: it takes 16 bytes a coordinate, and there is one for every step.
+        large = self.shape[0] * self.shape[1] > LARGE_PICTURE
+        return functools.lru_cache(maxsize=1 if large else None)(self._deal)
+
+    def _deal(self, number: int) -> chunking.Chunks:
+        height, width, channels = self.shape
+        touched = self.plan.mask.touched(self.seed, number, height * width, channels)
+        if not len(touched):  # a picture of few pixels, in a cycle of many steps
+            return chunking.NOTHING
+        count = -(-len(touched) // self.plan.steps[number].chunk_size)
+        # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
+        apart = channels if self.plan.apart(count, channels) else 1
+        dims = height * width * channels
+        return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
+
+    def start(self) -> torch.Tensor:
+        """x_T, from the common randomness alone: one state, from which all images of the size start."""
+        import torch
+
+        height, width, channels = self.shape
+        state = diffusion.start(self.seed, (channels, height, width))
+        return torch.from_numpy(state)[None].to(self.denoiser.device)
+
+    def run(
+        self, images: Sequence[int], choose: Choose, steps: int | None = None
+    ) -> tuple[torch.Tensor, list[Indices]]:
+        """Walk the first `steps` steps (all, unless told): the state that both sides reach, and the indices."""
+        x_t, chosen = self.start(), []
+        for number in range(len(self.plan.steps) if steps is None else steps):
+            layout = self.layout(number, images)
+            x_hat = self.denoiser.x0(x_t, layout.step.start)
+            flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, x_t.device)]
+            chosen.append(choose(layout, flat.expand(len(images), -1)))
+            noise = self._noise(layout, chosen[-1])
+            transition = self.denoiser.schedule.step(layout.step.start, layout.step.end)
+            x_t = transition.next_state(x_t, x_hat, noise)
+        return x_t.expand(len(images), -1, -1, -1), chosen
+
+    def _noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
+        """The unit-variance noise of the chosen candidates, and 0 where the step does not touch."""
+        import torch
+
+        (height, width, channels), device = self.shape, self.denoiser.device
+        if not layout.chunks.count:
+            return torch.zeros((1, channels, height, width), device=device)
+        law, on = layout.arithmetic.law, scoring.backend(device.type)
+        drawn = torch.as_tensor(on.winners(law, layout.streams, layout.offsets, indices.reshape(-1))).to(torch.int64)
+        values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)
+        noise = torch.zeros((len(indices), height * width * channels), device=device)
+        noise[:, _order_of(layout, device)] = values
+        return noise.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+
+
+def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
+    import torch
+
+    return torch.tensor(layout.chunks.order, device=device)
+
+
+@functools.lru_cache(maxsize=8)
+def _samples(channel: Channel, group_size: int, device: torch.device) -> torch.Tensor:
+    """The unit-variance noise of every draw: of a bit, where a draw is shared by a group, or of 16."""
+    import torch
+
+    draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
+    return torch.from_numpy(channel.sample(draws).astype(np.float32)).to(device)

@@ -1,0 +1,270 @@
+"""The codec: pictures in, a certified archive out, and back.
+
+Everything public is fixed before an image is read: the plan when the codec is made, the seed when `encode` is called.
+The private pixels are clamped by their type (eight bits), and read once a step (`encoder.Selector`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dipp import models
+from dipp.codec.chain import Chain, Indices
+from dipp.codec.decoder import IndexReader
+from dipp.codec.encoder import Selector
+from dipp.codec.pictures import Pixels, as_pixels, to_pixels
+from dipp.core import randomness
+from dipp.core.plan import Plan
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.format.packing import Shape
+from dipp.format.release import Release
+from dipp.models import diffusion, embedded
+from dipp.models.denoiser import MAX_PICTURE, Denoiser
+from dipp.planning import presets
+from dipp.planning.table import ErrorTable
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Recorder
+
+if TYPE_CHECKING:
+    import torch
+
+Progress = Callable[[int], None]
+"""Told how many images are done."""
+
+BATCH = {"cpu": 16, "cuda": 512}
+"""Images that are encoded or decoded at a time, at most."""
+BATCH_PIXELS = 1 << 20
+"""Pixels of such a batch: it holds a larger image alone."""
+LOST_GAIN = 1 / 128
+"""A plan's SNR gains are the model's, rounded down by less than this share (`planning.planner`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codec:
+    """A denoiser and a plan."""
+
+    denoiser: Denoiser
+    plan: Plan
+    budget: Budget | None = None
+    """What the plan was made for: images so small that they would exceed it are refused."""
+
+    def __post_init__(self) -> None:
+        for step in self.plan.steps:
+            real = self.denoiser.schedule.step(step.start, step.end).snr_gain
+            if not real * (1 - LOST_GAIN) <= step.snr_gain <= real * (1 + 2.0**-20):  # a float's rounding
+                raise DippError(
+                    f"plan: step {step.start} → {step.end} claims the SNR gain {step.snr_gain:.4g}, "
+                    f"where the model has {real:.4g}; do not trust the file"
+                )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str | Path = embedded.FOLDER,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        preset: str = "sharp",
+        bpp: float | None = None,
+        final_timestep: int | None = None,
+        device: str = "cpu",
+        calibration: str | Path | None = None,
+        pixels: int | None = None,
+    ) -> Codec:
+        """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
+
+        `model` is a folder or hub id in diffusers' format, or the denoiser that ships with dipp; its public cost table
+        is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
+        be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
+        """
+        recipe = presets.preset(preset)
+        budget = recipe.budget(epsilon, delta, rho)
+        denoiser = models.load(model, device)
+        planner = recipe.planner(denoiser, ErrorTable.of_model(model, calibration), budget, pixels)
+        return cls(denoiser, planner.choose(budget, final_timestep=final_timestep, bpp=bpp).plan, budget)
+
+    @classmethod
+    def for_archive(cls, source: Archive, model: str | Path = embedded.FOLDER, *, device: str = "cpu") -> Codec:
+        """The codec that decodes an archive: the plan comes from the file, the denoiser must be the file's."""
+        return cls.for_release(source.release, model, device=device)
+
+    @classmethod
+    def for_release(
+        cls, release: Release, model: str | Path = embedded.FOLDER, *, device: str = "cpu", budget: Budget | None = None
+    ) -> Codec:
+        """The codec of a release that is under way or done: its plan, on the denoiser that it names."""
+        denoiser = models.load(model, device)
+        denoiser.require_identity(release.model)
+        return cls(denoiser, release.plan, budget)
+
+    def release(self, seed: bytes) -> Release:
+        """What is public about an encoding with this codec and a public seed."""
+        delta = self.budget.delta if self.budget else None
+        return Release(self.plan, self.denoiser.identity, seed, self.denoiser.channels, delta)
+
+    def encode(
+        self, images: Iterable[Any], *, seed: bytes | None = None, progress: Progress = lambda _: None
+    ) -> Archive:
+        """Encode PIL images, uint8 arrays (H, W, C) or uint8 tensors (C, H, W): each is released once, at ε more.
+
+        The public seed is drawn before the first image is looked at; a fixed one is for tests.
+        """
+        seed = randomness.fresh_seed() if seed is None else seed
+        recorder = Recorder()
+        rows: list[Indices] = []
+        shapes: list[Shape] = []
+        done = 0
+        for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
+            rows.extend(self.select(batch, range(done, done + len(batch)), seed, recorder))
+            height, width, channels = batch[0].shape
+            shapes.extend([(height, width, channels)] * len(batch))
+            done += len(batch)
+            progress(done)
+        return Archive.build(self.release(seed), shapes, rows, recorded=recorder.ledger(self.plan, done))
+
+    def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
+        """The indices of equal-sized images, a row each; what was done is written down by the recorder.
+
+        An image's number names its common randomness: no two images of a seed may have the same.
+        """
+        chain = self._chain(seed, images[0].shape)
+        pixels = np.stack(images).reshape(len(images), -1)
+        _, chosen = chain.run(numbers, Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder))
+        return np.concatenate(chosen, axis=1)
+
+    def reconstruct(
+        self, rows: Indices, shape: Shape, numbers: Sequence[int], seed: bytes, *, denoise: bool = True
+    ) -> Pixels:
+        """The pictures (N, H, W, C) that `select` chose these rows for."""
+        chain = self._chain(seed, shape)
+        states, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
+        if denoise:
+            states = diffusion.fast(self._predict, self.denoiser.schedule, states, self.plan.steps[-1].end)
+        return to_pixels(states)
+
+    def _counts(self, shape: Shape) -> tuple[int, ...]:
+        """Chunks of each step of an image."""
+        return self.plan.chunk_counts(shape[0] * shape[1], shape[2])
+
+    def _predict(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
+        """x̂0 for the final denoising."""
+        return self.denoiser.x0(x_t, t, fast=True)
+
+    def decode(
+        self,
+        source: Archive,
+        *,
+        denoise: bool = True,
+        calls: int = diffusion.FAST_CALLS,
+        ancestral: bool = False,
+        steps: int | None = None,
+        progress: Progress = lambda _: None,
+    ) -> list[Pixels]:
+        """Decode all images of an archive: denoised, or with denoise = False the noisy reconstruction.
+
+        `calls` of the network draw a picture that looks real. One call gives the expected picture, which is smoother,
+        invents nothing, and has the least squared error.
+        `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
+        `steps` decodes only the first so many steps of the plan: a preview.
+        """
+        decoded = []
+        drawn = self.pictures(source, denoise=denoise, calls=calls, ancestral=ancestral, steps=steps)
+        for number, picture in enumerate(drawn):
+            decoded.append(picture)
+            progress(number + 1)
+        return decoded
+
+    def pictures(
+        self,
+        source: Archive,
+        *,
+        denoise: bool = True,
+        calls: int = diffusion.FAST_CALLS,
+        ancestral: bool = False,
+        steps: int | None = None,
+    ) -> Iterator[Pixels]:
+        """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
+        first = 0
+        for states, t in self.states(source, steps=steps):
+            finished = self._denoised(states, t, calls, ancestral, source, first) if denoise else states
+            yield from to_pixels(finished)
+            first += len(states)
+
+    def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
+        """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
+        self.denoiser.require_identity(source.release.model)
+        plan = source.release.plan
+        if steps is not None and not 0 <= steps <= len(plan.steps):
+            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps}")
+        end = plan.steps[-1].end if steps is None else (plan.steps[0].start, *(s.end for s in plan.steps))[steps]
+        first = 0
+        for shape, run in groupby(range(len(source)), key=source.shape):
+            if shape[0] * shape[1] > MAX_PICTURE:
+                raise DippError(f"image: {shape[0]}×{shape[1]} is larger than can be decoded")
+            codec = Codec(self.denoiser, plan)
+            chain = codec._chain(source.release.seed, shape)
+            remaining = len(list(run))
+            while remaining:
+                count = min(remaining, self.batch_size(shape))
+                reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
+                state, _ = chain.run(range(first, first + count), reader, steps)
+                yield state, end
+                first, remaining = first + count, remaining - count
+
+    def _denoised(
+        self, x_t: torch.Tensor, t: int, calls: int, ancestral: bool, source: Archive, first: int
+    ) -> torch.Tensor:
+        if not ancestral:
+            return diffusion.fast(self._predict, self.denoiser.schedule, x_t, t, calls)
+        import torch
+
+        def noise(s: int) -> torch.Tensor:
+            seeds = (randomness.stream(source.release.seed, first + i, s, "ancestral") for i in range(len(x_t)))
+            drawn = np.stack([diffusion.normals(stream, tuple(x_t.shape[1:])) for stream in seeds])
+            return torch.from_numpy(drawn).to(x_t.device)
+
+        return diffusion.ancestral(self._predict, self.denoiser.schedule, x_t, t, noise)
+
+    def _chain(self, seed: bytes, shape: tuple[int, ...]) -> Chain:
+        height, width, channels = shape
+        return Chain(self.plan, self.denoiser, seed, (height, width, channels))
+
+    def _batches(self, images: Iterable[Pixels]) -> Iterator[list[Pixels]]:
+        """Neighbours of one size, up to a batch."""
+        batch: list[Pixels] = []
+        for image in images:
+            self.check_shape(image.shape)
+            if batch and (image.shape != batch[0].shape or len(batch) == self.batch_size(image.shape)):
+                yield batch
+                batch = []
+            batch.append(image)
+        if batch:
+            yield batch
+
+    def batch_size(self, shape: Sequence[int]) -> int:
+        """Images of a size that are taken at a time."""
+        return batch_size(self.denoiser.device.type, shape)
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Refuse an image that the model cannot take, or that is too small for the budget."""
+        height, width, channels = shape
+        if channels != self.denoiser.channels:
+            raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
+        if self.budget and not self.budget.allows(Certificate.of(self.plan, channels, height * width)):
+            raise DippError(
+                f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
+            )
+
+
+def batch_size(device: str, shape: Sequence[int]) -> int:
+    """Images of a size that are taken at a time on a type of device."""
+    return max(1, min(BATCH[device], BATCH_PIXELS // (shape[0] * shape[1])))

@@ -1,0 +1,23 @@
+"""Codes: how the index of a chunk is drawn, what that costs in privacy and in bits, and how the index is packed.
+
+| module | for the codec | for one vector | what it is | certificate |
+|---|---|---|---|---|
+| `flat` | `Flat` | `FlatCode` | α = 1, no order, an index of fixed length | from its integers |
+| `ppr` | `StepLimited` | `StepLimitedPPR` | Definition 3 of the paper: α ≥ 1, Poisson order, zeta code | from its integers |
+| `pfr` | `Functional` | `PFR` | α = ∞, no private randomness | none, and it says so |
+| `exact` | | `ExactPPR` | Definition 2, α > 1, any mechanism of bounded ratio | 2αε in exact arithmetic |
+
+The codec's codes have one face, `dipp.core.code.Code`, and a plan names one of them. To add a code is to write a module
+here and to name its class in `CODES`.
+"""
+
+from dipp.codes.exact import ExactPPR
+from dipp.codes.flat import Flat, FlatCode
+from dipp.codes.pfr import PFR, Functional
+from dipp.codes.ppr import StepLimited, StepLimitedPPR
+from dipp.core.code import Code
+
+CODES: dict[str, type[Code]] = {kind.name: kind for kind in (Flat, StepLimited, Functional)}
+"""By name: the codes that a plan may take."""
+
+__all__ = ["CODES", "PFR", "ExactPPR", "Flat", "FlatCode", "Functional", "StepLimited", "StepLimitedPPR"]

@@ -1,0 +1,219 @@
+"""Exact Poisson private representation: the reference for correctness, for mechanisms given as callables."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.codes.oneshot import seal, unseal
+from dipp.core import entropy, randomness
+from dipp.errors import DippError
+
+Floats = NDArray[np.float64]
+
+MAX_RANK = 1 << 62
+MIN_ALPHA = 1.01
+"""Below it the marks V underflow; ranks would be beyond reach anyway."""
+MAX_LOG_RATIO = 22 * math.log(2)
+"""Largest ln sup r that is searched through: the search takes a multiple of sup r points."""
+MAX_STRETCHES = 64
+NORMAL_MEAN = 1e9
+"""Means beyond which a Poisson count is drawn from its normal limit."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A privacy mechanism P(· | x) with a bounded density ratio r = dP/dQ against a public law Q, as callables."""
+
+    quantile: Callable[[Floats], Floats]
+    """Rows of `dims` uniforms → as many samples of Q, one a row."""
+    log_ratio: Callable[[Floats, Floats], Floats]
+    """(samples, x) → ln r(sample | x)."""
+    log_sup_ratio: Callable[[Floats], float]
+    """x → an upper bound of ln r(· | x): how long the encoder must search. Samples that exceed it are refused."""
+    epsilon: float
+    """Pure ε of the mechanism itself."""
+    kl_bits: float
+    """Public guess of KL(P || Q) in bits, for the zeta code."""
+    dims: int = 1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise DippError(f"epsilon: a finite number of at least 0 is needed, got {self.epsilon}")
+        if not (math.isfinite(self.kl_bits) and self.kl_bits >= 0):
+            raise DippError(f"kl_bits: a finite number of at least 0 is needed, got {self.kl_bits}")
+        if self.dims < 1:
+            raise DippError(f"dims: at least one coordinate is needed, got {self.dims}")
+
+
+@dataclass(frozen=True)
+class ExactPPR:
+    """Definition 2: K = argmin_k V_k·(T_k/r(M_k | x))^α over all k; M_K is an exact sample of the mechanism.
+
+    The minimum over infinitely many points is found as follows. With U = T·V^(1/α), K minimises U/r.
+
+    1. All points with T ≤ τ are simulated in T order, τ a multiple of sup r; let their best be β = min U/r. No point
+       with U > u* = β·sup r can win any more.
+    2. The points with T > τ and U ≤ u* are simulated in U order: all points form a Poisson process of rate Γ(1 − 1/α)
+       in U with independent marks V ~ Gamma(1 − 1/α), T = U·V^(−1/α), of which those with T ≤ τ are dropped, since
+       that half plane has been simulated already.
+    3. Their ranks in T order count the points between them with U > u*: Poisson, by independence over disjoint regions,
+       with mean ∫ exp(−(u*/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u*·Γ(1 − 1/α, y), y = (u*/t)^α.
+
+    The candidates M_k are random-access in k, so only explored points cost. Ranks beyond 2^62 are left out, which
+    makes this step-limited PPR with a very large n: a total variation of about 2^(−61(α − 1)).
+
+    T need not be shared: for every realisation of (M, T) the index is 2αε-DP, hence also when T is averaged over. The
+    ε holds in exact arithmetic; floats are used here, so this code is the reference for correctness, and not
+    certified.
+    """
+
+    mechanism: Mechanism
+    alpha: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not MIN_ALPHA <= self.alpha < math.inf:
+            raise DippError(f"alpha: a finite number from {MIN_ALPHA} is needed for an exact code, got {self.alpha}")
+
+    @property
+    def epsilon(self) -> float:
+        """2α times the mechanism's ε, in exact arithmetic; not certified for this floating-point program."""
+        return 2 * self.alpha * self.mechanism.epsilon
+
+    @functools.cached_property
+    def model(self) -> OctaveZeta:
+        """The zeta code of the ranks, with the paper's parameter."""
+        return OctaveZeta(entropy.paper_exponent(self.mechanism.kl_bits, Fraction(self.alpha)))
+
+    def encode(self, x: Floats, seed: bytes) -> bytes:
+        """Search for K and send it by the zeta code."""
+        return seal(entropy.encode([(self.model, self.index(x, seed))]), seed, self._public)
+
+    def decode(self, payload: bytes, seed: bytes) -> Floats:
+        """The sample M_K."""
+        (index,) = entropy.decode(unseal(payload, seed, self._public), [self.model])
+        sample: Floats = self._candidates(np.array([index]), seed)[0]
+        return sample
+
+    @property
+    def _public(self) -> str:
+        """The code in words, for the seal; the callables cannot be part of it."""
+        return f"ExactPPR/{float(self.alpha).hex()}/{self.mechanism.dims}/{self.model.exponent}"
+
+    def index(self, x: Floats, seed: bytes) -> int:
+        """K − 1."""
+        from scipy import special  # here and below, because it is slow to import
+
+        x = np.asarray(x, np.float64)
+        log_sup = self.mechanism.log_sup_ratio(x)
+        if not (np.isfinite(x).all() and math.isfinite(log_sup)):
+            raise DippError("x: finite values with a finite bound on the density ratio are needed")
+        if not -1e-9 <= log_sup <= MAX_LOG_RATIO:
+            raise DippError(f"log_sup_ratio: from 0 to {MAX_LOG_RATIO:.2f} is within reach; use StepLimitedPPR beyond")
+        sup, shape = math.exp(log_sup), 1 - 1 / self.alpha
+        near, costs, horizon = np.empty(0), np.empty(0), 0.0
+        # The ratio may be 0 at every point of a stretch: then the next stretch is looked at too.
+        while not np.isfinite(costs).any():
+            more = horizon + _arrivals(4 * sup + 16)
+            u = more * (-np.log(randomness.private_uniforms(len(more)))) ** (1 / self.alpha)
+            here = self._costs(u, len(near) + np.arange(len(more)), x, seed)
+            near, costs = np.append(near, more), np.append(costs, here)
+            horizon += 4 * sup + 16
+            if horizon > MAX_STRETCHES * (4 * sup + 16):
+                raise DippError("log_ratio: 0 everywhere that was looked at; is it a density ratio?")
+        best = int(np.argmin(costs))
+        frontier, rate = float(costs[best]) * sup, float(special.gamma(shape))
+        u = _arrivals(frontier * rate) / rate
+        t = u * special.gammaincinv(shape, randomness.private_uniforms(len(u))) ** (-1 / self.alpha)
+        order = np.argsort(t)
+        order = order[(t[order] > horizon) & (t[order] < MAX_RANK / 2)]
+        if not len(order):
+            return best
+        hidden = np.diff(_hidden_mass(np.concatenate([[horizon], t[order]]), frontier, self.alpha))
+        ranks = len(near) + np.cumsum(_poisson(hidden) + 1) - 1
+        far_costs = self._costs(u[order], ranks.astype(np.int64), x, seed)
+        winner = int(np.argmin(far_costs))
+        return int(ranks[winner]) if far_costs[winner] < costs[best] else best
+
+    def _candidates(self, ranks: NDArray[np.int64], seed: bytes) -> Floats:
+        uniforms = randomness.uniforms_at(randomness.stream(seed, purpose="exact"), ranks, self.mechanism.dims)
+        return self.mechanism.quantile(uniforms)
+
+    def _costs(self, u: Floats, ranks: NDArray[np.int64], x: Floats, seed: bytes) -> Floats:
+        """U/r, by which the points compete; ∞ where r = 0."""
+        log_ratio = np.asarray(self.mechanism.log_ratio(self._candidates(ranks, seed), x), np.float64)
+        if not (log_ratio <= self.mechanism.log_sup_ratio(x) + 1e-9).all():
+            raise DippError("log_ratio: numbers up to log_sup_ratio are needed; one is above it, or NaN")
+        with np.errstate(over="ignore"):
+            return np.asarray(u * np.exp(-log_ratio), np.float64)
+
+
+@dataclass(frozen=True)
+class OctaveZeta:
+    """P(k) ∝ 2^(−s·⌊log2 k⌋) on k = 1 … 2^62 − 1, for the index k − 1: the zeta law, flat inside each octave.
+
+    That costs 0.03 bits against the zeta law at s near 1. Each k of octave j owns ⌊2^(100 − s·j)⌋ integers, by
+    integer square roots (s is a multiple of 1/64), at least one; the total stays below 2^107.
+    """
+
+    exponent: Fraction
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [0, *itertools.accumulate(self._weight(j) << j for j in range(MAX_RANK.bit_length() - 1))]
+
+    def _weight(self, octave: int) -> int:
+        power = 1 << max(0, int(64 * (100 - self.exponent * octave)))
+        for _ in range(6):
+            power = math.isqrt(power)
+        return power
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights."""
+        return self._starts[-1]
+
+    def interval(self, index: int) -> tuple[int, int]:
+        """Start and weight of an index among the integers below the total."""
+        if not 0 <= index < MAX_RANK - 1:
+            raise DippError(f"index: 0 to {MAX_RANK - 2} is needed, got {index}")
+        octave = (index + 1).bit_length() - 1
+        weight = self._weight(octave)
+        return self._starts[octave] + (index + 1 - (1 << octave)) * weight, weight
+
+    def find(self, target: int) -> int:
+        """The index that owns the integer `target`."""
+        octave = bisect_right(self._starts, target) - 1
+        return (1 << octave) - 1 + (target - self._starts[octave]) // self._weight(octave)
+
+
+def _arrivals(length: float) -> Floats:
+    """Arrival times in [0, length] of a private unit-rate Poisson process, ascending: a Poisson number of uniforms."""
+    count = int(_poisson(np.array([length]))[0])
+    return np.sort(randomness.private_uniforms(count)) * length
+
+
+def _poisson(mean: Floats) -> Floats:
+    """Private Poisson counts by inversion; far out, where a single count changes nothing, from the normal limit."""
+    from scipy import special, stats
+
+    uniforms = randomness.private_uniforms(len(mean))
+    exact = stats.poisson.ppf(uniforms, np.minimum(mean, NORMAL_MEAN))
+    limit = np.rint(mean + np.sqrt(mean) * special.ndtri(uniforms))
+    return np.asarray(np.where(mean < NORMAL_MEAN, exact, limit), np.float64)
+
+
+def _hidden_mass(t: Floats, frontier: float, alpha: float) -> Floats:
+    """F(t) = ∫_0^t exp(−(u*/s)^α) ds, the mean number of points with T ≤ t and U > u*."""
+    from scipy import special
+
+    shape, y = 1 - 1 / alpha, (frontier / t) ** alpha
+    return np.asarray(t * np.exp(-y) - frontier * special.gamma(shape) * special.gammaincc(shape, y), np.float64)

@@ -1,0 +1,50 @@
+"""Step-limited Poisson private representation: Definition 3 of the paper.
+
+P[K = k | Z] ∝ (r(M_k | x)/T_k)^α over the first n points of a Poisson process. This is the law of the paper's argmin over
+V_k·(T_k/r_k)^α with exponential V_k, drawn with one secure integer instead of n private floats. α = 1 is allowed: the step
+limit makes it a proper law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Rational
+
+from dipp.codes.exponential import Exponential
+from dipp.codes.ordered import Ordered, OrderedOneShot
+from dipp.errors import DippError
+
+
+@dataclass(frozen=True)
+class StepLimited(Ordered, Exponential):
+    """Step-limited PPR for the codec."""
+
+    alpha: Fraction = Fraction(2)
+    name = "step-limited PPR"
+
+    @property
+    def zeta_alpha(self) -> Fraction:
+        """α itself."""
+        return self.alpha
+
+
+@dataclass(frozen=True)
+class StepLimitedPPR(OrderedOneShot):
+    """Step-limited PPR for one private vector."""
+
+    alpha: Fraction = Fraction(2)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.alpha, Rational) or not self.alpha >= 1:
+            raise DippError(f"alpha: a rational of at least 1 is needed with the Poisson order, got {self.alpha}")
+        super().__post_init__()
+
+    @property
+    def code(self) -> StepLimited:
+        """With the same α."""
+        return StepLimited(Fraction(self.alpha))
+
+    @property
+    def _public(self) -> str:
+        return f"StepLimitedPPR/{self._public_code}"

@@ -1,0 +1,14 @@
+"""The integers: everything that the certificate rests on, and nothing that needs a framework.
+
+| module | what it is |
+|---|---|
+| `randomness` | the common randomness that both sides share; the one source of private bytes |
+| `selection` | integer scores in, one index out, by the exact law: the privacy-critical core |
+| `signal` | the one mapping between pixels and [−1, 1] |
+| `arithmetic`, `laws` | pixels to integer shifts; draws and shifts to integer scores |
+| `channels`, `huber` | the noise laws, their cost in ε and in bits |
+| `masks` | who is touched when |
+| `chunking` | which coordinates are coded together |
+| `entropy` | indices to bytes and back |
+| `code`, `plan` | the face of a code; everything public about an encoding's steps |
+"""

@@ -1,0 +1,331 @@
+"""Channels: how a step's noise is drawn, scored and priced.
+
+A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone,
+each coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
+u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism IS the quantised law: whatever
+the rounding, the certificate holds, because it rests only on how far an integer score can move (`arithmetic`).
+
+What a channel costs is its slope L = sup|φ'|, the nats that a unit of shift can move the score. For ±1 noise L = 1 is
+the least possible; Gaussian noise has L = ∞ and so no certificate.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.huber import masses, mean_potential
+from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.core.masks import Everywhere, Mask, of_period
+from dipp.errors import DippError, NoCertificateError
+
+Floats = NDArray[np.float64]
+
+
+def _special() -> Any:
+    """SciPy's special functions, loaded when they are first needed: few who import this module need them."""
+    from scipy import special
+
+    return special
+
+
+class Channel(ABC):
+    """A unit-variance noise law with its score."""
+
+    name: ClassVar[str]
+    number: ClassVar[int]
+    """What it is called in files."""
+    parameter: ClassVar[str | None] = None
+    """The attribute that a file stores beside the number, if there is one: a whole number, or a 32-bit float."""
+
+    @property
+    @abstractmethod
+    def slope(self) -> float:
+        """L: nats by which a unit of shift of one touched coordinate can move the score."""
+
+    @property
+    def mask(self) -> Mask:
+        """Which coordinates the steps of this channel touch: all of them, but for the sign channel's turns."""
+        return Everywhere()
+
+    @property
+    def spelling(self) -> str:
+        """Name and parameter as they are spelt in the seals of payloads, and so for ever: Laplace(), Sign(period=1)."""
+        value = "" if self.parameter is None else f"{self.parameter}={getattr(self, self.parameter)!r}"
+        return f"{self.name.capitalize()}({value})"
+
+    @property
+    def unit_slope(self) -> float:
+        """Nats of score per unit of shift that one integer unit of m stands for."""
+        return self.slope
+
+    @property
+    def certified(self) -> bool:
+        """Whether the score is bounded, so that a selection by it has an ε."""
+        return math.isfinite(self.slope)
+
+    def require_certified(self) -> None:
+        """Raise, where there is no certificate."""
+        if not self.certified:
+            raise NoCertificateError(f"{self.name}: the score is unbounded, so there is no ε; use another channel")
+
+    @abstractmethod
+    def sample(self, draws: NDArray[np.uint16]) -> Floats:
+        """Noise values of unit variance from draws (per coordinate; for the sign channel: bits 0 or 1)."""
+
+    def delivered(self, shift: Floats) -> Floats:
+        """The shift of a touched coordinate's mean that the channel delivers, where this one is wanted: all of it."""
+        return np.asarray(shift, np.float64)
+
+    @abstractmethod
+    def kl(self, shift: Floats) -> Floats:
+        """KL divergence in bits of the shifted law from the unshifted one, per touched coordinate, in closed form."""
+
+    @abstractmethod
+    def quantised_kl(self, shift: Floats) -> Floats:
+        """The same for the quantised law that is really selected from: q(z) ∝ p(z)·exp(u(z; μ)) on the draws."""
+
+    @abstractmethod
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
+        """The integer law of a step that counts scores in 2^−S bits, α folded in, with shifts within the limit."""
+
+
+class LocationChannel(Channel):
+    """Noise given by its quantile function and its potential φ; one 16-bit draw a coordinate."""
+
+    @abstractmethod
+    def quantile(self, probability: Floats) -> Floats:
+        """Quantile function of the unit-variance law."""
+
+    @abstractmethod
+    def potential(self, z: Floats) -> Floats:
+        """φ(z) in nats with φ(0) = 0."""
+
+    def sample(self, draws: NDArray[np.uint16]) -> Floats:
+        """The quantile at the middle of the draw's cell."""
+        table: Floats = self._cells()[draws]
+        return table
+
+    def quantised_kl(self, shift: Floats) -> Floats:
+        """KL in bits of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them."""
+        return np.vectorize(self._quantised_kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+
+    def _quantised_kl_of_one(self, shift: float) -> float:
+        z = self._cells()
+        score = self.potential(z) - self.potential(z - shift)
+        log_q = score - _special().logsumexp(score)
+        return float(np.sum(np.exp(log_q) * (log_q + 16 * math.log(2))) / math.log(2))
+
+    @functools.cache  # noqa: B019 - channels are frozen and few
+    def _cells(self) -> Floats:
+        return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
+
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
+        """The tabulated potential, in the step's units."""
+        units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
+        return PotentialLaw.tabulate(
+            self._cells(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
+        )
+
+
+@dataclass(frozen=True)
+class Laplace(LocationChannel):
+    """The paper's channel: density ∝ exp(−√2·|z|), L = √2."""
+
+    name, number = "laplace", 0
+
+    @property
+    def slope(self) -> float:
+        """√2."""
+        return math.sqrt(2)
+
+    def quantile(self, probability: Floats) -> Floats:
+        """−sign(p − ½)·ln(1 − |2p − 1|)/√2."""
+        centred = 2 * probability - 1
+        return -np.sign(centred) * np.log1p(-np.abs(centred)) / math.sqrt(2)
+
+    def potential(self, z: Floats) -> Floats:
+        """√2·|z|."""
+        return math.sqrt(2) * np.abs(z)
+
+    def kl(self, shift: Floats) -> Floats:
+        """(δ − 1 + e^−δ)/ln 2 with δ = √2·|μ| (the paper's appendix C)."""
+        delta = math.sqrt(2) * np.abs(shift)
+        return (delta + np.expm1(-delta)) / math.log(2)
+
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
+        """|z| − |z − m| with integer exponential magnitudes."""
+        return LaplaceLaw.at(alpha, fraction_bits, limit)
+
+
+@dataclass(frozen=True)
+class Gaussian(LocationChannel):
+    """Plain DiffC's channel: unbounded score, L = ∞, no certificate."""
+
+    name, number = "gaussian", 1
+
+    @property
+    def slope(self) -> float:
+        """∞: no bound on the score."""
+        return math.inf
+
+    @property
+    def unit_slope(self) -> float:
+        """1: there is no bound to scale by."""
+        return 1.0
+
+    def quantile(self, probability: Floats) -> Floats:
+        """Φ^−1."""
+        return np.asarray(_special().ndtri(probability), np.float64)
+
+    def potential(self, z: Floats) -> Floats:
+        """z²/2."""
+        return z * z / 2
+
+    def kl(self, shift: Floats) -> Floats:
+        """μ²/2 nats."""
+        return np.square(shift) / (2 * math.log(2))
+
+
+@dataclass(frozen=True)
+class Logistic(LocationChannel):
+    """Logistic noise of unit variance: scale s = √3/π, L = 1/s = 1.814."""
+
+    name, number = "logistic", 2
+
+    @property
+    def slope(self) -> float:
+        """π/√3."""
+        return math.pi / math.sqrt(3)
+
+    def quantile(self, probability: Floats) -> Floats:
+        """s·logit(p)."""
+        return np.asarray(_special().logit(probability), np.float64) / self.slope
+
+    def potential(self, z: Floats) -> Floats:
+        """2·ln cosh(z/2s)."""
+        half = np.abs(z) * self.slope / 2
+        return 2 * (half + np.log1p(np.exp(-2 * half)) - math.log(2))
+
+    def kl(self, shift: Floats) -> Floats:
+        """δ·coth(δ/2) − 2 nats with δ = μ/s."""
+        half = np.abs(np.asarray(shift, np.float64)) * self.slope / 2
+        small = half < 1e-3
+        safe = np.where(small, 1.0, half)
+        return 2 * np.where(small, half**2 / 3, safe / np.tanh(safe) - 1) / math.log(2)
+
+
+@dataclass(frozen=True)
+class Huber(LocationChannel):
+    """Density ∝ exp(−ρ_k(z/τ)): Gaussian up to k, exponential beyond, scaled to unit variance; L = k/τ."""
+
+    k: float = 1.0
+    name, number, parameter = "huber", 3, "k"
+
+    def __post_init__(self) -> None:
+        if not 1e-3 <= self.k <= 30:
+            raise DippError(f"k: a number from 0.001 to 30 is needed, got {self.k}; beyond, use Laplace or Gaussian")
+
+    @property
+    def _tau(self) -> float:
+        """1/standard deviation of the unscaled law."""
+        k, (centre, tails) = self.k, masses(self.k)
+        edge = math.exp(-k * k / 2)
+        second = centre - 2 * k * edge + 2 * edge * (k + 2 / k + 2 / k**3)
+        return math.sqrt((centre + tails) / second)
+
+    @property
+    def slope(self) -> float:
+        """k/τ."""
+        return self.k / self._tau
+
+    def quantile(self, probability: Floats) -> Floats:
+        """Normal quantile inside, exponential outside."""
+        special, (centre, tails) = _special(), masses(self.k)
+        total = centre + tails
+        side = np.sign(probability - 0.5)
+        upper = np.minimum(probability, 1 - probability) * total
+        outside = self.k - np.log(np.maximum(upper, 1e-300) / (tails / 2)) / self.k
+        inside = -special.ndtri(
+            np.clip((upper - tails / 2) / math.sqrt(2 * math.pi) + special.ndtr(-self.k), 1e-300, 0.5)
+        )
+        return np.asarray(side * np.where(upper < tails / 2, outside, inside) * self._tau, np.float64)
+
+    def potential(self, z: Floats) -> Floats:
+        """ρ_k(z/τ)."""
+        return np.asarray(_special().huber(self.k, z / self._tau), np.float64)
+
+    def kl(self, shift: Floats) -> Floats:
+        """E[ρ(Z)] is known in closed form; E[ρ(Z + μ)] too, by the three pieces of ρ against the three of the law."""
+        return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+
+    def _kl_of_one(self, shift: float) -> float:
+        return max(0.0, mean_potential(self.k, abs(shift) / self._tau) - mean_potential(self.k, 0.0)) / math.log(2)
+
+
+@dataclass(frozen=True)
+class Sign(Channel):
+    """z = ±√period on the coordinates that a step touches, 0 elsewhere: one bit a coordinate, L = √period.
+
+    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step (`masks.Turns`). So
+    period = C is the one-of-C channel, larger periods touch the share q = 1/period of the coordinates, and period = 1
+    is plain ±1 noise on all channels of every pixel. The candidate is selected by the score Σ ±θ_i, θ = √period·μ,
+    which tilts the bits: E z = √period·tanh θ, close to the wanted μ·period on the touched coordinates while θ is
+    small.
+    """
+
+    period: int = 3
+    name, number, parameter = "sign", 4, "period"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.period, int) or self.period < 1:
+            raise DippError(f"period: a whole number of steps ≥ 1 is needed, got {self.period}")
+        of_period(self.period)  # refuses what is too long
+
+    @property
+    def mask(self) -> Mask:
+        """One channel of a pixel at a time, in turns; every coordinate, if period = 1."""
+        return of_period(self.period)
+
+    @property
+    def slope(self) -> float:
+        """√period, on a touched coordinate."""
+        return math.sqrt(self.period)
+
+    def delivered(self, shift: Floats) -> Floats:
+        """tanh θ in place of θ: the mean of a bit cannot be tilted beyond ±1."""
+        return np.asarray(np.tanh(self.slope * np.asarray(shift, np.float64)) / self.slope, np.float64)
+
+    def sample(self, draws: NDArray[np.uint16]) -> Floats:
+        """+√period for bit 1, −√period for bit 0."""
+        return (2.0 * draws.astype(np.float64) - 1.0) * self.slope
+
+    def kl(self, shift: Floats) -> Floats:
+        """(θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
+        theta = np.abs(np.asarray(shift, np.float64)) * self.slope
+        small = np.minimum(theta, 1.0)
+        log_cosh = np.where(
+            theta < 1, np.log1p(np.sinh(small) ** 2) / 2, theta + np.log1p(np.exp(-2 * theta)) - math.log(2)
+        )
+        return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)
+
+    def quantised_kl(self, shift: Floats) -> Floats:
+        """The divergence of two coins; nothing is quantised here, so it is an independent check of `kl`."""
+        special, theta = _special(), np.asarray(shift, np.float64) * self.slope
+        up = special.expit(2 * theta)
+        return np.asarray(1 - (special.entr(up) + special.entr(1 - up)) / math.log(2), np.float64)
+
+    def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:  # noqa: ARG002
+        """±m."""
+        return SignLaw(limit=limit)
+
+
+CHANNELS: dict[int, type[Channel]] = {kind.number: kind for kind in (Laplace, Gaussian, Logistic, Huber, Sign)}
+"""By number: the channels that a file can name. To add one is to write its class and to name it here."""

@@ -1,0 +1,92 @@
+"""Chunks: which coordinates of a step are coded together, by a public shuffle.
+
+A step's divergence is too much for one index, so its coordinates are dealt out to chunks of equal size, each with
+an index of its own. The deal depends on public values alone (seed, image or group of images, step, sizes): chunks
+cut by the realised shifts would tell about the image.
+
+Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after pixel: the
+i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel, being
+consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by C:
+a pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals
+its channels from number −r mod C on, so that no chunk is left with one colour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core import randomness
+from dipp.errors import DippError
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """Chunk i has the coordinates order[offsets[i]:offsets[i + 1]], in ascending order; every chunk has some."""
+
+    order: Integers
+    offsets: Integers
+
+    @property
+    def count(self) -> int:
+        """Number of chunks."""
+        return len(self.offsets) - 1
+
+    def part(self, chunk: int) -> Integers:
+        """Coordinates of one chunk."""
+        if not 0 <= chunk < self.count:
+            raise DippError(f"chunk: 0 to {self.count - 1} is needed, got {chunk}")
+        return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
+
+
+NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
+"""The chunks of a step that touches no coordinate: none."""
+
+
+def chunks(
+    seed: bytes,
+    step: int,
+    dims: int,
+    count: int,
+    image: int = 0,
+    *,
+    channels: int = 1,
+    coordinates: Integers | None = None,
+) -> Chunks:
+    """Deal a step's coordinates to `count` chunks.
+
+    `coordinates` are those that the step touches, ascending, out of 0 … dims − 1 (all, unless told). Coordinate i
+    belongs to pixel i // channels, and no two coordinates of a pixel meet in a chunk: a count too small for that is
+    refused. channels = 1 leaves each coordinate free.
+    """
+    if channels < 1 or dims < 1 or dims % channels:
+        raise DippError(f"dims, channels: dims ≥ 1 in whole pixels is needed, got {dims} and {channels}")
+    touched = np.arange(dims, dtype=np.int64) if coordinates is None else _checked(coordinates, dims)
+    pixel, channel = np.divmod(touched, channels)
+    crowd = int(np.bincount(pixel).max())
+    if not crowd <= count <= len(touched):
+        raise DippError(
+            f"count: {crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
+        )
+    shuffled = randomness.permutation(randomness.stream(seed, image, step, "chunks"), dims // channels)
+    rank = np.argsort(shuffled, kind="stable")[pixel]
+    deal = np.argsort(rank * channels + (channel + rank) % channels, kind="stable")
+    chunk = np.empty(len(touched), np.int64)
+    chunk[deal] = np.arange(len(touched)) % count
+    order = touched[np.argsort(chunk, kind="stable")]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(chunk, minlength=count))]).astype(np.int64)
+    order.flags.writeable = offsets.flags.writeable = False
+    return Chunks(order, offsets)
+
+
+def _checked(coordinates: Integers, dims: int) -> Integers:
+    if coordinates.ndim != 1 or coordinates.dtype.kind not in "iu" or not len(coordinates):
+        raise DippError(f"coordinates: a row of one or more integers is needed, got shape {coordinates.shape}")
+    wide = coordinates.astype(np.int64)
+    if wide[0] < 0 or wide[-1] >= dims or (np.diff(wide) <= 0).any():
+        raise DippError(f"coordinates: ascending ones from 0 to {dims - 1} are needed, each once")
+    return wide

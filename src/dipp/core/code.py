@@ -1,0 +1,106 @@
+"""The face of a code: how the index of a chunk is drawn, what it costs in privacy and in bits, and how it is packed.
+
+Plans, ledgers, planners and the codec speak to every code through this class alone, and have no flag of their own. The
+codes themselves are in `dipp.codes`, a file each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.entropy import Model
+from dipp.errors import NoCertificateError
+
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Scored(Protocol):
+    """The candidates of many chunks, scored by the private image. Nothing but what a code draws may be released."""
+
+    def select(self) -> Indices:
+        """One index a chunk by the exponential mechanism: see `selection`."""
+
+    def best(self) -> Indices:
+        """The index of the best score of each chunk: a function of the private image."""
+
+
+class Charge(NamedTuple):
+    """What one step costs a pixel that it touches."""
+
+    epsilon: float
+    """Pure ε of all the selections that the pixel takes part in."""
+    rho: float
+    """ρ (zCDP) of them."""
+
+
+class Code(ABC):
+    """A code that the codec can use. Codes are frozen dataclasses: equal parameters make equal codes."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def score_alpha(self) -> Fraction:
+        """α that is folded into the integer scores."""
+
+    @property
+    def alpha_name(self) -> str:
+        """α in words."""
+        return str(self.score_alpha)
+
+    @property
+    def certified(self) -> bool:
+        """Whether indices are drawn by a differentially private rule, given scores of bounded sensitivity."""
+        return True
+
+    @abstractmethod
+    def draw(self, scored: Scored) -> Indices:
+        """An index for each chunk."""
+
+    def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
+        """Public integers that are added to the scores of the candidates; None, if there are none to add."""
+        return None
+
+    @abstractmethod
+    def loss(self, units: int, fraction_bits: int) -> float:
+        """Pure ε of a selection whose scores one coordinate moves by so many units of 2^−S bits, at most."""
+
+    @abstractmethod
+    def charge(self, loss: float, touched: int, apart: bool) -> Charge:
+        """What the selections cost a pixel of which `touched` coordinates take part, `loss` being the ε of one.
+
+        `apart` says that no two of them take part in the same selection.
+        """
+
+    @property
+    @abstractmethod
+    def fixed_length(self) -> bool:
+        """Whether an index takes all the bits of its width; otherwise likely ones take fewer."""
+
+    @abstractmethod
+    def index_model(self, index_bits: int, exponent_units: int) -> Model:
+        """The integer law by which an index among 2^index_bits is entropy coded, if it has no fixed length."""
+
+    def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
+        """The parameter of `index_model` for chunks of this divergence, a public guess; 0 where it has none."""
+        return 0
+
+    @abstractmethod
+    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:
+        """Bits that an index among 2^index_bits takes on the average, for a chunk of this divergence."""
+
+    @property
+    def padding_bits(self) -> int:
+        """Bits that an image takes beyond the codes of its indices, at most: to fill up whole bytes."""
+        return 0 if self.fixed_length else 8
+
+    def require_certified(self) -> None:
+        """Raise, where there is no certificate."""
+        if not self.certified:
+            raise NoCertificateError(f"{self.name}: its indices are not differentially private; use another code")

@@ -1,0 +1,298 @@
+"""Entropy coding: indices to bytes and back, exactly, on every platform.
+
+Three things, kept apart: a *model* says how likely an index is, in integers (`ZetaCode`); the *coder* turns a
+sequence of (model, index) into the shortest byte string that says it (`encode`, `decode`); `FixedLength` packs
+indices that are all equally likely, without a coder. No float decides an integer here.
+
+Every parameter must be public and fixed before the image is read: an exponent fitted to the image's own
+divergence would tell about the image, and the decoder would not have it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.selection import MAX_CANDIDATES
+from dipp.errors import DippError
+
+EXPONENT_BITS = 6
+EXPONENT_UNITS = 1 << EXPONENT_BITS
+"""Exponents are multiples of 1/64 that fit into a byte; rounding to one costs < 0.001 bit an index at n ≤ 2^22."""
+MAX_ZETA_CANDIDATES = 1 << 40
+"""Largest n of a zeta code: more than a step-limited code can have, for the exact codes."""
+WEIGHT_BITS = 58
+"""The first index weighs 2^58: the last of 2^40 still has 16 bits at an exponent near 1."""
+CELLS_PER_OCTAVE = 8
+STATE_BITS = 128
+STATE_BYTES = STATE_BITS // 8
+MAX_WIDTH = MAX_CANDIDATES.bit_length() - 1
+BLOCK_BITS = 1 << 22
+
+LOG2_3_56 = Fraction(1_831_877, 1_000_000)
+REFITTED_ALPHA = Fraction(2)
+REFITTED_KL = range(0, 20, 2)
+REFITTED_PADS = range(2, 8)
+REFITTED = (
+    (124, 72, 63, 58, 56, 54, 54, 54, 53, 52),
+    (127, 76, 66, 61, 57, 56, 55, 55, 54, 53),
+    (128, 79, 68, 63, 59, 57, 57, 56, 55, 54),
+    (128, 82, 70, 65, 61, 59, 58, 57, 56, 54),
+    (128, 84, 72, 66, 62, 60, 59, 58, 56, 54),
+    (128, 86, 74, 68, 64, 61, 60, 59, 56, 54),
+)
+"""Best exponents in units of 1/64: a row for each pad, a column for each KL; made by `benchmarks/fit_zeta.py`."""
+
+
+class Model(Protocol):
+    """An integer law: each index owns at least one of the integers below total, and total ≤ 2^98."""
+
+    @property
+    def total(self) -> int:
+        """Sum of all weights."""
+
+    def interval(self, index: int) -> tuple[int, int]:
+        """Where the index's integers start, and how many it owns."""
+
+    def find(self, target: int) -> int:
+        """Index that owns the integer `target`, 0 ≤ target < total."""
+
+
+@dataclass(frozen=True)
+class ZetaCode:
+    """P(k) ∝ k^−s on k = 1 … n, for the index k − 1.
+
+    An octave 2^j ≤ k < 2^(j+1) is cut into min(2^j, 8) equal cells (the last one at n); inside a cell all k
+    weigh the same: 2^58·x^−s at the cell's midpoint x, rounded to the nearest integer, and at least 1. All
+    k < 16 are cells of their own, and a larger one is no wider than x/8, so that ln P is off by at most about
+    s/16, and right on average: indices that follow the exact law cost less than 0.001 bit above its entropy.
+    """
+
+    candidates: int
+    exponent: Fraction
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.candidates <= MAX_ZETA_CANDIDATES:
+            raise DippError(f"candidates: n from 1 to {MAX_ZETA_CANDIDATES} is needed, got {self.candidates}")
+        if self.exponent * EXPONENT_UNITS not in range(1, 256):
+            raise DippError(f"exponent: a multiple of 1/64 up to 255/64 is needed, got {self.exponent}")
+
+    @functools.cached_property
+    def _table(self) -> tuple[list[int], list[int], list[int], int]:
+        return _zeta_table(self.candidates, int(self.exponent * EXPONENT_UNITS))
+
+    @functools.cached_property
+    def total(self) -> int:
+        """Sum of all weights."""
+        return self._table[-1]
+
+    def interval(self, index: int) -> tuple[int, int]:
+        """Start and weight of an index among the integers below the total."""
+        if not 0 <= index < self.candidates:
+            raise DippError(f"index: 0 to {self.candidates - 1} is needed, got {index}")
+        firsts, starts, weights, _ = self._table
+        cell = bisect_right(firsts, index + 1) - 1
+        weight = weights[cell]
+        return starts[cell] + (index + 1 - firsts[cell]) * weight, weight
+
+    def find(self, target: int) -> int:
+        """Index that owns the integer `target`, 0 ≤ target < total."""
+        firsts, starts, weights, _ = self._table
+        cell = bisect_right(starts, target) - 1
+        return firsts[cell] - 1 + (target - starts[cell]) // weights[cell]
+
+
+@functools.lru_cache(maxsize=256)
+def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list[int], int]:
+    """Of each cell the first k, the integers before it and the weight of a k in it; and the total."""
+    firsts, starts, weights, first, total = [], [], [], 1, 0
+    while first <= candidates:
+        octave = 1 << (first.bit_length() - 1)
+        size = min(max(octave // CELLS_PER_OCTAVE, 1), candidates + 1 - first)
+        weight = _power_weight(2 * first + size - 1, units)
+        firsts.append(first)
+        starts.append(total)
+        weights.append(weight)
+        first, total = first + size, total + size * weight
+    return firsts, starts, weights, total
+
+
+def _power_weight(doubled: int, units: int) -> int:
+    """max(1, round(2^58·x^−s)) for x = doubled/2 and s = units/64, exactly.
+
+    ⌊2^59·x^−s⌋ is the 64th root of ⌊2^(59·64)·2^units/doubled^units⌋, rounded down; that is six square roots,
+    each rounded down, because ⌊√⌊y⌋⌋ = ⌊√y⌋. Half of it, rounded up, is the nearest integer.
+    """
+    power: int = (1 << ((WEIGHT_BITS + 1) * EXPONENT_UNITS + units)) // doubled**units
+    for _ in range(EXPONENT_BITS):
+        power = math.isqrt(power)
+    return max(1, (power + 1) // 2)
+
+
+def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
+    """s = 1 + 1/ℓ with ℓ = KL + log2(3.56)/min((α − 1)/2, 1), to the nearest 1/64: the paper's, for a public KL."""
+    if alpha <= 1:
+        raise DippError(f"alpha: above 1 is needed for the paper's exponent, got {alpha}")
+    length = _exact_kl(kl_bits) + LOG2_3_56 / min((Fraction(alpha) - 1) / 2, Fraction(1))
+    return Fraction(round(EXPONENT_UNITS * (1 + 1 / length)), EXPONENT_UNITS)
+
+
+def refitted_exponent(kl_bits: float, candidates: int, alpha: Fraction = REFITTED_ALPHA) -> Fraction:
+    """s of the shortest truncated code: from REFITTED, at the nearest pad ⌈log2 n⌉ − KL and linear in KL."""
+    if alpha != REFITTED_ALPHA:
+        raise DippError(f"alpha: {REFITTED_ALPHA} is needed, got {alpha}; for others use paper_exponent")
+    if candidates < 1:
+        raise DippError(f"candidates: n ≥ 1 is needed, got {candidates}")
+    kl = _exact_kl(kl_bits)
+    pad = round((candidates - 1).bit_length() - kl)
+    row = min(max(pad, REFITTED_PADS[0]), REFITTED_PADS[-1]) - REFITTED_PADS[0]
+    column = min(int(kl / REFITTED_KL.step), len(REFITTED_KL) - 2)
+    left, right = REFITTED[row][column : column + 2]
+    share = min(kl / REFITTED_KL.step - column, Fraction(1))
+    return Fraction(round(left + (right - left) * share), EXPONENT_UNITS)
+
+
+def _exact_kl(kl_bits: float) -> Fraction:
+    if not 0 <= kl_bits < math.inf:
+        raise DippError(f"kl_bits: a finite number ≥ 0 is needed, got {kl_bits}")
+    return Fraction(kl_bits)
+
+
+def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
+    """Shortest byte string 0.b₁b₂… (zero bytes follow, implied) inside the symbols' interval of [0, 1).
+
+    `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
+    ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−21 at worst. An interval as wide as
+    256^−L holds a multiple of it, so I bits take at most ⌈I/8⌉ bytes. Whoever decodes must know their number.
+    """
+    low, span, out = 0, 1 << STATE_BITS, bytearray()
+    for model, index in symbols:
+        start, weight = model.interval(operator.index(index))
+        unit = span // model.total
+        low, span = low + unit * start, unit * weight
+        ready = STATE_BYTES - ((span - 1).bit_length() + 7) // 8
+        if ready:
+            low = _emit(out, low, ready)
+            span <<= 8 * ready
+    return _finish(out, low, span)
+
+
+def _emit(out: bytearray, low: int, count: int) -> int:
+    """Append the top `count` bytes of low, its carry added to what is out already; return the shifted rest."""
+    carry, low = divmod(low, 1 << STATE_BITS)
+    if carry:
+        # The value stays below 1, so some byte before is not 255.
+        at = len(out) - 1
+        while out[at] == 255:
+            out[at] = 0
+            at -= 1
+        out[at] += 1
+    top, rest = divmod(low, 1 << (STATE_BITS - 8 * count))
+    out += top.to_bytes(count, "big")
+    return rest << 8 * count
+
+
+def _finish(out: bytearray, low: int, span: int) -> bytes:
+    """Append the shortest value in [low, low + span), the smallest of that length; none may be needed."""
+    for count in range(STATE_BYTES + 1):
+        shift = STATE_BITS - 8 * count
+        value = -(-low >> shift) << shift
+        if value < low + span:
+            _emit(out, value, count)
+            break
+    return bytes(out).rstrip(b"\0")
+
+
+def decode(data: bytes, models: Sequence[Model]) -> list[int]:
+    """Indices of a payload, one for each model: the inverse of `encode`; what `encode` cannot make is refused.
+
+    A damaged payload may be the valid one of other indices; those are in range, too.
+    """
+    window = int.from_bytes(data[:STATE_BYTES].ljust(STATE_BYTES, b"\0"), "big")
+    at, span, indices = STATE_BYTES, 1 << STATE_BITS, []
+    for model in models:
+        unit = span // model.total
+        target = window // unit
+        if target >= model.total:
+            raise DippError("payload: damaged, it lies outside every index; get the file again")
+        index = model.find(target)
+        start, weight = model.interval(index)
+        window, span = window - unit * start, unit * weight
+        ready = STATE_BYTES - ((span - 1).bit_length() + 7) // 8
+        if ready:
+            more = data[at : at + ready].ljust(ready, b"\0")
+            window, span = window << 8 * ready | int.from_bytes(more, "big"), span << 8 * ready
+            at += ready
+        indices.append(index)
+    if encode(zip(models, indices, strict=True)) != data:
+        raise DippError("payload: damaged, cut short or too long; get the file again")
+    return indices
+
+
+@dataclass(frozen=True)
+class FixedLength:
+    """Images of len(widths) indices, index j of widths[j] bits, back to back: image i starts at bit i·Σ widths.
+
+    The highest bits of a byte and of an index come first. Only the last byte of all is filled up, with zeros.
+    """
+
+    widths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.widths or not all(1 <= width <= MAX_WIDTH for width in self.widths):
+            raise DippError(f"widths: one or more, each 1 to {MAX_WIDTH} bits, are needed, got {self.widths}")
+
+    @property
+    def bits(self) -> int:
+        """Bits of an image."""
+        return sum(self.widths)
+
+    def size(self, images: int) -> int:
+        """Bytes of so many images."""
+        return -(-images * self.bits // 8)
+
+    def pack(self, indices: NDArray[np.integer]) -> bytes:
+        """Images × len(widths) indices to bytes."""
+        if indices.ndim != 2 or indices.shape[1] != len(self.widths) or indices.dtype.kind not in "iu":
+            raise DippError(f"indices: images × {len(self.widths)} integers are needed, got shape {indices.shape}")
+        if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
+            raise DippError("indices: each must be at least 0 and fit into its width")
+        blocks = (np.ascontiguousarray(indices[rows], ">u4").view(np.uint8) for rows in self._blocks(0, len(indices)))
+        return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
+
+    def unpack(self, data: bytes, images: int, first: int = 0, last: int | None = None) -> NDArray[np.int64]:
+        """Images first … last − 1 (all, unless told) of the packed `images`, as rows of indices."""
+        last = images if last is None else last
+        if not 0 <= first <= last <= images:
+            raise DippError(f"first, last: 0 ≤ first ≤ last ≤ {images} is needed, got {first} and {last}")
+        if len(data) != self.size(images):
+            raise DippError(f"data: {self.size(images)} bytes are needed for {images} images, got {len(data)}")
+        if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):
+            raise DippError("data: damaged, the bits after the last image are not zero")
+        out = np.empty((last - first, len(self.widths)), np.int64)
+        for rows in self._blocks(first, last):
+            low, high = rows.start * self.bits, rows.stop * self.bits
+            bits = np.unpackbits(np.frombuffer(data[low // 8 : -(-high // 8)], np.uint8))[low % 8 :][: high - low]
+            wide = np.zeros((rows.stop - rows.start, 32 * len(self.widths)), np.uint8)
+            wide[:, self._used] = bits.reshape(-1, self.bits)
+            out[rows.start - first : rows.stop - first] = np.packbits(wide, axis=1).view(">u4")
+        return out
+
+    @functools.cached_property
+    def _used(self) -> NDArray[np.intp]:
+        """Places of the bits that are kept of a row of indices when each has 32 bits."""
+        return np.flatnonzero(np.arange(32) >= 32 - np.array(self.widths)[:, None])
+
+    def _blocks(self, first: int, last: int) -> Iterable[slice]:
+        """Images worked on at a time, to bound memory: multiples of eight, so that a block packs to whole bytes."""
+        step = 8 * max(BLOCK_BITS // (256 * len(self.widths)), 1)
+        return (slice(i, min(i + step, last)) for i in range(first, last, step))

@@ -1,0 +1,194 @@
+"""Masks: who is touched when. The one place that knows periods, passes and groups.
+
+A mask says which coordinates each step of a plan touches. Everything about it is public: it follows from the seed, the
+number of the step and the size of the picture, and is known before a picture is read. A coordinate is pixel·C + channel.
+
+| mask | a step touches | a pixel is touched |
+|---|---|---|
+| `Everywhere` | every coordinate | in every step, with all its C channels |
+| `Turns(period=P)` | a share 1/P of the coordinates, at most one channel of a pixel | in C of every P steps |
+
+**Turns.** In a cycle of P ≥ C steps every coordinate is touched exactly once, and no pixel twice in a step. A public
+shuffle, a new one for each cycle, gives every pixel a rank r, and every pixel shuffles its channels. Step (slot) s of the
+cycle touches the channel at position p of the pixel of rank r if
+
+    s = (r + p·⌊P/C⌋) mod P,      p = 0 … C − 1.
+
+With P = C·g this is g *groups a pass*: any g consecutive slots touch each pixel once (its slots lie g apart), so that a
+pass is g steps and T·g steps are T passes, whole or not. The worst pixel of those is touched ⌈T⌉ times.
+
+Certificates ask for the worst pixel, never for an average. Ranks that fall into the same class modulo P share their slots,
+so a cycle has P kinds of pixels at the most, and `worst` looks at each of them. As ranks are shuffled anew for the next
+cycle, some pixel may be of the dearest kind every time: the worst of each cycle adds up.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core import randomness
+from dipp.errors import DippError
+
+Integers = NDArray[np.int64]
+
+MAX_PERIOD = (1 << 16) - 1
+
+
+class Mask(ABC):
+    """Which coordinates of a picture the steps touch. `channels` is C, and `pixels` counts those of one picture."""
+
+    @property
+    @abstractmethod
+    def period(self) -> int:
+        """Steps after which every coordinate was touched once."""
+
+    @abstractmethod
+    def require(self, channels: int) -> None:
+        """Refuse a number of channels that the mask is not made for."""
+
+    @abstractmethod
+    def touches(self, channels: int) -> int:
+        """Coordinates of one pixel that a step touches, at most."""
+
+    @abstractmethod
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:
+        """The coordinates that a step touches, ascending; none, of a picture with very few pixels in some steps."""
+
+    @abstractmethod
+    def counts(self, steps: int, pixels: int, channels: int) -> Integers:
+        """How many coordinates each of the first `steps` steps touches: the lengths of `touched`, in closed form."""
+
+    @abstractmethod
+    def worst(self, charges: Sequence[float], channels: int) -> float:
+        """The most that one pixel is charged if step i charges charges[i] to every pixel that it touches."""
+
+    def largest(self, pixels: int, channels: int) -> int:
+        """Coordinates that a step touches, at most."""
+        return int(self.counts(self.period, pixels, channels).max())
+
+    def share(self, channels: int) -> float:
+        """Steps that touch a pixel with one channel, as a share of all of them, on the average over the pixels."""
+        return channels / self.period
+
+    def least_steps(self, steps: int) -> int:
+        """How many of so many steps touch a picture of any size: the first of every cycle does, the pixel of rank 0."""
+        return -(-steps // self.period)
+
+
+@dataclass(frozen=True)
+class Everywhere(Mask):
+    """Every step touches every coordinate."""
+
+    @property
+    def period(self) -> int:
+        """One step."""
+        return 1
+
+    def require(self, channels: int) -> None:
+        """Any number will do."""
+        if channels < 1:
+            raise DippError(f"channels: a whole number of at least 1 is needed, got {channels}")
+
+    def touches(self, channels: int) -> int:
+        """All of them."""
+        self.require(channels)
+        return channels
+
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:  # noqa: ARG002
+        """All of them."""
+        return np.arange(pixels * channels, dtype=np.int64)
+
+    def counts(self, steps: int, pixels: int, channels: int) -> Integers:
+        """All of them, in every step."""
+        return np.full(steps, pixels * channels, np.int64)
+
+    def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
+        """Every pixel is charged for every step."""
+        return math.fsum(charges)
+
+
+@dataclass(frozen=True)
+class Turns(Mask):
+    """One channel of a pixel at a time: see the module's text."""
+
+    cycle: int
+    """P, from 2 on."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.cycle <= MAX_PERIOD:
+            raise DippError(f"period: a whole number from 1 to {MAX_PERIOD} is needed, got {self.cycle}")
+
+    @property
+    def period(self) -> int:
+        """P."""
+        return self.cycle
+
+    def require(self, channels: int) -> None:
+        """The C channels of a pixel need as many slots."""
+        if not 1 <= channels <= self.cycle:
+            raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {self.cycle}")
+
+    def touches(self, channels: int) -> int:
+        """One."""
+        self.require(channels)
+        return 1
+
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:
+        """Those whose slot it is."""
+        self.require(channels)
+        cycle, slot = divmod(step, self.cycle)
+        rank = np.empty(pixels, np.int64)
+        rank[randomness.permutation(randomness.stream(seed, image, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
+        keys = randomness.uniforms(randomness.stream(seed, image, cycle, "mask/channels"), pixels * channels)
+        position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
+        slots = (rank[:, None] + position * (self.cycle // channels)) % self.cycle
+        return np.flatnonzero((slots == slot).reshape(-1)).astype(np.int64)
+
+    def counts(self, steps: int, pixels: int, channels: int) -> Integers:
+        """Whole cycles of P ranks fill every slot C times; `_counts` adds what the ranks that are left fill."""
+        self.require(channels)
+        return _counts(self.cycle, steps, pixels, channels)
+
+    def worst(self, charges: Sequence[float], channels: int) -> float:
+        """For each cycle, the dearest class of ranks modulo P."""
+        self.require(channels)
+        places = [position * (self.cycle // channels) for position in range(channels)]
+        dearest = []
+        for first in range(0, len(charges), self.cycle):
+            met: defaultdict[int, list[float]] = defaultdict(list)
+            for slot, charge in enumerate(charges[first : first + self.cycle]):
+                for place in places:
+                    met[(slot - place) % self.cycle].append(charge)
+            dearest.append(max(map(math.fsum, met.values())))
+        return math.fsum(dearest)
+
+
+def of_period(period: int) -> Mask:
+    """The mask that touches every coordinate once in so many steps."""
+    return Everywhere() if period == 1 else Turns(period)
+
+
+@functools.lru_cache(maxsize=256)
+def _counts(period: int, steps: int, pixels: int, channels: int) -> Integers:
+    """The lengths of `Turns.touched`.
+
+    Of the m = pixels mod P ranks that are left after whole cycles, slot s meets position p once for each p·⌊P/C⌋ from
+    s − m + 1 to s or, going round, above s − m + P.
+    """
+    slot, (cycles, left) = np.arange(steps) % period, divmod(pixels, period)
+
+    def positions_up_to(place: Integers) -> Integers:
+        return np.clip(place // (period // channels) + 1, 0, channels)
+
+    inside = positions_up_to(slot) - positions_up_to(slot - left)
+    counts: Integers = cycles * channels + inside + channels - positions_up_to(slot - left + period)
+    counts.flags.writeable = False  # it is kept, and certificates follow from it
+    return counts

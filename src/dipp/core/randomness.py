@@ -1,0 +1,149 @@
+"""Randomness: the common one that sender and receiver share, and the private one that nobody else may know.
+
+Common randomness is Philox 4x32-10 [Salmon et al., 2011], a keyed counter-based generator: any draw of any candidate
+can be regenerated alone. It is public; privacy never rests on it. Its layout is part of the file format:
+
+    stream   = SHA-256("dipp/1/" + purpose + 0x00 + seed[16] + u64le(image) + u32le(step))
+    key      = stream bytes 0-7  (two u32le);   nonce = stream bytes 8-11 (u32le)
+    block    = Philox(counter = (group, candidate // 8, chunk, nonce), key): four 32-bit words, eight 16-bit draws
+    draw     = the 16-bit half number candidate % 8 of the block, low halves first
+
+so the eight draws of a block belong to eight consecutive candidates and one *group* of coordinates: a group is one
+coordinate for the 16-bit channels, and sixteen coordinates (bit i of the draw is coordinate 16·group + i) for the sign
+channel. `image` may be the number of a public group of images, which then share their candidates.
+
+Private randomness is the operating system's CSPRNG, through `private_bytes` alone. There is no seed for it, no argument
+that replaces it, and no other source: with a shared or guessable one the index is a function of the image and ε = ∞.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+
+SEED_BYTES = 16
+DRAWS_PER_BLOCK = 8
+PHILOX_ROUNDS = 10
+PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
+
+Words = NDArray[np.uint32]
+Draws = NDArray[np.uint16]
+
+
+def private_bytes(count: int) -> bytes:
+    """`count` bytes from the operating system's CSPRNG: the only source of private randomness in dipp."""
+    return os.urandom(count)
+
+
+def private_uniforms(count: int) -> NDArray[np.float64]:
+    """`count` private reals, uniform on the midpoints of 2^52 cells of (0, 1). For codes whose ε is not certified."""
+    words = np.frombuffer(private_bytes(8 * count), np.uint64)
+    return _midpoints(words >> np.uint64(12), 52)
+
+
+def fresh_seed() -> bytes:
+    """A new public seed. Draw it before any image is read: a seed chosen after seeing the image leaks through it."""
+    return private_bytes(SEED_BYTES)
+
+
+def parse_seed(text: str) -> bytes:
+    """A public seed that somebody has written down: 32 hex digits."""
+    try:
+        seed = bytes.fromhex(text)
+    except ValueError:
+        seed = b""
+    if len(seed) != SEED_BYTES:
+        raise DippError(f"seed: {2 * SEED_BYTES} hex digits are needed")
+    return seed
+
+
+class Stream(NamedTuple):
+    """The public stream of one (seed, image, step) and purpose; chunks are told apart by the counter."""
+
+    key0: int
+    key1: int
+    nonce: int
+
+
+def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidates") -> Stream:
+    """Derive a stream; the derivation (see the module's text) is fixed for the life of the format."""
+    if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
+        got = len(seed) if isinstance(seed, bytes) else type(seed).__name__
+        raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {got}")
+    if not 0 <= image < 1 << 64:
+        raise DippError(f"image: an index from 0 to 2^64 - 1 is needed, got {image}")
+    if not 0 <= step < 1 << 32:
+        raise DippError(f"step: an index from 0 to 2^32 - 1 is needed, got {step}")
+    text = b"dipp/1/" + purpose.encode() + b"\0" + seed + struct.pack("<QI", image, step)
+    return Stream(*struct.unpack("<3I", hashlib.sha256(text).digest()[:12]))
+
+
+def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> tuple[Words, Words, Words, Words]:
+    """Philox 4x32-10 on arrays that broadcast against each other; the reference for every other implementation."""
+    c0, c1, c2, c3 = (np.asarray(c, np.uint64) for c in counter)
+    k0, k1 = (np.asarray(k, np.uint64) for k in key)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    for _ in range(PHILOX_ROUNDS):
+        p0, p1 = c0 * np.uint64(PHILOX_MULTIPLIERS[0]), c2 * np.uint64(PHILOX_MULTIPLIERS[1])
+        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & low, (p0 >> half) ^ c3 ^ k1, p0 & low
+        k0, k1 = (k0 + np.uint64(PHILOX_WEYL[0])) & low, (k1 + np.uint64(PHILOX_WEYL[1])) & low
+    return tuple(c.astype(np.uint32) for c in (c0, c1, c2, c3))  # type: ignore[return-value]
+
+
+def draws(source: Stream, chunk: int, group: NDArray[np.integer], candidate: NDArray[np.integer]) -> Draws:
+    """The 16-bit draws at (group, candidate), broadcast against each other: random access to the common randomness."""
+    word = np.uint32
+    groups, candidates = np.broadcast_arrays(np.asarray(group, word), np.asarray(candidate, word))
+    counter = (groups, candidates // word(DRAWS_PER_BLOCK), np.asarray(chunk, word), np.asarray(source.nonce, word))
+    words = np.stack(philox(counter, (np.asarray(source.key0, word), np.asarray(source.key1, word))))
+    half = candidates % word(DRAWS_PER_BLOCK)
+    chosen = np.take_along_axis(words, (half // word(2))[None].astype(np.intp), axis=0)[0]
+    drawn: Draws = (chosen >> (word(16) * (half % word(2)))).astype(np.uint16)
+    return drawn
+
+
+def uniforms(source: Stream, count: int) -> NDArray[np.float64]:
+    """`count` public uniforms in (0, 1) with 32 bits each: 4·i … 4·i + 3 are the words of block i."""
+    return _midpoints(_words(source, count), 32)
+
+
+def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArray[np.float64]:
+    """Random access: for each index a row of `dims` public uniforms with 52 bits each, two from a block."""
+    index = np.asarray(index, np.uint64)[:, None]
+    half = np.uint64(32)
+    counter = (
+        np.arange(-(-dims // 2), dtype=np.uint32)[None],
+        (index & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        (index >> half).astype(np.uint32),
+        np.asarray(source.nonce, np.uint32),
+    )
+    words = philox(counter, (np.asarray(source.key0, np.uint32), np.asarray(source.key1, np.uint32)))
+    w0, w1, w2, w3 = (w.astype(np.uint64) for w in words)
+    pairs = np.stack([(w0 << half) | w1, (w2 << half) | w3], axis=-1).reshape(len(index), -1)[:, :dims]
+    return _midpoints(pairs >> np.uint64(12), 52)
+
+
+def permutation(source: Stream, count: int) -> NDArray[np.int64]:
+    """A public uniform permutation: the stable order of 64-bit keys, so it is the same on every platform."""
+    words = _words(source, 2 * count).astype(np.uint64).reshape(count, 2)
+    return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable").astype(np.int64)
+
+
+def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:
+    return (cells.astype(np.float64) + 0.5) * 2.0**-bits
+
+
+def _words(source: Stream, count: int) -> Words:
+    """Words 4·i … 4·i + 3 are block i of the stream."""
+    fixed = (np.asarray(word, np.uint32) for word in (0, 0, source.nonce))
+    counter = (np.arange(-(-count // 4), dtype=np.uint32), *fixed)
+    words = philox(counter, (np.asarray(source.key0, np.uint32), np.asarray(source.key1, np.uint32)))  # type: ignore[arg-type]
+    return np.stack(words, axis=1).reshape(-1)[:count]

@@ -1,0 +1,124 @@
+"""A release: the published shards taken together, written down as a manifest or as one archive, and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dipp import __version__
+from dipp.core.plan import MAX_PIXELS
+from dipp.data.shards import Shard
+from dipp.data.sources import Labels
+from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.format.bytes import Integers
+from dipp.format.packing import Shape
+from dipp.format.release import Release
+
+OLD_WORDS = ("mechanism", "code")
+"""Words that manifests of version 0.1 have otherwise, or not at all; channel and α, which they stand for, are compared."""
+
+
+def not_hidden(labelled: bool) -> str:
+    """What a release tells beside what the certificate covers."""
+    labels = "their labels, " if labelled else ""
+    return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
+
+
+def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
+    """What the published shards say, from the files themselves."""
+    entries, skipped = [], []
+    images = positions = pixels = bits = size = 0
+    smallest, public = 0, None
+    for path in store.shards():
+        shard = Shard.read(path)
+        entries.append(
+            {
+                "name": path.name,
+                "bytes": shard.size,
+                "sha256": sha256(path),
+                "images": len(shard),
+                "first": shard.first,
+                "positions": shard.positions,
+            }
+        )
+        skipped += [one._asdict() for one in shard.skipped]
+        images, positions, size = images + len(shard), positions + shard.positions, size + shard.size
+        pixels, bits = pixels + int(shard.sizes.sum()), bits + shard.payload_bits
+        least = int(shard.sizes.min()) if len(shard) else MAX_PIXELS + 1
+        if public is None or least < smallest:  # the shard with the smallest image has the certificate of all
+            smallest, public = least, shard
+    if public is None:
+        raise DippError("dst: there is no shard")
+    rates = {"payload_bpp": bits / pixels if pixels else None, "file_bpp": 8 * size / pixels if pixels else None}
+    return {
+        "format": FORMAT,
+        "version": 1,
+        "dipp": __version__,
+        **public.archive().facts(),
+        **rates,
+        "images": images,
+        "positions": positions,
+        "pixels": pixels,
+        "labels": None if labels is None else {"names": list(labels.names)},
+        "not_hidden": not_hidden(labels is not None),
+        "skipped": skipped,
+        "shards": entries,
+    }
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """Check every shard of a release against its manifest and its own certificate; the manifest, if all is well.
+
+    Checked are: the checksum of each file; that each payload unpacks, and makes with all others of its shard an
+    archive that passes as one; one plan, model and seed for all; that the shards answer for positions 0 … N − 1,
+    each once; and that the manifest is the one that these shards give.
+    """
+    stated = read_manifest(folder)
+    if left := remains(folder):
+        raise DippError(
+            f"{folder}: {left[0]} of a killed run is left, with names of files; remove it, then give DST away"
+        )
+    store, position = Store(folder), 0
+    try:
+        entries = list(shard_entries(stated))
+        if [name for name, _ in entries] != [path.name for path in store.shards()]:
+            raise DippError("shards are missing, or there are others")
+        release: Release | None = None
+        for name, entry in entries:
+            path = folder / name
+            if sha256(path) != entry["sha256"]:
+                raise DippError(f"{name}: its checksum is wrong; get it again")
+            shard = Shard.read(path)
+            release = release or shard.release
+            if shard.release != release:
+                raise DippError(f"{name}: it belongs to another release")
+            if shard.first != position:
+                raise DippError(f"{name}: it starts at {shard.first}, where {position} is needed")
+            position += shard.positions
+            shard.archive()  # refuses whatever an archive of these images would be refused for
+        labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
+        computed = manifest(store, labels)
+    except (KeyError, TypeError, AttributeError):
+        raise DippError(f"{folder}: its manifest is damaged; get it again") from None
+    except DippError as error:
+        raise DippError(f"{folder}: {error}") from None
+    told = {"dipp"} if "code" in stated else {"dipp", *OLD_WORDS}
+    wrong = [key for key, value in computed.items() if key not in told and stated.get(key) != value]
+    if wrong or position != computed["positions"]:
+        raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
+    return stated
+
+
+def archive(store: Store) -> Archive:
+    """The images of all shards as one archive: put together in memory, unlike everything else here."""
+    shapes: list[Shape] = []
+    rows: list[Integers] = []
+    for shard in map(Shard.read, store.shards()):
+        release = shard.release
+        if shard.ids.tolist() != list(range(len(rows), len(rows) + len(shard))):
+            raise DippError("dst: an archive numbers its images without gaps; run the command again with --overwrite")
+        shapes += [shard.shape(image) for image in range(len(shard))]
+        rows.extend(shard.all_rows())
+    return Archive.build(release, shapes, rows)

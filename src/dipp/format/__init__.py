@@ -1,0 +1,9 @@
+"""The file format: `docs/format.md` says what every byte means.
+
+| module | what it is |
+|---|---|
+| `bytes` | varints, columns, and a reader that trusts nobody |
+| `release` | the public parameters of an encoding, and the one check of a ledger against them |
+| `packing` | the indices of an image in bits |
+| `header`, `archive` | the front of a file; the file |
+"""

@@ -1,0 +1,270 @@
+"""Archives: images as indices in a `.dipp` file, one or a million, with the certificate that covers every byte.
+
+A header says all that is public (`header`, `docs/format.md`); the payloads follow, then a checksum over everything.
+Fixed-length payloads of a run of equal-sized images are packed bit to bit: image i of the run starts at bit i·B. Zeta
+coded ones are whole bytes, with a table of their lengths. An archive keeps the file's bytes and decodes what is asked
+for; it never holds the indices of all images.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import mmap
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from dipp import files
+from dipp.core.plan import MAX_PIXELS
+from dipp.errors import DippError
+from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
+from dipp.format.header import Header, checksum, unsealed
+from dipp.format.packing import FixedLayout, Layout, Shape, cut
+from dipp.format.release import Release
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Ledger
+
+WORK = 1 << 20
+"""Sizes × steps of any archive; more must have as many bits."""
+MAP_FROM_BYTES = 1 << 26
+"""Larger files are mapped, and not read at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """The bytes of a file, checked, and where its images are."""
+
+    release: Release
+    """All that is public, but for the images' sizes."""
+    runs: Integers
+    """A row (images, height, width) for each run of images of one size."""
+    _data: memoryview
+    _layouts: dict[int, Layout]
+    """By number of pixels."""
+    _images: Integers
+    """Number of the first image of each run, and of images."""
+    _starts: Integers
+    """Where each run starts in the file, or each image if lengths differ, and where the last ends."""
+    _certificate: Certificate | None
+
+    @classmethod
+    def build(
+        cls,
+        release: Release,
+        shapes: Sequence[Shape],
+        indices: Sequence[Sequence[int] | Integers] | Integers,
+        *,
+        recorded: Ledger | None = None,
+    ) -> Archive:
+        """Archive images, given their sizes and, in the order of steps and chunks, their indices.
+
+        `recorded` is what the encoder wrote down as it went: nothing is archived if that is not what the plan says,
+        from which the certificate is made, here and by every reader.
+        """
+        if len(shapes) != len(indices):
+            raise DippError(f"shapes, indices: one of each an image is needed, got {len(shapes)} and {len(indices)}")
+        if {channels for _, _, channels in shapes} - {release.channels}:
+            raise DippError(f"shapes: images of {release.channels} channels are needed; make an archive for each kind")
+        sizes = [(len(list(run)), height, width) for (height, width, _), run in itertools.groupby(shapes)]
+        for _, height, width in sizes:
+            checked("height", height, 1, MAX_PIXELS)
+            checked("width", width, 1, MAX_PIXELS)
+        runs = np.array(sizes, np.int64).reshape(-1, 3)
+        smallest = Header(release, runs, None).smallest
+        release.require_recorded(smallest, recorded)
+        payloads: list[bytes] = []
+        lengths, at = [], 0
+        for count, height, width in sizes:
+            layout = release.layout(height * width)
+            rows = _as_rows(indices[at : at + count], layout.indices)
+            if isinstance(layout, FixedLayout):
+                payloads.append(layout.pack(rows))
+            else:
+                payloads += layout.payloads(rows)
+                lengths += [len(payload) - layout.least_bits // 8 for payload in payloads[at:]]
+            at += count
+        header = Header(release, runs, release.claim(smallest)).to_bytes()
+        data = b"".join([header, column(np.array(lengths, np.int64)), *payloads])
+        return cls.from_bytes(data + checksum(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes | mmap.mmap, *, verify: bool = True) -> Archive:
+        """Check and take over the bytes of a file; verify = False skips the checksum, for a few images of very many."""
+        view = memoryview(data)
+        inner = unsealed(view, verify=verify)
+        reader = ByteReader(inner)
+        header = Header.read(reader)
+        release, plan, runs = header.release, header.release.plan, header.runs
+        counts, pixels = runs[:, 0], runs[:, 1] * runs[:, 2]
+        sizes, which = np.unique(pixels, return_inverse=True)
+        # An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
+        # Nor is one of very many sizes and steps, with next to nothing in most of them.
+        work, least = len(sizes) * len(plan.steps), len(sizes) * plan.mask.least_steps(len(plan.steps))
+        if least > 8 * reader.left or work > max(WORK, 8 * reader.left):
+            raise damaged("its images do not fit into it")
+        layouts = [release.layout(size) for size in sizes.tolist()]
+        each = np.array([layout.least_bits for layout in layouts], np.int64)[which]
+        # Floats first: the integers could overflow.
+        if counts.astype(np.float64) @ each.astype(np.float64) > 8 * reader.left:
+            raise damaged("its images do not fit into it")
+        if plan.code.fixed_length:
+            lengths = -(-counts * each // 8)
+        else:
+            lengths = np.repeat(each // 8, counts)
+            lengths += reader.column("lengths", len(lengths), 0, reader.left)
+        starts = reader.at + np.concatenate([[0], np.cumsum(lengths)])
+        if starts[-1] != len(inner):
+            raise damaged("its length is wrong")
+        if plan.code.fixed_length:
+            ends = np.frombuffer(inner, np.uint8)[starts[1:] - 1]
+            if (ends & ((1 << (8 * lengths - counts * each)) - 1)).any():
+                raise damaged("bits behind an image are not zero")
+        images = np.concatenate([[0], np.cumsum(counts)])
+        certificate = release.certificate(header.smallest)
+        return cls(release, runs, view, dict(zip(sizes.tolist(), layouts, strict=True)), images, starts, certificate)
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return int(self._images[-1])
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the file may have told about any one pixel, from its public parameters alone.
+
+        A file whose own numbers differ is not opened. A coding that has no certificate raises.
+        """
+        self.release.plan.coding.require_certified()
+        return cast("Certificate", self._certificate)
+
+    @property
+    def header(self) -> Release:
+        """The release, by the name that it had."""
+        warnings.warn("Archive.header is deprecated, use Archive.release", DeprecationWarning, stacklevel=2)
+        return self.release
+
+    @property
+    def ledger(self) -> Ledger:
+        """The selections that the file is made of."""
+        return self.certificate.ledger
+
+    def shape(self, image: int) -> Shape:
+        """Height, width and channels of an image."""
+        _, height, width = self.runs[self._run(image)].tolist()
+        return height, width, self.release.channels
+
+    def image_indices(self, image: int) -> Integers:
+        """The indices of one image, in the order of steps and chunks, decoded without any other."""
+        row: Integers = self.batch(image, image + 1)[0]
+        return row
+
+    def batch(self, first: int, last: int) -> Integers:
+        """The indices of images first … last − 1, a row each; they must have equally many pixels."""
+        runs = range(self._run(first), self._run(last - 1) + 1)
+        sizes = {height * width for _, height, width in self.runs[runs.start : runs.stop].tolist()}
+        if first >= last or len(sizes) != 1:
+            raise DippError(f"first, last: one or more images of one size are needed, got {first} and {last}")
+        layout = self._layouts[sizes.pop()]
+        if not isinstance(layout, FixedLayout):
+            ranges = itertools.pairwise(self._starts[first : last + 1].tolist())
+            return layout.rows([bytes(self._data[low:high]) for low, high in ranges])
+        parts = []
+        for run in runs:
+            low, high = np.clip([first, last], *self._images[run : run + 2]) - self._images[run]
+            data = self._data[self._starts[run] : self._starts[run + 1]]
+            bits = cut(data, int(low) * layout.least_bits, int(high) * layout.least_bits)
+            parts.append(layout.unpack(bits, int(high - low)))
+        return np.concatenate(parts)
+
+    def _run(self, image: int) -> int:
+        checked("image", image, 0, len(self) - 1)
+        return int(np.searchsorted(self._images, image, side="right")) - 1
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of all images."""
+        return sum(math.prod(run) for run in self.runs.tolist())
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of all indices as they are coded, without header, lengths and checksums."""
+        # Where lengths differ, each image has its own place in the file.
+        lengths = np.diff(self._starts).tolist() if not self.release.plan.code.fixed_length else [0] * len(self)
+        spans = itertools.pairwise(self._images.tolist())
+        layouts = (self._layouts[height * width] for _, height, width in self.runs.tolist())
+        return sum(layout.payload_bits(lengths[low:high]) for layout, (low, high) in zip(layouts, spans, strict=True))
+
+    @property
+    def payload_bpp(self) -> float:
+        """Bits a pixel of the indices alone: what papers compare."""
+        return self.payload_bits / max(self.pixels, 1)
+
+    @property
+    def file_bpp(self) -> float:
+        """Bits a pixel of the whole file."""
+        return 8 * len(self._data) / max(self.pixels, 1)
+
+    def facts(self) -> dict[str, Any]:
+        """What the file says of itself, as JSON has it: certificate, rates, plan, model and seed."""
+        plan, certified = self.release.plan, self.release.plan.coding.certified
+        steps = [
+            {name: getattr(step, name) for name in ("start", "end", "snr_gain", "chunk_size", "index_bits")}
+            for step in plan.steps
+        ]
+        return {
+            "certificate": self.certificate.to_dict() if certified else None,
+            "payload_bpp": self.payload_bpp,
+            "file_bpp": self.file_bpp,
+            "images": len(self),
+            "mechanism": plan.coding.name,
+            "channel": plan.channel.name,
+            "code": plan.code.name,
+            "alpha": plan.code.alpha_name,
+            "schedule": steps,
+            "model": self.release.model,
+            "seed": self.release.seed.hex(),
+        }
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return bytes(self._data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Archive.from_bytes, (self.to_bytes(),)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file at once or not at all: to another name in the same folder, then renamed."""
+        with files.atomic(Path(path)) as part:
+            part.write_bytes(self._data)
+
+
+def _as_rows(indices: Any, length: int) -> Integers:
+    """Images of one size as an array of integers."""
+    try:
+        rows = np.array(indices)
+    except ValueError:
+        rows = np.zeros(0)
+    if rows.shape[1:] != (length,) or rows.dtype.kind not in "iu":
+        raise DippError(f"indices: {length} integers are needed for each image of its size")
+    return rows
+
+
+def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - users say dipp.open
+    """Open a file; a large one is mapped, and read where it is needed. verify = False reads the header only."""
+    path = Path(path)
+    try:
+        if not path.is_file():
+            raise DippError("there is no such file")
+        with path.open("rb") as file:
+            large = os.fstat(file.fileno()).st_size >= MAP_FROM_BYTES
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read()
+        return Archive.from_bytes(data, verify=verify)
+    except OSError as error:
+        raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+    except DippError as error:
+        raise DippError(f"{path}: {error}") from None

@@ -1,0 +1,105 @@
+"""Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that trusts nobody.
+
+`docs/format.md` describes both. Each number that is read has a range, and nothing is allocated before it is known to fit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+
+MAX_VARINT_BYTES = 10
+MAX_COLUMN_WIDTH = 32
+
+Integers = NDArray[np.int64]
+
+
+class ByteReader:
+    """Reads a buffer from front to back, and never beyond its end."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.at = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that are still to come."""
+        return len(self._data) - self.at
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        if count > self.left:
+            raise damaged("it ends too early")
+        self.at += count
+        return bytes(self._data[self.at - count : self.at])
+
+    def varint(self, name: str, low: int, high: int) -> int:
+        """A number from low to high: seven bits a byte, the lowest first, no byte more than needed."""
+        value = 0
+        for place in range(MAX_VARINT_BYTES):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                break
+        if byte >= 0x80 or (place and not byte):
+            raise damaged(f"{name} has too many bytes")
+        return self._within(name, value, low, high)
+
+    def column(self, name: str, count: int, low: int, high: int) -> Integers:
+        """`count` numbers from low to high: the smallest, the width of the differences to it, the differences.
+
+        Whoever calls has made sure that the file is large enough for so many.
+        """
+        if not count:
+            return np.zeros(0, np.int64)
+        base = self.varint(name, low, high)
+        if count == 1:
+            return np.array([base])
+        width = self._within(name, self.take(1)[0], 0, MAX_COLUMN_WIDTH)
+        bits = np.unpackbits(np.frombuffer(self.take(-(-count * width // 8)), np.uint8))
+        differences = np.zeros(count, np.int64)
+        for place in bits[: count * width].reshape(count, width).T:
+            differences = differences << 1 | place
+        if bits[count * width :].any() or differences.min() or int(differences.max()).bit_length() != width:
+            raise damaged(f"the column {name} is not packed as it should be")
+        self._within(name, base + int(differences.max()), low, high)
+        return differences + base
+
+    @staticmethod
+    def _within(name: str, value: int, low: int, high: int) -> int:
+        if not low <= value <= high:
+            raise damaged(f"{name} is {value}, where {low} to {high} is possible")
+        return value
+
+
+def varint(value: int) -> bytes:
+    """The bytes that `ByteReader.varint` reads."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def column(values: Integers) -> bytes:
+    """The bytes that `ByteReader.column` reads."""
+    if len(values) < 2:
+        return b"".join(varint(int(value)) for value in values)
+    base = int(values.min())
+    width = (int(values.max()) - base).bit_length()
+    bits = (values - base)[:, None] >> np.arange(width)[::-1] & 1
+    return varint(base) + bytes([width]) + np.packbits(bits.astype(np.uint8)).tobytes()
+
+
+def damaged(reason: str) -> DippError:
+    """What to raise for a file that nobody has written like this."""
+    return DippError(f"the file is damaged or cut short: {reason}; get it again")
+
+
+def checked(name: str, value: int, low: int, high: int) -> int:
+    """The value, if it is from low to high."""
+    if not low <= value <= high:
+        raise DippError(f"{name}: {low} to {high} is needed, got {value}")
+    return value

@@ -1,0 +1,198 @@
+"""Packing: how the indices of an image become bits. All of it follows from the plan and the size of the image.
+
+Indices of fixed length follow each other bit to bit. Others are entropy coded, and take whole bytes.
+"""
+
+from __future__ import annotations
+
+import binascii
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dipp.core import entropy
+from dipp.core.plan import Plan
+from dipp.format.bytes import Integers, damaged
+
+Shape = tuple[int, int, int]
+"""Height, width, channels."""
+
+CHECKSUM_FROM_BITS = 512
+"""Images whose indices have at least so many bits carry a checksum of their own: it costs 3 % at most."""
+CHECKSUM_BITS = 16
+ROW_INDICES = 4096
+"""Images of more indices are unpacked step by step: a row at a time would take hundreds of bytes an index."""
+
+
+def layout_of(plan: Plan, pixels: int, channels: int) -> Layout:
+    """The layout of images with so many pixels, whatever their sides."""
+    kind = FixedLayout if plan.code.fixed_length else EntropyLayout
+    return kind(plan, plan.chunk_counts(pixels, channels))
+
+
+@dataclass(frozen=True)
+class Layout(ABC):
+    """What every image of a size has in the file: as many indices of each step, and perhaps a checksum."""
+
+    plan: Plan
+    counts: tuple[int, ...]
+    """Indices of each step."""
+
+    @functools.cached_property
+    def indices(self) -> int:
+        """Indices of an image."""
+        return sum(self.counts)
+
+    @functools.cached_property
+    def index_bits(self) -> int:
+        """Bits of all indices at fixed length."""
+        return sum(count * step.index_bits for count, step in zip(self.counts, self.plan.steps, strict=True))
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether each image carries a checksum of its own."""
+        return self.index_bits >= CHECKSUM_FROM_BITS
+
+    @property
+    def checksum_bits(self) -> int:
+        """Bits of that checksum."""
+        return CHECKSUM_BITS * self.has_checksum
+
+    @property
+    @abstractmethod
+    def least_bits(self) -> int:
+        """Fewest bits of an image in the file, its checksum included."""
+
+    @abstractmethod
+    def payloads(self, rows: Integers) -> list[bytes]:
+        """Each row of indices as bytes of its own."""
+
+    @abstractmethod
+    def rows(self, payloads: Sequence[bytes]) -> Integers:
+        """The rows that `payloads` packed; lengths are compared before anything is made of their size."""
+
+    @abstractmethod
+    def payload_bits(self, sizes: Iterable[int]) -> int:
+        """Bits that the indices of images really take, given the bytes of each payload: no filling, no checksums."""
+
+    def _verified(self, rows: Integers) -> Integers:
+        if self.has_checksum and (_checksums(rows[:, :-1]) != rows[:, -1:]).any():
+            raise damaged("the checksum of an image is wrong")
+        return rows[:, : self.indices]
+
+
+class FixedLayout(Layout):
+    """Indices of fixed length, bit to bit."""
+
+    @property
+    def least_bits(self) -> int:
+        """All of them."""
+        return self.index_bits + self.checksum_bits
+
+    def pack(self, rows: Integers) -> bytes:
+        """Images × indices, each image with its checksum, bit to bit."""
+        return self._row_code.pack(np.hstack([rows, _checksums(rows)]) if self.has_checksum else rows)
+
+    def unpack(self, data: bytes, images: int) -> Integers:
+        """The rows that `pack` packed."""
+        if self.indices <= ROW_INDICES:
+            return self._verified(self._row_code.unpack(data, images))
+        return self._verified(np.stack([self._unpack_one(data, i * self.least_bits) for i in range(images)]))
+
+    def payloads(self, rows: Integers) -> list[bytes]:
+        """Each row filled up to whole bytes with zeros."""
+        bits = np.unpackbits(np.frombuffer(self.pack(rows), np.uint8), count=len(rows) * self.least_bits)
+        return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), axis=1)]
+
+    def rows(self, payloads: Sequence[bytes]) -> Integers:
+        """The rows that `payloads` packed."""
+        if any(len(payload) != -(-self.least_bits // 8) for payload in payloads):
+            raise damaged("a payload has a wrong length")
+        bits = np.unpackbits(np.frombuffer(b"".join(payloads), np.uint8)).reshape(len(payloads), -1)
+        if bits[:, self.least_bits :].any():
+            raise damaged("bits behind an image are not zero")
+        return self.unpack(np.packbits(bits[:, : self.least_bits]).tobytes(), len(payloads))
+
+    def payload_bits(self, sizes: Iterable[int]) -> int:
+        """As many for each."""
+        return self.index_bits * sum(1 for _ in sizes)
+
+    @functools.cached_property
+    def _groups(self) -> list[tuple[int, int]]:
+        """How many numbers of how many bits follow each other in an image."""
+        groups = [(count, step.index_bits) for count, step in zip(self.counts, self.plan.steps, strict=True)]
+        return groups + [(1, CHECKSUM_BITS)] * self.has_checksum
+
+    @functools.cached_property
+    def _row_code(self) -> entropy.FixedLength:
+        return entropy.FixedLength(tuple(width for count, width in self._groups for _ in range(count)))
+
+    def _unpack_one(self, data: bytes, at: int) -> Integers:
+        parts = []
+        for count, width in self._groups:
+            part = cut(data, at, at + count * width)
+            parts.append(entropy.FixedLength((width,)).unpack(part, count)[:, 0])
+            at += count * width
+        return np.concatenate(parts)
+
+
+class EntropyLayout(Layout):
+    """Entropy coded indices, in whole bytes."""
+
+    @property
+    def least_bits(self) -> int:
+        """A bit an index, at least, in whole bytes: the likeliest would cost nothing, and a small file must not ask for
+        endless work. Shorter payloads are filled up with zeros.
+        """
+        return 8 * self._least_bytes + self.checksum_bits
+
+    @property
+    def _least_bytes(self) -> int:
+        return -(-self.indices // 8)
+
+    @functools.cached_property
+    def _models(self) -> list[entropy.Model]:
+        """The law of each index."""
+        models = [self.plan.code.index_model(step.index_bits, step.exponent_units) for step in self.plan.steps]
+        return [model for model, count in zip(models, self.counts, strict=True) for _ in range(count)]
+
+    def payloads(self, rows: Integers) -> list[bytes]:
+        """Each row coded, and its checksum."""
+        return [self._encode(row) for row in rows]
+
+    def _encode(self, row: Integers) -> bytes:
+        coded = entropy.encode(zip(self._models, row.tolist(), strict=True)).ljust(self._least_bytes, b"\0")
+        return coded + int(_checksums(row[None])[0, 0]).to_bytes(2, "big") if self.has_checksum else coded
+
+    def rows(self, payloads: Sequence[bytes]) -> Integers:
+        """The rows that `payloads` packed."""
+        if any(8 * len(payload) < self.least_bits for payload in payloads):
+            raise damaged("a payload has a wrong length")
+        return np.stack([self._decode(payload) for payload in payloads])
+
+    def _decode(self, data: bytes) -> Integers:
+        coded, checksum = (data[:-2], data[-2:]) if self.has_checksum else (data, b"")
+        shortest = coded.rstrip(b"\0")
+        if len(coded) > max(len(shortest), self._least_bytes):
+            raise damaged("an image is longer than needed")
+        row = entropy.decode(shortest, self._models) + [int.from_bytes(checksum, "big")] * self.has_checksum
+        return self._verified(np.array([row], np.int64)).reshape(-1)
+
+    def payload_bits(self, sizes: Iterable[int]) -> int:
+        """The bytes that there are, less the checksums."""
+        return sum(8 * size - self.checksum_bits for size in sizes)
+
+
+def _checksums(rows: Integers) -> Integers:
+    """CRC-16 of each row, the indices as four bytes each with the highest first; a column."""
+    return np.array([[binascii.crc_hqx(row, 0xFFFF)] for row in np.ascontiguousarray(rows, ">u4")], np.int64)
+
+
+def cut(data: bytes | memoryview, low: int, high: int) -> bytes:
+    """Bits low … high − 1, the highest of a byte first, as a byte string of their own, filled up with zeros."""
+    value = int.from_bytes(data[low // 8 : -(-high // 8)], "big") >> -high % 8
+    bits = high - low
+    return ((value & ((1 << bits) - 1)) << -bits % 8).to_bytes(-(-bits // 8), "big")

@@ -1,0 +1,90 @@
+"""A release: the public parameters of an encoding as one object, and the one check of a ledger against them.
+
+Everything here is fixed before a picture is read. Archives, shards and unfinished runs hold a release each; certificates
+follow from it and from the size of the smallest picture, which is public too.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from dipp.core.plan import MAX_PIXELS, Plan
+from dipp.core.randomness import SEED_BYTES
+from dipp.errors import DippError
+from dipp.format.bytes import checked
+from dipp.format.packing import Layout, layout_of
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import MAX_CHANNELS, Ledger
+
+MODEL_BYTES = 32
+MAX_STEPS = 4096
+MAX_ENTROPY_CODES = 256
+"""Different entropy codes of a plan: each has a table that takes milliseconds to make."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What sender and receiver, and everybody else, know about an encoding."""
+
+    plan: Plan
+    model: str
+    """Hex SHA-256 over weights, network config and scheduler config of the denoiser."""
+    seed: bytes
+    """Public seed of the common randomness."""
+    channels: int
+    """Channels C of every image."""
+    delta: float | None = None
+    """δ of the budget, where an (ε, δ) was asked for."""
+
+    def __post_init__(self) -> None:
+        code, steps = self.plan.code, self.plan.steps
+        if not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.model):
+            raise DippError(f"model: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}")
+        if len(self.seed) != SEED_BYTES:
+            raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {len(self.seed)}")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
+        checked("channels", self.channels, 1, MAX_CHANNELS)
+        self.plan.mask.require(self.channels)
+        checked("steps", len(steps), 1, MAX_STEPS)
+        if not code.fixed_length:
+            parameters = {(step.index_bits, step.exponent_units) for step in steps}
+            checked("zeta codes", len(parameters), 1, MAX_ENTROPY_CODES)
+        for step in steps:
+            checked("exponent_units", step.exponent_units, *((0, 0) if code.fixed_length else (1, 255)))
+
+    def layout(self, pixels: int) -> Layout:
+        """How the indices of an image of so many pixels are packed."""
+        return layout_of(self.plan, pixels, self.channels)
+
+    def certificate(self, smallest: int | None) -> Certificate | None:
+        """What is promised to images of at least so many pixels: the smallest is the worst. None: there is no image.
+
+        None comes back where the coding has no certificate.
+        """
+        if not self.plan.coding.certified:
+            return None
+        return _certificate(self, MAX_PIXELS if smallest is None else smallest)
+
+    def claim(self, smallest: int | None) -> tuple[float, float] | None:
+        """ε and ρ of that certificate, as files state them."""
+        found = self.certificate(smallest)
+        return None if found is None else (found.epsilon, found.rho)
+
+    def require_recorded(self, smallest: int | None, recorded: Ledger | None) -> None:
+        """Refuse to release what the encoder did, as it wrote it down, if that is not what the plan says.
+
+        The ledger of the plan is what every reader's certificate is computed from; the encoder's own was written while
+        it encoded, from the integers that it used. `recorded` is None if nothing was encoded, or nothing is certified.
+        """
+        found = self.certificate(smallest)
+        if recorded is not None and (found is None or found.releases != (recorded,)):
+            raise DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this")
+
+
+@functools.lru_cache(maxsize=64)
+def _certificate(release: Release, smallest: int) -> Certificate:
+    """Kept, because encoding, writing and reading back all ask for it."""
+    return Certificate.of(release.plan, release.channels, smallest, release.delta)

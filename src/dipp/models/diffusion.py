@@ -1,0 +1,287 @@
+"""Diffusion mathematics: the noise schedule, one step of the reverse process, and denoising to the image.
+
+A variance-preserving diffusion [Ho et al., 2020] turns an image x0 in [−1, 1] into
+
+    x_t = γ_t·x0 + σ_t·η,    η ~ N(0, 1),    γ_t² = ᾱ_t,    σ_t² = 1 − ᾱ_t,    SNR(t) = γ_t²/σ_t²
+
+for the timesteps t = 0 … T − 1 of the scheduler config that the network was trained with. Given x0, a less
+noisy state x_s (s < t) is Gaussian with mean μ_q and deviation σ(s, t); the model puts its prediction x̂0 in
+place of x0, which gives μ_p (`Transition`). In units of σ(s, t) the two means differ by
+
+    (μ_q − μ_p)/σ(s, t) = (x0 − x̂0)·√(SNR(s) − SNR(t))
+
+which is all that a channel has to convey, and why the SNRs alone fix the price in ε.
+
+Coefficients are float64 numbers, from IEEE operations in a fixed order: the same on every machine. States may
+be NumPy arrays or torch tensors of any precision, and keep it; no framework is imported here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special  # type: ignore[import-untyped,unused-ignore]
+
+from dipp.core import randomness
+from dipp.errors import DippError
+
+if TYPE_CHECKING:
+    import torch
+
+State = TypeVar("State", NDArray[Any], "torch.Tensor")
+Denoise = Callable[[State, int], State]
+"""(x_t, t) → x̂0, clamped to [−1, 1]."""
+
+PREDICTIONS = ("epsilon", "v_prediction", "sample")
+BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
+FAST_CALLS = 20
+LEAST_SNR = 1e-3
+"""Below it x̂0 hardly depends on x_t, so a fast sampler crosses that region in one stride."""
+MAX_COSINE_BETA = Decimal("0.999")
+HALF_PI = Decimal("1.5707963267948966192313216916397514420986")
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One reverse step t → s: x_s = mean(x_t, x) + sigma·z, with x = x0 for μ_q and x = x̂0 for μ_p.
+
+    With γ_{t|s} = γ_t/γ_s and σ²_{t|s} = σ_t² − γ²_{t|s}·σ_s²:
+
+        data_weight  = γ_s·σ²_{t|s}/σ_t²
+        state_weight = γ_{t|s}·σ_s²/σ_t²
+        sigma        = σ(s, t) = σ_{t|s}·σ_s/σ_t
+    """
+
+    t: int
+    s: int
+    data_weight: float
+    state_weight: float
+    sigma: float
+    snr_gain: float
+    """SNR(s) − SNR(t)."""
+
+    def mean(self, x_t: State, x: State) -> State:
+        """μ_q for x = x0; μ_p for x = x̂0."""
+        return self.data_weight * x + self.state_weight * x_t
+
+    def next_state(self, x_t: State, x_hat: State, z: State) -> State:
+        """x_s = μ_p + σ(s, t)·z for the noise z of unit variance that the channel delivered."""
+        return self.mean(x_t, x_hat) + self.sigma * z
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseSchedule:
+    """ᾱ_0 > ᾱ_1 > … > ᾱ_{T−1}, all strictly between 0 and 1, and what the network's output stands for."""
+
+    alphas_cumprod: NDArray[np.float64]
+    prediction: str = "epsilon"
+
+    def __post_init__(self) -> None:
+        if self.prediction not in PREDICTIONS:
+            raise DippError(f"prediction_type: needs one of {', '.join(PREDICTIONS)}, got {self.prediction!r}")
+        alphas = np.array(self.alphas_cumprod, np.float64)
+        if alphas.ndim != 1 or len(alphas) < 2:
+            raise DippError(f"alphas_cumprod: at least 2 values in a row are needed, got shape {alphas.shape}")
+        if not (alphas[0] < 1 and (np.diff(alphas) < 0).all() and alphas[-1] > 0):
+            raise DippError("alphas_cumprod: values that fall strictly inside (0, 1) are needed: no SNR of 0 or ∞")
+        alphas.flags.writeable = False
+        object.__setattr__(self, "alphas_cumprod", alphas)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> NoiseSchedule:
+        """Make the schedule of a diffusers scheduler config; what ε depends on must be written there."""
+        if config.get("rescale_betas_zero_snr"):
+            raise DippError("rescale_betas_zero_snr: an SNR of 0 is not supported; use a model without")
+        betas = _betas(config)
+        if not ((betas > 0) & (betas < 1)).all():
+            raise DippError("scheduler config: every beta must lie strictly between 0 and 1")
+        return cls(np.cumprod(1.0 - betas, dtype=np.float64), config.get("prediction_type", "epsilon"))
+
+    def __len__(self) -> int:
+        """T, the number of timesteps."""
+        return len(self.alphas_cumprod)
+
+    def gamma(self, t: int) -> float:
+        """γ_t = √ᾱ_t."""
+        return math.sqrt(self._alpha(t))
+
+    def sigma(self, t: int) -> float:
+        """σ_t = √(1 − ᾱ_t)."""
+        return math.sqrt(1 - self._alpha(t))
+
+    def snr(self, t: int) -> float:
+        """SNR(t) = ᾱ_t/(1 − ᾱ_t); some public code calls its square root by this name."""
+        return self._alpha(t) / (1 - self._alpha(t))
+
+    def step(self, t: int, s: int) -> Transition:
+        """Step from timestep t to a less noisy s < t."""
+        alpha_t, alpha_s = self._alpha(t), self._alpha(s)
+        if s >= t:
+            raise DippError(f"s: a timestep below t = {t} is needed, got {s}")
+        kept = alpha_t / alpha_s  # γ²_{t|s}; variance-preserving, so σ²_{t|s} = 1 − γ²_{t|s}
+        variance_t, variance_s = 1 - alpha_t, 1 - alpha_s
+        return Transition(
+            t=t,
+            s=s,
+            data_weight=math.sqrt(alpha_s) * (1 - kept) / variance_t,
+            state_weight=math.sqrt(kept) * variance_s / variance_t,
+            sigma=math.sqrt((1 - kept) * variance_s / variance_t),
+            snr_gain=self.snr(s) - self.snr(t),
+        )
+
+    def noised(self, x0: State, eta: State, t: int) -> State:
+        """x_t = γ_t·x0 + σ_t·η."""
+        return self.gamma(t) * x0 + self.sigma(t) * eta
+
+    def x0(self, output: State, x_t: State, t: int) -> State:
+        """x̂0 from the network's output, clamped to [−1, 1], for ε = η, v = γ·η − σ·x0, or x0 itself."""
+        gamma, sigma = self.gamma(t), self.sigma(t)
+        if self.prediction == "epsilon":
+            output = (x_t - sigma * output) / gamma
+        elif self.prediction == "v_prediction":
+            output = gamma * x_t - sigma * output
+        return output.clip(-1.0, 1.0)
+
+    def nearest(self, snr: float) -> int:
+        """Find the timestep whose SNR is nearest to the given one, in ratio."""
+        if not snr > 0:
+            raise DippError(f"snr: a number above 0 is needed, got {snr}")
+        return int(np.abs(self._half_log_snrs() - math.log(snr) / 2).argmin())
+
+    def grid(self, t: int, calls: int) -> tuple[int, ...]:
+        """At most `calls` timesteps t > … > 0, as evenly spaced in log SNR from `LEAST_SNR` on as they can be."""
+        self._alpha(t)
+        if calls < 1:
+            raise DippError(f"calls: a whole number ≥ 1 is needed, got {calls}")
+        if t < calls:
+            return tuple(range(t, -1, -1))
+        levels = self._half_log_snrs()[: t + 1]
+        wanted = np.linspace(max(levels[t], math.log(LEAST_SNR) / 2), levels[0], calls)[1:]
+        nearest = {int(np.abs(levels - level).argmin()) for level in wanted}
+        return tuple(sorted({t} | nearest, reverse=True))
+
+    def _half_log_snrs(self) -> NDArray[np.float64]:
+        """λ_t = log(γ_t/σ_t)."""
+        return (np.log(self.alphas_cumprod) - np.log1p(-self.alphas_cumprod)) / 2
+
+    def _alpha(self, t: int) -> float:
+        if not 0 <= t < len(self):
+            raise DippError(f"t: a timestep from 0 to {len(self) - 1} is needed, got {t}")
+        return float(self.alphas_cumprod[t])
+
+
+def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Public standard normals of a stream, in C order: the normal quantiles of its 32-bit uniforms."""
+    uniforms = randomness.uniforms(source, math.prod(shape))
+    return np.asarray(special.ndtri(uniforms), np.float32).reshape(shape)
+
+
+def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Draw the state x_{T−1} that all images of a size start from: common randomness alone, neither bits nor ε.
+
+    A true x_{T−1} would have the mean γ_{T−1}·x0; leaving that out shortens the mean of x_s by the share
+    SNR(T−1)/SNR(s). Its noise has the same share in that of x_s: sharing it correlates the noise of two images by no
+    more than that, and spares them a network call each.
+    """
+    return normals(randomness.stream(seed, purpose="start"), shape)
+
+
+def ancestral(
+    denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, noise: Callable[[int], State]
+) -> State:
+    """DDPM sampling from the state x_t to the image, through every timestep: t + 1 network calls.
+
+    x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and x̂0 at last. `noise(s)` is standard normal; drawn
+    from the common randomness (`normals`) it gives the same picture for the same file.
+    """
+    for s in range(t - 1, -1, -1):
+        x_t = schedule.step(s + 1, s).next_state(x_t, denoise(x_t, s + 1), noise(s))
+    return denoise(x_t, 0)
+
+
+def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, calls: int = FAST_CALLS) -> State:
+    """Deterministic sampling from the state x_t to the image, in at most `calls` network calls.
+
+    The second-order multistep DPM-Solver++ [Lu et al., 2022], whose last step, to σ = 0, takes x̂0 itself.
+
+    With λ = log(γ/σ) the probability-flow equation has the solution
+
+        x_s = (σ_s/σ_t)·x_t + σ_s·∫ e^λ·x̂0(λ) dλ    from λ_t to λ_s
+
+    in which x̂0 is continued linearly through the last two calls. With h = λ_s − λ_t, h' that of the step
+    before, and D = x̂0 + (x̂0 − x̂0')·h/(2h'), the step is x_s = (σ_s/σ_t)·x_t + γ_s·(1 − e^−h)·D, correct to
+    second order. The first step has nothing to continue and takes D = x̂0 (DDIM).
+    """
+    timesteps = schedule.grid(t, calls)
+    levels = schedule._half_log_snrs()
+    x_hat = denoise(x_t, t)
+    slope: State | None = None  # of x̂0 over λ
+    for t, s in itertools.pairwise(timesteps):
+        h = float(levels[s] - levels[t])
+        target = x_hat if slope is None else x_hat + (h / 2) * slope
+        x_t = (schedule.sigma(s) / schedule.sigma(t)) * x_t + (-schedule.gamma(s) * math.expm1(-h)) * target
+        previous, x_hat = x_hat, denoise(x_t, s)
+        slope = (x_hat - previous) * (1 / h)
+    return x_hat
+
+
+def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
+    """β_t of a scheduler config, in float64 (diffusers rounds them to float32)."""
+    trained = config.get("trained_betas")
+    if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
+        raise DippError("trained_betas: the scheduler config needs a list of numbers")
+    count = config.get("num_train_timesteps", len(trained) if trained is not None else None)
+    if not isinstance(count, int) or count < 2:
+        raise DippError(f"num_train_timesteps: the scheduler config needs a whole number ≥ 2, got {count}")
+    if trained is not None:
+        if len(trained) != count:
+            raise DippError(f"trained_betas: {count} values are needed, one a timestep, got {len(trained)}")
+        return np.array(trained, np.float64)
+    kind = config.get("beta_schedule")
+    if kind not in BETA_SCHEDULES:
+        raise DippError(f"beta_schedule: one of {', '.join(BETA_SCHEDULES)} is needed, got {kind!r}")
+    if kind == "squaredcos_cap_v2":
+        return _cosine_betas(count)
+    first: Any = config.get("beta_start")
+    last: Any = config.get("beta_end")
+    if not (_is_number(first) and _is_number(last) and first > 0 and last > 0):
+        raise DippError(f"beta_start, beta_end: the scheduler config needs numbers above 0, got {first}, {last}")
+    ramp = np.arange(count) / (count - 1)
+    if kind == "linear":
+        return np.asarray(first + (last - first) * ramp, np.float64)
+    return np.square(math.sqrt(first) + (math.sqrt(last) - math.sqrt(first)) * ramp)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cosine_betas(count: int) -> NDArray[np.float64]:
+    """β_i = min(1 − f((i + 1)/T)/f(i/T), 0.999) with f(u) = cos²(π/2·(u + 0.008)/1.008) [Nichol & Dhariwal].
+
+    In decimal arithmetic: the cosines of C libraries differ in their last bit, and ε is computed from these.
+    """
+    with localcontext(prec=40):
+        offset = Decimal("0.008")
+        angles = [HALF_PI * (Decimal(i) / count + offset) / (1 + offset) for i in range(count + 1)]
+        squares = [_cosine(angle) ** 2 for angle in angles]
+        betas = [min(1 - after / before, MAX_COSINE_BETA) for before, after in itertools.pairwise(squares)]
+    return np.array([float(beta) for beta in betas])
+
+
+def _cosine(angle: Decimal) -> Decimal:
+    """Taylor's series; angles up to π/2 need about 20 terms."""
+    total = term = Decimal(1)
+    n = 0
+    while abs(term) > Decimal("1e-38"):
+        n += 2
+        term *= -angle * angle / (n * (n - 1))
+        total += term
+    return total

@@ -1,0 +1,45 @@
+"""The identity of a denoiser: one SHA-256 by which a file names the network that it was made with.
+
+Sender and receiver need the same network, and the SNRs, and so ε, come from its scheduler config. The hash is over these
+parts, each preceded by its length (u64le):
+
+    "dipp/model/1"
+    the network config, then the scheduler config: JSON as written in the folder, less the keys that start
+        with an underscore (class name, library version, path), with sorted keys, no spaces, in ASCII
+    for each tensor, sorted by name: its name, stored dtype ("float16"), shape ("3,128,3,3") and bytes
+
+It depends on what is stored, neither on a library's version nor on the folder's name. Saving a model anew may add config
+keys or change the dtype, which makes it another model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
+    """Hex SHA-256 of a denoiser: see the module's text."""
+    import torch
+
+    digest = hashlib.sha256()
+
+    def add(part: bytes | memoryview) -> None:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+    add(b"dipp/model/1")
+    for config in (unet, scheduler):
+        public = {key: value for key, value in config.items() if not key.startswith("_")}
+        add(json.dumps(public, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        add(name.encode())
+        add(str(tensor.dtype).removeprefix("torch.").encode())
+        add(",".join(map(str, tensor.shape)).encode())
+        add(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,236 @@
+"""Denoisers in diffusers' format: pretrained unconditional networks of the class `UNet2DModel`.
+
+Such a denoiser is a folder, or a hub repository, with a network (config and weights) and a scheduler config, in `unet/`
+and `scheduler/` or side by side.
+
+**Numbers.** Inside the coded steps the network runs with the accuracy of fp32. On CUDA its convolutions take three TF32
+products each (`tf32`), and it is captured as one graph per padded batch size, because launching its small kernels one by
+one takes longer than running them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dipp.errors import DippError
+from dipp.models import hub
+from dipp.models.denoiser import MAX_PICTURE, Denoiser
+from dipp.models.diffusion import NoiseSchedule
+from dipp.models.identity import identity
+
+if TYPE_CHECKING:
+    import torch
+
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+NETWORK_CONFIGS = ("unet/config.json", "config.json")
+SCHEDULER_CONFIGS = ("scheduler/scheduler_config.json", "scheduler_config.json")
+INDEX = "model_index.json"
+OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
+OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
+PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 256 << 10}
+"""Pixels in one call of the network: bounds the memory that any number of images takes."""
+MAX_GRAPHS = 16
+TENSOR_CORES = (8, 0)
+"""Compute capability from which CUDA devices have TF32 products."""
+
+
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> UNetDenoiser:
+    """Load the denoiser of a folder whose network config was read."""
+    index = hub.read_json(name, folder / INDEX) if (folder / INDEX).is_file() else {}
+    _check_kind(name, config, index)
+    scheduler_config = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
+    tensors = hub.read_tensors(name, config_path.with_name(WEIGHTS))
+    size = config["sample_size"]
+    return UNetDenoiser(
+        network=_build(name, config, tensors, device),
+        schedule=NoiseSchedule.from_config(scheduler_config),
+        identity=identity(config, scheduler_config, tensors),
+        channels=config["in_channels"],
+        sample_size=(size, size) if isinstance(size, int) else (size[0], size[1]),
+        multiple=2 ** (len(config["block_out_channels"]) - 1),
+        device=device,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class UNetDenoiser(Denoiser):
+    """A `UNet2DModel` with its schedule."""
+
+    network: torch.nn.Module
+    schedule: NoiseSchedule
+    identity: str
+    """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
+    channels: int
+    sample_size: tuple[int, int]
+    """Height and width that the network was trained on: other images go through it in windows (`windows`)."""
+    multiple: int
+    """How often the network can halve them."""
+    device: torch.device
+    _graphs: dict[tuple[tuple[int, ...], bool], _Graph] = field(default_factory=dict, repr=False)
+    _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Graphs share their memory, so that one runs at a time."""
+
+    def __post_init__(self) -> None:
+        height, width = self.sample_size
+        if height % self.multiple or width % self.multiple:
+            raise DippError(f"model: its size {height}×{width} must be a multiple of {self.multiple}")
+
+    def sampler(self) -> Callable[[torch.Tensor, int], torch.Tensor]:
+        """`x0` in bf16 by torch.compile, for the final denoising of thousands of pictures in batches of one size.
+
+        Compiling takes most of a minute for each size of a batch. Not for the coded steps, which others have to follow.
+        """
+        import torch
+
+        network: Any = torch.compile(self.network, dynamic=False)
+        own = dataclasses.replace(self, network=network, _graphs={}, _running=threading.Lock())
+        return functools.partial(own.x0, fast=True)
+
+    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
+        """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
+
+        `fast` runs the network in bf16 on CUDA: for the final denoising only, which nobody has to follow.
+        """
+        import torch
+
+        from dipp.models import windows
+
+        self._check_shape(x_t)
+        x_t = x_t.to(self.device, torch.float32)
+        if tuple(x_t.shape[2:]) == self.sample_size:
+            return self._x0(x_t, t, fast)
+        return windows.blend(lambda part: self._x0(part, t, fast), x_t, self.sample_size)
+
+    def _x0(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
+        """x̂0 of images of one size that the network can take."""
+        import torch
+
+        size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(x_t.shape[2:]))
+        with torch.inference_mode():
+            output = torch.cat([self._predict(part, t, fast) for part in torch.split(x_t, size)])
+        # Outside inference mode, so that the caller gets a tensor without its restrictions.
+        return self.schedule.x0(output, x_t, t).contiguous()
+
+    def _predict(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
+        import torch
+
+        if self.device.type == "cpu":
+            x_t = x_t.contiguous(memory_format=torch.channels_last)
+            return _forward(self.network, x_t, torch.tensor([t]), fast=False)
+        # A power of two: few graphs, and less than half of a batch is padding.
+        shape = (1 << (len(x_t) - 1).bit_length(), *x_t.shape[1:])
+        with self._running:
+            graph = self._graphs.pop((shape, fast), None)
+            if graph is None:
+                if len(self._graphs) >= MAX_GRAPHS:  # the first has not been used for longest
+                    self._graphs.pop(next(iter(self._graphs)))
+                pool = next((other.graph.pool() for other in self._graphs.values()), None)
+                graph = _Graph(self.network, shape, fast, self.device, pool)
+            self._graphs[shape, fast] = graph
+            return graph(x_t, t)  # a copy
+
+    def _check_shape(self, x_t: torch.Tensor) -> None:
+        shape = tuple(x_t.shape)
+        if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
+            raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
+        # What is smaller than the network's own size is continued (`windows.mirrored`), which takes memory.
+        if math.prod(map(max, shape[2:], self.sample_size)) > MAX_PICTURE:
+            raise DippError(f"image: {shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
+
+
+class _Graph:
+    """The network captured as a CUDA graph for one batch shape; rows beyond the batch are padding."""
+
+    def __init__(
+        self, network: torch.nn.Module, shape: tuple[int, ...], fast: bool, device: torch.device, pool: Any
+    ) -> None:
+        import torch
+
+        with torch.cuda.device(device):
+            self.x_t = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
+            self.t = torch.zeros(1, dtype=torch.int64, device=device)
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):  # libraries set themselves up on a first run, which is not captured
+                _forward(network, self.x_t, self.t, fast)
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=pool):
+                self.output = _forward(network, self.x_t, self.t, fast)
+
+    def __call__(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
+        self.x_t[: len(x_t)].copy_(x_t)
+        self.t.fill_(t)
+        self.graph.replay()
+        return self.output[: len(x_t)].clone()
+
+
+def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) -> None:
+    """Refuse all but a network on pixels that takes x_t and t and nothing else."""
+    kind, inputs, outputs = (config.get(key) for key in ("_class_name", "in_channels", "out_channels"))
+    others = [part for part in index if not part.startswith("_") and part not in ("unet", "scheduler")]
+    refusals = {
+        f"holds a {kind}": kind != "UNet2DModel",
+        f"also has {', '.join(others)}": bool(others),
+        "is conditional": {config.get("class_embed_type"), config.get("num_class_embeds")} != {None},
+        "takes noise levels, not timesteps": config.get("time_embedding_type") == "fourier",
+        f"maps {inputs} channels to {outputs}": inputs != outputs or inputs not in (1, 3),
+        "does not say its sample_size": not _is_size(config.get("sample_size")),
+        "does not say its block_out_channels": not config.get("block_out_channels"),
+    }
+    for reason, refused in refusals.items():
+        if refused:
+            raise DippError(f"model: {name} {reason}; a pipeline of an unconditional UNet2DModel is needed")
+
+
+def _is_size(size: Any) -> bool:
+    sides = size if isinstance(size, list | tuple) else (size, size)
+    return len(sides) == 2 and all(isinstance(side, int) and side > 0 for side in sides)
+
+
+def _build(
+    name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device
+) -> torch.nn.Module:
+    """Make the network in fp32, from exactly the stored tensors: none missing, none left over."""
+    import torch
+    from diffusers import UNet2DModel
+
+    try:
+        with torch.device("meta"):  # no random weights are drawn, so the caller's generator stays as it is
+            network: Any = UNet2DModel.from_config(config)  # type: ignore[no-untyped-call]
+        state = {OLD_NAME.sub(lambda old: OLD_NAMES[old[1]], key): tensor.float() for key, tensor in tensors.items()}
+        network.load_state_dict(state, strict=True, assign=True)
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
+    network = network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
+        from dipp.models.tf32 import with_split_convolutions
+
+        network = with_split_convolutions(network)
+    return network  # type: ignore[no-any-return]
+
+
+def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, fast: bool) -> torch.Tensor:
+    import torch
+
+    # Repeatable kernels and no TF32 by itself, whatever the program around has set: it moves single pixels of the
+    # image by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 a call.
+    exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+    half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=fast, cache_enabled=False)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with exact, half:
+            output: torch.Tensor = network(x_t, t, return_dict=False)[0]
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return output.float()

@@ -1,0 +1,308 @@
+"""The schedule: which timesteps a privacy budget is best spent on.
+
+**Graph.** The nodes are all timesteps; an edge t → s < t is a coded step. Paths start at T − 1, whose state is common
+randomness. An edge costs real bits and is charged privacy (`dipp.privacy.budget`).
+
+*Bits.* The KL divergence of a step is d·E kl(|error|·√ΔSNR) for its d touched coordinates, with the errors of public
+images (`dipp.calibration`). Chunks are as large as they may be with index_bits − pad bits of it each. So m chunks cost
+m·⌈KL/m + pad⌉ bits with the flat code, or m times what the code expects (`Code.expected_bits`): by KL alone, tiny steps would look best.
+Steps that lose more than `saturation` of the shift's energy to the sign channel's bounds
+(`ErrorTable.unsaturated_gains`) are barred, or the shortest path would choose exactly those.
+
+**Path.** To every final timestep, the path of fewest bits within the budget:
+
+- *Pure ε* is a knapsack: best[s, r] = min over t of best[t, r − w(t, s)] + bits(t, s), with the charge w in units of
+  budget/2048, rounded up. No path of k steps within the share 1 − k/2048 of the budget takes fewer bits.
+- *ρ* is proportional to the gain in SNR, however many the steps (up to truncation, which lowers it): the budget bars
+  final timesteps, and the path is the shortest, exactly. But if chunks keep the coordinates of a pixel apart
+  (`separate`), a step in fewer than C chunks is charged C times as much as one in more: a knapsack again, with both
+  choices for each edge. Its charges are differences of rounded SNRs: rounding does not grow with the number of steps.
+- *(ε, δ)* is kept by whoever keeps either ε or the ρ that converts to it: both are solved, and fewer bits win.
+- A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
+  first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
+
+Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget. With a
+`rival`, whose code takes fewer bits and more privacy, the frontier has the cheaper path of the two: the rival's where
+the rate is the limit, and the planner's own towards the best quality, where only it is within the budget. Bits alone
+decide, though coded chains of two codes may differ by a tenth of a dB or two at one timestep; a point states its own.
+
+**Choice.** The final timestep of the best expected quality; within 0.1 dB of it, fewest bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core import arithmetic
+from dipp.core.masks import Mask
+from dipp.core.plan import MAX_INDEX_BITS, Coding, Plan, Step
+from dipp.errors import DippError
+from dipp.models.diffusion import NoiseSchedule
+from dipp.planning.knapsack import Bits, Integers, Search
+from dipp.planning.table import ErrorTable
+from dipp.privacy.budget import SLACK, Budget, losses
+from dipp.privacy.certificate import Certificate
+
+Floats = NDArray[np.float64]
+
+RESOLUTION = 2048
+"""Units that a budget is divided into."""
+NEAR_TIE = 0.1
+"""dB of expected PSNR that are given up for fewer bits."""
+MAX_CHUNK = 1 << 18
+"""Coordinates of a chunk, at most: scores stay below 2^30, order included."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Index bits and pad buy quality (a smaller bias of the code) with bits and time."""
+
+    index_bits: int = 17
+    """Bits of an index, at most: log2 of the candidates of a chunk."""
+    pad: float = 3.0
+    """Bits by which an index exceeds the KL divergence of its chunk."""
+    saturation: float = 0.03
+    """Largest share of the shift's energy that a step may lose to the bounds of its channel."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.pad < self.index_bits <= MAX_INDEX_BITS:
+            bounds = f"0 ≤ pad < index_bits ≤ {MAX_INDEX_BITS}"
+            raise DippError(f"pad, index_bits: {bounds} is needed, got {self.pad:g} and {self.index_bits}")
+        if not 0 < self.saturation < 1:
+            raise DippError(f"saturation: a share between 0 and 1 is needed, got {self.saturation}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The plan of fewest bits to a final timestep."""
+
+    final_timestep: int
+    plan: Plan
+    bits: float
+    """Expected payload bits of an image."""
+    bpp: float
+    snr: float
+    """SNR at the final timestep."""
+    psnr: float
+    """Expected PSNR of x̂0 there, in dB."""
+
+
+class _Edges(NamedTuple):
+    """Steps [i, j] between nodes i < j, node i being timestep T − 1 − i; [o, i, j] where chunks are concerned.
+
+    Option o = 0 takes as few chunks as the KL divergence needs; o = 1, where there is one, at least C. `gain` is ΔSNR,
+    rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits.
+    """
+
+    gain: Floats
+    loss: Floats
+    kl: Floats
+    size: Integers
+    index_bits: Integers
+    bits: Bits
+
+
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """Finds plans for a coding on a model, for images of one size. All it looks at is public."""
+
+    schedule: NoiseSchedule
+    table: ErrorTable
+    coding: Coding
+    chains: str | None = None
+    """The name under which the table keeps what coded chains showed; None plans as if they were exact."""
+    channels: int = 3
+    pixels: int = 1024
+    """Pixels of an image. The plan serves other sizes at about the same bits per pixel."""
+    sizes: Sizes = Sizes()
+    separate: bool = True
+    """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
+    rival: Planner | None = None
+    """Plans by another code on the same channel, which are taken where they are within the budget in fewer bits."""
+
+    def __post_init__(self) -> None:
+        self.table.require(self.schedule)
+        self._mask.require(self.channels)
+        if self.pixels < 1:
+            raise DippError(f"pixels: a whole number of at least 1 is needed, got {self.pixels}")
+        rival = self.rival or self
+        if (rival.schedule, rival.channels, rival.pixels) != (self.schedule, self.channels, self.pixels):
+            raise DippError("rival: it must plan for the same model and the same size of images")
+
+    def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
+        """Find the plan of the best expected quality within the budget, and within a rate or to a timestep, if given.
+
+        budget = None is for codings that have no certificate; one of the others is then needed.
+        """
+        if (final_timestep is None) == (bpp is None) and (budget is None or bpp is not None):
+            raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
+        points = self.frontier(budget)
+        if budget is not None and not points:
+            least = budget.measure(self._certificate(self._plan([0, 1], [0])))
+            raise DippError(f"budget: {budget} is too small for any step of this model; the smallest takes {least:.3g}")
+        within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
+        if not within:
+            limit = f"final_timestep: {final_timestep}" if bpp is None else f"bpp: {bpp:g}"
+            raise DippError(f"{limit} is out of reach of {budget or 'any path'}; `dipp schedule` lists what is within")
+        good = max(point.psnr for point in within) - NEAR_TIE
+        return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
+
+    def along(self, timesteps: Sequence[int]) -> Point:
+        """The plan along these timesteps, from T − 1 on, whatever its privacy: for comparisons of codings."""
+        last = len(self.schedule) - 1
+        nodes = [last - t for t in timesteps]
+        if nodes[:1] != [0] or nodes != sorted(set(nodes)) or not 0 < nodes[-1] <= last:
+            raise DippError(f"timesteps: two or more, falling from {last} to 0 at the least, are needed")
+        costs = np.stack([self._edges.bits[:, i, j] for i, j in itertools.pairwise(nodes)], axis=1)
+        bits = costs.min(axis=0).sum().item() + self.coding.code.padding_bits
+        if not math.isfinite(bits):
+            raise DippError(f"timesteps: {self.coding.name} cannot take one of these steps; use smaller ones")
+        plan, snr = self._plan(nodes, costs.argmin(axis=0).tolist()), self.schedule.snr(timesteps[-1])
+        quality = float(self.table.psnr(snr, self.chains))
+        return Point(timesteps[-1], plan, bits, bits / self.pixels, snr, quality)
+
+    def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
+        """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
+        if budget is not None:
+            self.coding.require_certified()
+        searches = [(one, search) for one in (self, self.rival) if one for search in one._searches(budget)]
+        found = {t: best for t in range(len(self.schedule) - 2, -1, -1) if (best := _cheapest(searches, t, budget))}
+        snrs = np.array([self.schedule.snr(t) for t in found])
+        quality = {name: self.table.psnr(snrs, name).tolist() for name in {one.chains for one, _ in searches}}
+        points = []
+        for number, (t, (bits, plan, chains)) in enumerate(found.items()):
+            points.append(Point(t, plan, bits, bits / self.pixels, float(snrs[number]), quality[chains][number]))
+        return tuple(points)
+
+    def _plan(self, nodes: list[int], options: list[int]) -> Plan:
+        steps = [self._step(edge) for edge in zip(options, nodes, nodes[1:], strict=False)]
+        return Plan(self.coding, tuple(steps), self.separate)
+
+    @functools.cached_property
+    def _step(self) -> Callable[[tuple[int, int, int]], Step]:
+        """The step of an edge [o, i, j]; kept, because neighbouring paths share most of theirs."""
+        edges, last = self._edges, len(self.schedule) - 1
+
+        @functools.cache
+        def step(edge: tuple[int, int, int]) -> Step:
+            _, i, j = edge
+            size = edges.size[edge].item()
+            units = self.coding.code.exponent_units(edges.kl[i, j].item() / -(-self._touched // size))
+            return Step(last - i, last - j, edges.gain[i, j].item(), size, edges.index_bits[edge].item(), units)
+
+        return step
+
+    def _certificate(self, plan: Plan) -> Certificate:
+        return Certificate.of(plan, self.channels, self.pixels)
+
+    @property
+    def _mask(self) -> Mask:
+        return self.coding.channel.mask
+
+    @functools.cached_property
+    def _touched(self) -> int:
+        """Coordinates that a step touches, at most."""
+        return self._mask.largest(self.pixels, self.channels)
+
+    @functools.cached_property
+    def _snrs(self) -> Floats:
+        return np.array([self.schedule.snr(t) for t in range(len(self.schedule) - 1, -1, -1)])
+
+    @functools.cached_property
+    def _edges(self) -> _Edges:
+        snrs, channel, name = self._snrs, self.coding.channel, self.chains
+        forward = np.triu(np.ones((len(snrs), len(snrs)), np.bool_), 1)
+        real = np.where(forward, snrs - snrs[:, None], 1.0)
+        gain, loss = _cut(real), np.full_like(real, math.inf)
+        allowed = forward & (gain <= self.table.unsaturated_gains(channel, snrs, self.sizes.saturation, name)[:, None])
+        level, loss[allowed] = losses(self.coding, gain[allowed])  # most are barred: work for the others alone
+        allowed[allowed] = (level >= 1) & (level < arithmetic.MAX_LEVEL)
+        kl = self._touched * self.table.kl_matrix(channel, snrs, gain, name)
+        apart = self.separate and self._mask.touches(self.channels) > 1
+        chunked = [self._chunked(kl, allowed, least) for least in (1, self.channels)[: 1 + apart]]
+        return _Edges(gain, loss, kl, *map(np.stack, zip(*chunked, strict=True)))
+
+    def _chunked(self, kl: Floats, allowed: NDArray[np.bool_], least: int) -> tuple[Integers, Integers, Bits]:
+        """Size of a chunk, bits of an index and bits of a step, in at least so many chunks."""
+        target, real = self.sizes.index_bits - self.sizes.pad, kl[allowed]
+        # At most index_bits − pad bits a chunk; the clip at one coordinate may leave more, which bars the step.
+        size = np.clip(np.floor(self._touched * target / real), 1, min(self._touched // least, MAX_CHUNK))
+        count = np.ceil(self._touched / size)
+        share = np.minimum(real / count, target)
+        index_bits = np.clip(np.ceil(share + self.sizes.pad), 1, self.sizes.index_bits)
+        bits = self.coding.code.expected_bits(share, index_bits)
+        sizes, indices, costs = (
+            np.ones(kl.shape, np.int32),
+            np.ones(kl.shape, np.int32),
+            np.full(kl.shape, np.inf, np.float32),
+        )
+        sizes[allowed], indices[allowed] = size, index_bits
+        costs[allowed] = np.where(real <= count * target * SLACK, count * bits, math.inf)
+        return sizes, indices, costs
+
+    def _searches(self, budget: Budget | None) -> Iterator[Search]:
+        bits = self._edges.bits
+        if budget is None:
+            yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
+            return
+        # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
+        coordinates = self._mask.share(self.channels)
+        shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
+        capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
+        if budget.epsilon is not None:
+            charges = np.ceil(self._edges.loss * (coordinates * SLACK * RESOLUTION / budget.epsilon))
+            yield Search(bits, _units(charges, bits.shape), capacities)
+        if not (rho := budget.zcdp_limit):
+            return
+        # 2·α²·L²·ΔSNR for one coordinate in a selection; C times that for C of them apart, C² times together.
+        crowd = self._mask.touches(self.channels)
+        alpha, slope = float(self.coding.code.score_alpha), self.coding.channel.slope
+        rate = 2 * alpha**2 * slope**2 * coordinates * SLACK / rho
+        used = (self._snrs - self._snrs[0]) * rate
+        if len(bits) == 1:
+            yield Search(bits, _units(used * crowd > 1, bits.shape), (0,))
+            return
+        rounded = np.ceil(used * RESOLUTION)
+        crowded = np.ceil(self._touched / self._edges.size) < self.channels
+        charges = (rounded - rounded[:, None]) * np.where(crowded, crowd, 1)
+        yield Search(bits, _units(charges, bits.shape), capacities)
+
+
+def _cheapest(
+    searches: list[tuple[Planner, Search]], final: int, budget: Budget | None
+) -> tuple[float, Plan, str | None] | None:
+    """Bits, plan and chains of the cheapest path to a timestep whose certificate is within the budget.
+
+    Whether it is within is asked of the cheapest first, and last of all: that takes the integers of the whole plan.
+    """
+    options, node = [], len(searches[0][1].best) - 1 - final
+    for number, (planner, search) in enumerate(searches):
+        costs = search.best[node, list(search.capacities)] + planner.coding.code.padding_bits
+        options += [(bits, number, -units) for bits, units in zip(costs.tolist(), search.capacities, strict=True)]
+    for bits, number, units in sorted(options):
+        if math.isinf(bits):
+            return None
+        planner, search = searches[number]
+        plan = planner._plan(*search.path(node, -units))
+        if budget is None or budget.allows(planner._certificate(plan)):
+            return bits, plan, planner.chains
+    return None
+
+
+def _cut(gains: Floats) -> Floats:
+    """Gains cut to the upper half of a 32-bit float, which takes two bytes less a step in the file: < 1/128 smaller."""
+    short = gains.astype(np.float32)
+    below = np.where(short > gains, np.nextafter(short, np.float32(0)), short)
+    return (below.view(np.int32) & -(1 << 16)).view(np.float32).astype(np.float64)
+
+
+def _units(units: NDArray[np.generic], shape: tuple[int, ...]) -> Integers:
+    return np.ascontiguousarray(np.broadcast_to(np.clip(units, 0, 1 << 30), shape), np.int32)

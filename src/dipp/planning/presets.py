@@ -1,0 +1,132 @@
+"""Presets: recipes for plans. Each is a coding with the sizes of its code, which `benchmarks/choice.py` chose per ε.
+
+To add a preset is to name it in `PRESETS`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dipp.codes import Flat, Functional, StepLimited
+from dipp.core.channels import Gaussian, Laplace, Sign
+from dipp.core.plan import Coding
+from dipp.errors import DippError, NoCertificateError
+from dipp.models.denoiser import Denoiser
+from dipp.models.diffusion import NoiseSchedule
+from dipp.planning.planner import Planner, Sizes
+from dipp.planning.table import ErrorTable
+from dipp.privacy import conversions
+from dipp.privacy.budget import Budget
+
+USUAL_DELTA = 1e-6
+"""δ at which a budget of ρ is put among those of ε."""
+
+PAPER = Coding(Laplace(), StepLimited(Fraction(2)))
+DIFFC = Coding(Gaussian(), Functional())
+SHARP = Coding(Sign(period=3), Flat())
+THRIFTY = Coding(Sign(period=3), StepLimited(Fraction(2)))
+"""The channel of `SHARP` under the paper's code: twice the ε, and fewer bits."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How plans are made."""
+
+    name: str
+    summary: str
+    """What it is, in one sentence."""
+    coding: Coding
+    tiers: Mapping[float, Sizes] = field(hash=False)
+    """The sizes from an ε on, in ascending order from 0: the larger ε, the more a step may saturate before more and
+    smaller steps would gain anything."""
+    chains: str
+    """The name under which a cost table keeps what coded chains of this coding showed."""
+    rival: str | None = None
+    """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
+
+    def sizes(self, budget: Budget | None) -> Sizes:
+        """The sizes for a budget: those of its ε, with or without δ, so that no more δ ever costs quality."""
+        epsilon = budget.epsilon if budget else 0.0
+        if budget and budget.rho is not None:
+            epsilon = conversions.epsilon_of_zcdp(budget.rho, USUAL_DELTA)
+        return [sizes for least, sizes in self.tiers.items() if (epsilon or 0.0) >= least][-1]
+
+    def budget(self, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
+        """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
+        if delta is not None and epsilon is None:
+            raise DippError("budget: delta goes with epsilon")
+        if (epsilon is None) == (rho is None) and (self.coding.certified or epsilon is not None):
+            raise DippError("budget: give epsilon, epsilon with delta, or rho")
+        if not self.coding.certified:
+            if epsilon is not None or rho is not None:
+                raise NoCertificateError(
+                    f"preset: {self.name} has no certificate, so no budget can bind it; use another"
+                )
+            return None
+        if rho is not None:
+            return Budget.zcdp(rho)
+        assert epsilon is not None  # noqa: S101 - for the type checker
+        return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
+
+    def planner(
+        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None
+    ) -> Planner:
+        """The planner within a budget, for images of so many pixels, or of the denoiser's own size."""
+        measured = table.provenance.get("model", denoiser.identity)
+        if measured != denoiser.identity:
+            raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
+        rival = None
+        # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
+        if self.rival and preset(self.rival).chains in table.inflation:
+            rival = preset(self.rival).planner(denoiser, table, budget, pixels)
+        size = denoiser.sample_pixels if pixels is None else pixels
+        return _planner(
+            denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes(budget), rival
+        )
+
+
+# Cached, because the edges of a planner take most of the time, and are the same for many budgets.
+@functools.lru_cache(maxsize=4)
+def _planner(
+    schedule: NoiseSchedule,
+    table: ErrorTable,
+    coding: Coding,
+    chains: str,
+    channels: int,
+    pixels: int,
+    sizes: Sizes,
+    rival: Planner | None,
+) -> Planner:
+    return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes, rival=rival)
+
+
+_SHARP = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
+_SWIFT, _THRIFTY, _PAPER = {0.0: Sizes(16, 3.0, saturation=0.12)}, {0.0: Sizes(20, 6.0)}, {0.0: Sizes(16, 2.0)}
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "sharp",
+            "One bit on one channel of a pixel at a time, the flat code; where the rate is the limit, as thrifty.",
+            SHARP,
+            _SHARP,
+            chains="sharp",
+            rival="thrifty",
+        ),
+        Preset("swift", "As sharp, in fewer and larger steps with fewer candidates.", SHARP, _SWIFT, chains="sharp"),
+        Preset("thrifty", "The channel of sharp under the paper's code.", THRIFTY, _THRIFTY, chains="thrifty"),
+        Preset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, chains="paper"),
+        Preset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, chains="diffc"),
+    )
+}
+"""The default first."""
+
+
+def preset(name: str) -> Preset:
+    """The preset of a name."""
+    if name not in PRESETS:
+        raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
+    return PRESETS[name]

@@ -1,0 +1,85 @@
+"""Calibration of a denoiser on public images: its errors on exact states, and on the states that coded chains reach.
+
+Each selection falls a little short of its target, and the shortfall accumulates: the errors met on a coded chain are
+larger than those on exact states, and a plan made from the latter would give its chunks too few candidates. So public
+images are really coded, along the plans of several ε, and the factor that is met goes into the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.codec.chain import Chain, StepLayout
+from dipp.codec.encoder import Selector
+from dipp.core.plan import Plan
+from dipp.core.signal import to_signal
+from dipp.models.denoiser import Denoiser
+from dipp.planning.presets import PRESETS, Preset
+from dipp.planning.table import ErrorTable, measure
+from dipp.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    import torch
+
+EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+SEED = bytes(16)
+"""Calibration is public and repeatable."""
+ROUNDS = 2
+"""First along plans made from exact states, then along plans that know the factors of the first."""
+NEIGHBOURS = 5
+"""Points that a factor is averaged over: those of single plans are noisy."""
+
+Pixels = NDArray[np.uint8]
+Progress = Callable[[str], None]
+
+
+def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], progress: Progress = print) -> ErrorTable:
+    """The table of a denoiser from public images (N, H, W, C), for all certified presets."""
+    import torch
+
+    x = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
+    progress("exact states")
+    facts = {"model": denoiser.identity, **provenance}
+    table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
+    # The first preset of a coding stands for all of them.
+    firsts = {preset.chains: preset for preset in reversed(PRESETS.values()) if preset.coding.certified}
+    for preset in firsts.values():
+        for number in range(ROUNDS):
+            progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
+            table = _inflated(table, denoiser, preset, pixels)
+    return table
+
+
+def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
+    """Mean squared errors of x̂0 that a coded chain meets at the end of each of its steps."""
+    flat, met = pixels.reshape(len(pixels), -1), []
+    select = Selector(plan, SEED, flat, denoiser.device.type)
+
+    def choose(layout: StepLayout, x_hat: torch.Tensor) -> Any:
+        met.append(float(np.square(x_hat.cpu().numpy() - to_signal(flat[:, layout.chunks.order])).mean()))
+        return select(layout, x_hat)
+
+    height, width, channels = pixels.shape[1:]
+    x_t, _ = Chain(plan, denoiser, SEED, (height, width, channels)).run(range(len(pixels)), choose)
+    last = denoiser.x0(x_t, plan.steps[-1].end).permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
+    return [*met[1:], float(np.square(last - to_signal(flat)).mean())]
+
+
+def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
+    factors: dict[float, list[float]] = {}
+    for budget in map(Budget.pure, EPSILONS):
+        plans = preset.planner(denoiser, table, budget, pixels.shape[1] * pixels.shape[2])
+        if points := replace(plans, rival=None).frontier(budget):
+            plan = points[-1].plan
+            for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):
+                snr = denoiser.schedule.snr(step.end)
+                factors.setdefault(snr, []).append(error / float(table.mse(snr)))
+    snrs = np.array(sorted(factors))
+    logs = np.log([np.mean(factors[snr]) for snr in snrs])
+    smooth = np.convolve(np.pad(logs, NEIGHBOURS // 2, mode="edge"), np.ones(NEIGHBOURS) / NEIGHBOURS, mode="valid")
+    return table.with_inflation(preset.chains, snrs, np.exp(smooth))

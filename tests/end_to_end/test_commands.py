@@ -1,0 +1,281 @@
+"""The codec's commands, on a tiny model that the tests make: files in, files out, one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import Command
+from diffusers import DDPMScheduler
+from PIL import Image
+from helpers.networks import tiny_network
+
+import dipp
+from dipp.training import calibrate
+from dipp.cli import commands
+from dipp.core.plan import PAPER, SHARP
+from dipp.planning.presets import PRESETS, Preset, Sizes
+from dipp import audit
+from dipp.privacy.certificate import Certificate
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """One thread and few candidates: the commands are tested here, and not the kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, {0.0: Sizes(10, 3.0)}))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, {0.0: Sizes(10, 2.0)}))
+        patch.setattr(calibrate, "EPSILONS", (8.0,))
+        yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    generator = np.random.default_rng(0)
+    for number in range(6):
+        smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
+        Image.fromarray(smooth).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """A tiny denoiser, calibrated by the command."""
+    folder = tmp_path_factory.mktemp("model")
+    network = tiny_network()
+    network.save_pretrained(folder / "unet", safe_serialization=True)
+    scheduler: Any = DDPMScheduler
+    scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
+    index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
+    (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
+    said = commands.calibrate(str(folder), pictures, None, 6, "cpu")
+    assert "6 pictures" in said
+    return folder
+
+
+@pytest.mark.parametrize(
+    "budget", [("--epsilon", 8), ("--epsilon", 8, "--delta", 1e-6), ("--rho", 2), ("--epsilon", 8, "--preset", "paper")]
+)
+def test_encode_info_decode(
+    budget: tuple[object, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """From pictures to an archive within its budget, and back to as many pictures."""
+    made = tmp_path / "made.dipp"
+    code, out, err = run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, *budget)
+    assert code == 0, err
+    assert "certificate" in out
+    code, out, _ = run("info", made, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["images"] == 2
+    assert facts["file_bpp"] == pytest.approx(8 * made.stat().st_size / (2 * 64))
+    if "--rho" in budget:
+        assert facts["certificate"]["rho"] <= 2
+    elif "--delta" in budget:
+        assert facts["certificate"]["delta"] == 1e-6
+        assert facts["certificate"]["epsilon_at_delta"] <= 8
+    else:
+        assert facts["certificate"]["epsilon"] <= 8
+    code, out, err = run("decode", made, "-o", tmp_path / "out", "--model", model)
+    assert code == 0, err
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["00000.png", "00001.png"]
+    with Image.open(tmp_path / "out" / "00001.png") as image:
+        assert image.size == (8, 8)
+
+
+def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_path: Path) -> None:
+    codec = dipp.Codec.from_pretrained(model, epsilon=8)
+    with Image.open(pictures / "3.png") as image:
+        made = codec.encode([image])
+    made.save(tmp_path / "one.dipp")
+    opened = dipp.open(tmp_path / "one.dipp")
+    assert opened.certificate.epsilon <= 8
+    assert codec.decode(opened)[0].shape == codec.decode(opened, denoise=False)[0].shape == (8, 8, 3)
+
+
+def test_verify_shows_the_ledger_and_says_what_it_means(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made = tmp_path / "one.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8)
+    code, out, err = run("info", made, "--verify")
+    assert code == 0, err
+    assert "worst pixel" in out
+    assert out.strip().endswith("that its encoder was honest, no file can show")
+    code, out, _ = run("info", made, "--verify", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert "honest" in facts["verified"]
+    stated = Certificate.from_json(json.dumps(facts["certificate"]))
+    assert stated == dipp.open(made).certificate
+    assert [row["step"] for row in facts["certificate"]["releases"][0]["selections"]] == [
+        *range(len(facts["schedule"]))
+    ]
+
+
+def test_a_certificate_that_does_not_follow_is_refused(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made = tmp_path / "one.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8)
+    data, found = made.read_bytes(), dipp.open(made).certificate
+    better = struct.pack("<2d", found.epsilon / 2, found.rho / 4)
+    forged = data.replace(struct.pack("<2d", found.epsilon, found.rho), better)[:-4]
+    made.write_bytes(forged + zlib.crc32(forged).to_bytes(4, "little"))
+    for options in ((), ("--verify",), ("--json",), ("--verify", "--json")):
+        code, out, err = run("info", made, *options)
+        assert code == 1
+        assert not out
+        assert "certificate in the file is not the one of its plan" in err
+        assert len(err.strip().splitlines()) == 1
+
+
+def test_a_real_plan_is_audited_on_its_model(model: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "BLACK_BOX_RUNS", 4000)
+    monkeypatch.setattr(audit, "PAIRS", 3)
+    monkeypatch.setattr(audit, "ADVERSARIES", 3)
+    code, out, err = run("audit", "--epsilon", 4, "--model", model, "--json")
+    assert code == 0, err
+    found = json.loads(out)["model"]
+    assert all(0 < found[kind]["ratio"] <= 1 for kind in ("random", "extreme", "adversarial"))
+    assert 3 < found["random"]["claimed"] <= 4
+    assert found["adversarial"]["ratio"] > found["random"]["ratio"]
+
+
+def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made = tmp_path / "seed.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--seed", "ab" * 16)
+    _, out, _ = run("info", made, "--json")
+    assert json.loads(out)["seed"] == "ab" * 16
+
+
+def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made = tmp_path / "diffc.dipp"
+    arguments = ("encode", pictures / "0.png", "-o", made, "--model", model, "--preset", "diffc")
+    code, out, err = run(*arguments, "--bpp", 20)
+    assert code == 0, err
+    assert "not differentially private" in out
+    assert "ε" not in out
+    _, out, _ = run("info", made, "--json")
+    assert json.loads(out)["certificate"] is None
+    code, _, err = run("info", made, "--verify")
+    assert code == 1
+    assert "no certificate" in err
+    code, _, err = run(*arguments, "--epsilon", 8)
+    assert code == 1
+    assert "no certificate" in err
+
+
+def test_schedule_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:
+    arguments = ("schedule", "--model", model, "--preset", "paper", "--epsilon", 8)
+    code, out, err = run(*arguments, "--plot", tmp_path / "f.png")
+    assert code == 0, err
+    # The column is per pixel, so that it adds up to the budget and not to a third of it.
+    charged = [float(line.split()[4]) for line in out.splitlines() if "→" in line]
+    assert 6 < sum(charged) <= 8
+    assert "bits per pixel" in out
+    with Image.open(tmp_path / "f.png") as image:
+        assert image.size[0] > 500
+
+
+def encoding(
+    *more: str, image: str = "{pictures}/0.png", to: str = "{out}/a.dipp", model: str = "{model}"
+) -> tuple[str, ...]:
+    return ("encode", image, "-o", to, "--model", model, *more)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (encoding(), "budget"),
+        (encoding("--epsilon", "-1"), "epsilon"),
+        (encoding("--epsilon", "1e-9"), "budget"),
+        (encoding("--epsilon", "4", "--rho", "1"), "budget"),
+        (encoding("--epsilon", "4", "--preset", "x"), "preset"),
+        (encoding("--delta", "1e-6", "--preset", "diffc"), "budget"),
+        (encoding("--epsilon", "4", "--seed", "x"), "seed"),
+        (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),
+        (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
+        (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
+        (encoding("--epsilon", "4", model="{out}"), "model"),
+        (encoding("--epsilon", "4", to="{pictures}/0.png"), "output: 0.png is one of the pictures"),
+        (encoding("{pictures}/0.png", "--epsilon", "4"), "images: 0.png is given twice"),
+        (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
+        (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
+        (("info", "{pictures}/0.png"), ""),
+    ],
+)
+def test_bad_input(
+    arguments: tuple[str, ...], word: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """One line that names what is wrong, exit code 1, and nothing half-written."""
+    places = {"model": model, "pictures": pictures, "out": tmp_path}
+    code, _, err = run(*(argument.format(**places) for argument in arguments))
+    assert code == 1
+    last = err.strip().splitlines()[-1]
+    assert last.startswith(f"dipp: {word}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """A file where a folder is needed, or the reverse: told before anything is computed, and nothing is left behind."""
+    made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"
+    code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
+    assert code == 0, err
+    folder.mkdir()
+    for word, *arguments in (
+        ("output", "decode", made, "-o", made, "--model", model),
+        ("output", "decode", made, "-o", folder, "--model", model),
+        ("steps", "decode", made, "-o", tmp_path / "none", "--model", model, "--steps", 99),
+        ("calls", "decode", made, "-o", tmp_path / "none", "--model", model, "--calls", 0),
+        ("output", "schedule", "--model", model, "--epsilon", "8", "--plot", folder),
+        ("output", "calibrate", model, pictures, "-o", folder),
+    ):
+        code, _, err = run(*arguments)
+        assert code == 1
+        assert err.strip().splitlines()[-1].startswith(f"dipp: {word}")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.dipp", "folder.png"]
+
+
+def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:
+    """Grey, with alpha, odd and tiny: each comes back in its size, and the plan is that of the smallest."""
+    generator = np.random.default_rng(1)
+    Image.fromarray(generator.integers(0, 256, (11, 6), np.uint8)).save(tmp_path / "grey.png")
+    Image.fromarray(generator.integers(0, 256, (20, 24, 4), np.uint8)).save(tmp_path / "alpha.png")
+    names = [tmp_path / "grey.png", tmp_path / "alpha.png"]
+    code, _, err = run("encode", *names, "-o", tmp_path / "a.dipp", "--model", model, "--epsilon", "8")
+    assert code == 0, err
+    code, _, err = run("decode", tmp_path / "a.dipp", "-o", tmp_path / "out", "--model", model)
+    assert code == 0, err
+    with Image.open(tmp_path / "out" / "00000.png") as grey, Image.open(tmp_path / "out" / "00001.png") as alpha:
+        assert (grey.size, alpha.size) == ((6, 11), (24, 20))
+        assert grey.mode == alpha.mode == "RGB"
+    planned = dipp.Codec.from_pretrained(model, epsilon=8, pixels=66).plan
+    assert dipp.open(tmp_path / "a.dipp").release.plan == planned
+    assert commands.smallest(names) == 66
+    Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
+    code, _, err = run("encode", tmp_path / "dot.png", "-o", tmp_path / "b.dipp", "--model", model, "--epsilon", "8")
+    assert code == 0, err
+
+
+def test_the_table_says_what_made_it(model: Path) -> None:
+    table = json.loads((model / "calibration.json").read_text())
+    facts = table["provenance"]
+    assert facts["images"] == 6
+    assert facts["command"] == "dipp calibrate --count 6"
+    assert facts["version"] == dipp.__version__
+    assert len(facts["model"]) == 64
+    assert {preset.mechanism.name for preset in PRESETS.values() if preset.mechanism.certified} <= set(
+        table["inflation"]
+    )

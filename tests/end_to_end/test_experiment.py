@@ -1,0 +1,698 @@
+"""The paper's experiment from end to end on a CPU, 64 pictures, two epochs, embedded denoiser; and that it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cifar10 import figures, provenance, report, stages, tables
+from cifar10 import run as running
+from cifar10.baseline import CODECS, LaplaceNoise
+from cifar10.config import Config
+from cifar10.deviations import Observer
+from cifar10.releases import Maker
+from cifar10.store import Store
+from cifar10.training import Task, Wave
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import dipp
+from dipp.models import embedded
+from dipp.cli import experiment
+from dipp.core import randomness
+from dipp.cli.main import main
+from dipp.models.diffusion import NoiseSchedule
+from dipp.errors import DippError
+
+SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
+IMAGES = 64
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like CIFAR-10's, of smooth pictures whose label is in their colour."""
+    folder = tmp_path_factory.mktemp("cifar-10-batches-py")
+    generator = np.random.default_rng(0)
+    names = [f"class {number}".encode() for number in range(10)]
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
+    for batch in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+        labels = generator.integers(0, 10, IMAGES)
+        coarse = generator.integers(0, 80, (IMAGES, 3, 4, 4)) + 15 * labels[:, None, None, None]
+        rows = np.kron(coarse, np.ones((8, 8))).astype(np.uint8).reshape(IMAGES, -1)
+        (folder / batch).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
+    """The folder of a whole run."""
+    out = tmp_path_factory.mktemp("run")
+    run_stages(cifar, out)
+    return out
+
+
+def run_stages(cifar: Path, out: Path, *, config: Path = SMOKE, **options: Any) -> list[str]:
+    said: list[str] = []
+    given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, "say": said.append}
+    running.run(
+        config, cifar, str(embedded.FOLDER), out, command="dipp experiment", commit="abc", **{**given, **options}
+    )
+    return said
+
+
+def test_every_figure_is_there(finished: Path) -> None:
+    """Bits from the bytes on disk, certificates within ε, accuracies, metrics: nothing of the JSON is missing."""
+    results = json.loads((finished / "report" / "results.json").read_text())
+    for row in results["releases"]:
+        for output, found in row["metrics"].items():
+            assert output == "clean" or 0 < found["psnr"] < 60
+            assert output == "clean" or found["frechet"] >= -1e-6
+        assert all(found["seeds"] == [0] and 0 <= found["last"] <= found["best"] for found in row["accuracy"].values())
+        if row["method"] in ("clean", "laplace"):
+            assert set(row["codecs"]) == (set() if row["name"] == "clean-clipped" else set(CODECS))
+            continue
+        archive = finished / "archives" / f"{row['name']}.dipp"
+        assert row["file_bytes"] == archive.stat().st_size
+        assert row["file_bpp"] == 8 * row["file_bytes"] / (row["images"] * 1024)
+        overhead = row["overhead_bits_per_image"] / 1024
+        assert row["payload_bpp"] + overhead == pytest.approx(row["file_bpp"], rel=1e-12)
+        assert len(dipp.open(archive)) == row["images"]
+        assert results["made_with"]["model"] == [dipp.open(archive).release.model]
+        if row["method"] == "diffc":
+            assert row["certificate"] is None
+        else:
+            assert row["certificate"]["epsilon"] <= row["epsilon"]
+            assert row["certificate"]["epsilon_at_delta"] <= row["certificate"]["epsilon"]
+    assert results["ancestral"]["fast"]["images"] == results["ancestral"]["ancestral"]["images"] == 2
+    assert all(1 < found["kl_ratio"] < 2 for found in results["deviations"].values())
+    assert {run["stage"] for run in results["runs"]} == set(stages.STAGES) - {"report"}
+    assert results["commits"] == ["abc"]
+    by_name = {row["name"]: row for row in results["releases"]}
+    for epsilon in (1, 4):
+        pair = [by_name[f"{method}-{epsilon}-plotted"]["final_timestep"] for method in ("paper", "diffc")]
+        assert pair[0] == pair[1]
+    assert {row["mechanism"] for row in results["releases"] if row["method"] == "sharp"} <= {"sharp", "thrifty"}
+    assert not any(part["names"] for part in results["missing"].values())
+    assert by_name["paper-4-quarter"]["snr"] < by_name["paper-4-plotted"]["snr"]
+    assert by_name["laplace-4"]["denoising"]["timestep"] < by_name["laplace-1"]["denoising"]["timestep"]
+
+
+def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
+    folder = finished / "report"
+    text = (folder / "tables.md").read_text()
+    assert text == tables.write(json.loads((folder / "results.json").read_text()))
+    for release in Config.load(SMOKE).releases:
+        assert release.name in text
+    dashes = text.split("**Lossless")[0].split("**Classifiers**")[0].count(tables.MISSING)
+    assert dashes == 2  # the smoke run trains no classifier on the baseline's denoised pictures at ε = 1
+    for name in ("panels", "surface", "deviations", "grid"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_legend_of_the_panels_is_whole_and_each_curve_is_of_its_own_pictures(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "_save", lambda figure, _: drawn.append(figure))
+    results = json.loads((finished / "report" / "results.json").read_text())
+    figures.panels(results, tmp_path / "panels.png")
+    (figure,) = drawn
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == len(figures.STYLES) + 3  # the denoised baseline, and two references
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    rows = {row["name"]: row["accuracy"] for row in results["releases"]}
+    curves: Any = figure.axes[1].containers
+    middle = {curve.get_label(): curve.lines[0].get_ydata() for curve in curves}
+    share = {name: rows[name][output]["last"] for name, output in (("laplace-4", "denoised"), ("laplace-1", "laplace"))}
+    assert list(middle[figures.DENOISED[2]]) == [share["laplace-4"]]
+    assert middle[figures.STYLES["laplace"][2]][0] == share["laplace-1"]
+
+
+def test_the_grid_gives_no_epsilon_to_what_has_no_certificate(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "_save", lambda figure, _: drawn.append(figure))
+    figures.grid(Config.load(SMOKE), Store(finished), tmp_path / "grid.png")
+    labels = [text.get_text().strip() for axes in drawn[0].axes for text in axes.texts]
+    assert {"clean", "laplace", "diffc (no certificate), noisy", "paper, denoised"} < set(labels)
+    assert [axes.get_title() for axes in drawn[0].axes[2:4]] == ["ε ≤ 1 per pixel", "ε ≤ 4 per pixel"]
+
+
+def test_public_seeds_are_drawn_before_pictures_are_read(
+    cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And are those of the archives, one a release."""
+    order: list[str] = []
+    seeds: list[bytes] = []
+    fresh, load = randomness.fresh_seed, running.load
+
+    def drawn() -> bytes:
+        order.append("seed")
+        seeds.append(fresh())
+        return seeds[-1]
+
+    def read(folder: Path, count: int) -> Any:
+        order.append("pictures")
+        return load(folder, count)
+
+    monkeypatch.setattr(randomness, "fresh_seed", drawn)
+    monkeypatch.setattr(running, "load", read)
+    run_stages(cifar, tmp_path, stage="encode", only="paper-1-plotted,diffc-1-plotted")
+    assert order == ["seed", "seed", "pictures"]
+    found = [dipp.open(path).release.seed for path in (tmp_path / "archives").iterdir()]
+    assert sorted(found) == sorted(seeds)
+    assert len(set(seeds)) == 2
+
+
+@pytest.mark.parametrize(
+    ("paper", "sharp", "words"),
+    [
+        (0.4, 0.6, "paper | paper, sharp"),
+        (0.4, 0.4, "paper, sharp | paper, sharp"),
+        (0.5, 0.8, "neither | paper"),
+        (None, 0.4, "– | –"),
+    ],
+)
+def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sharp: float, words: str) -> None:
+    """The baseline as the paper has it, 50 %; and denoised, 70 %."""
+
+    def row(method: str, headline: str, **shares: float | None) -> dict[str, Any]:
+        found = {output: None if last is None else {"last": last} for output, last in shares.items()}
+        common = {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False}
+        return {**common, "headline": headline, "accuracy": found}
+
+    ours = [row("paper", "denoised", denoised=paper), row("sharp", "denoised", noisy=0.9, denoised=sharp)]
+    table = tables.of_claims(report.claims([row("laplace", "laplace", laplace=0.5, denoised=0.7), *ours]))
+    assert table.splitlines()[-1].endswith(f"| {words} |")
+
+
+def test_claims_are_of_bits_and_accuracies_at_equal_epsilon() -> None:
+    def row(method: str, bits: float, last: float, **more: Any) -> dict[str, Any]:
+        headline = "laplace" if method == "laplace" else "denoised"
+        found = {"file_bpp": bits, "payload_bpp": bits, "headline": headline, "accuracy": {headline: {"last": last}}}
+        return {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False, **found, **more}
+
+    along = row("diffc", 0.5, 0.0, plotted=False, same_steps=True)
+    base = row("laplace", 10.0, 0.3)
+    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 0.8, 0.6), row("diffc", 0.25, 0.5), along])
+    assert (claim["paper_factor"], claim["sharp_factor"], claim["diffc_factor"]) == (10, 12.5, 40)
+    assert (claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]) == (4, 2)
+    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is True
+    (claim,) = report.claims([base, row("paper", 1.1, 0.5), row("sharp", 0.8, 0.4)])
+    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is False
+    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 1.1, 0.6)])
+    assert claim["tenth_of_the_bits"] is False
+
+
+def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Path) -> None:
+    """Of few pictures too: as they were, they are at no distance."""
+    pixels, labels = running.load(cifar, IMAGES)
+    maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
+    run = stages.Run(maker, labels, [], 0.0, print)
+    size = np.trace(np.cov(run._judge.clean.T))
+    assert run._measured(pixels[:8])["frechet"] == pytest.approx(0, abs=1e-6 * size)
+    assert run._measured(pixels[8:16])["frechet"] > 1e-3 * size
+
+
+def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
+    records = [
+        {"seed": seed, "last": last, "best": last + 0.1, "clean": last + 0.2}
+        for seed, last in enumerate((0.25, 0.75, 0.5))
+    ]
+    found = report.accuracy(records)
+    assert found is not None
+    assert (found["last"], found["spread"], found["each"]) == (0.5, 0.5, [0.25, 0.75, 0.5])
+    assert (found["best"], found["on_clean"]) == pytest.approx((0.6, 0.7))
+    assert report.accuracy([*records, None]) is None
+
+
+def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
+    """δ = |x0 − x̂0|·√ΔSNR, x0 in the order of the chunks."""
+    pixels = np.array([[0, 255, 0, 255]], np.uint8)
+    layout: Any = SimpleNamespace(chunks=SimpleNamespace(order=np.array([3, 0])), step=SimpleNamespace(snr_gain=4.0))
+    reader: Any = lambda *_: "indices"  # noqa: E731
+    observer = Observer(reader, pixels)
+    assert observer(layout, torch.tensor([[0.5, 0.25]])) == "indices"
+    assert np.array_equal(observer.met[0], np.array([[1.0, 2.5]], np.float32))
+
+
+def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None:
+    """And not only the last, which a release that is like another takes in steps of its own."""
+    config = Config.load(SMOKE)
+    maker = Maker(config, Store(finished), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
+    other = dipp.open(finished / "archives" / "paper-256-unbound.dipp").release.plan
+    same, free = (
+        maker.point(replace(config.release(name), like="paper-256-unbound")).plan
+        for name in ("diffc-4-same", "diffc-4-plotted")
+    )
+    assert [step.end for step in same.steps] == [step.end for step in other.steps]
+    assert free.steps[-1].end == other.steps[-1].end
+    assert len(free.steps) != len(other.steps)
+
+
+def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None:
+    """At the timestep of its SNR, scaled to that; the clean pictures have no part in it."""
+    seen: list[tuple[torch.Tensor, int]] = []
+
+    def x0(x_t: torch.Tensor, t: int, **_: bool) -> torch.Tensor:
+        seen.append((x_t, t))
+        return x_t.clip(-1, 1)
+
+    schedule = NoiseSchedule(np.linspace(0.999, 0.001, 1000))
+    config = Config.load(SMOKE)
+    release = config.release("laplace-4")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
+    maker = Maker(config, Store(tmp_path), pixels, "", None, "cpu")
+    maker.__dict__["denoiser"] = SimpleNamespace(
+        schedule=schedule, device=torch.device("cpu"), x0=x0, identity="a network"
+    )
+    denoised = maker.pictures(release, "denoised")
+    released = maker.pictures(release, "laplace")
+    state, t = seen[0]
+    gain, deviation = LaplaceNoise(4.0).line
+    assert schedule.snr(t + 1) < (gain / deviation) ** 2 < schedule.snr(t - 1)
+    expected = schedule.gamma(t) / gain * (np.moveaxis(released, 3, 1) / 127.5 - 1)
+    assert np.allclose(state.numpy(), expected, atol=1e-5)
+    (place,) = (tmp_path / "pictures").glob("laplace-4.*.denoised.npy")
+    place.unlink()
+    other = replace(maker, pixels=255 - pixels)
+    other.__dict__["denoiser"] = maker.denoiser
+    assert np.array_equal(other.pictures(release, "denoised"), denoised)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["epochs = 3", "calls = 3", "bpp = 0.5", "deviations = 3", "clip = true"],
+)
+def test_records_of_another_config_are_refused(finished: Path, cifar: Path, tmp_path: Path, change: str) -> None:
+    """They would be reported as if they were of this one."""
+    key = change.split(" ")[0]
+    lines = [change if line.split(" ")[0] == key else line for line in SMOKE.read_text().splitlines()]
+    other = tmp_path / "other.toml"
+    other.write_text("\n".join(lines))
+    with pytest.raises(DippError, match="was made with another config; take another folder"):
+        run_stages(cifar, finished, config=other, stage="report")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("epochs = 2", "epochs = 3", ["ancestral", "metrics.", "train."]),  # metrics are of the clean classifier
+        ("clip = false", "clip = true", ["ancestral", "metrics.", "train.clean.clean."]),
+        ("deviations = 4", "deviations = 3", ["deviations."]),
+        ('"paper-256-unbound"   # ends at a low timestep: few network calls\nimages = 2', "", ["ancestral"]),
+        ("relative_snr = 0.25", "relative_snr = 0.5", ["encode.paper-4-quarter", "metrics.paper-4-quarter"]),
+        ("seeds = [0]", "seeds = [0]\nweight_decay = 1e-4", []),  # as it is anyway
+        ("wave = 4", "wave = 3", []),
+        ('reason = "reference"', 'reason = "another"', []),
+        ("train = { denoised = [1, 4], noisy = [4] }", 'train = ["denoised", "noisy"]', []),
+    ],
+)
+def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
+    """A change of the config is one of the records that depend on it, and of no others."""
+    new = new or old.replace("images = 2", "images = 1")
+    text = SMOKE.read_text()
+    assert old in text
+    (tmp_path / "other.toml").write_text(text.replace(old, new, 1))
+    first, second = (
+        {name: digest for stage in provenance.records(Config.load(path)).values() for name, digest in stage.items()}
+        for path in (SMOKE, tmp_path / "other.toml")
+    )
+    differ = {name for name in first if second[name] != first[name]}
+    assert differ == {name for name in first if name.startswith(tuple(parts))}
+
+
+def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
+    """Another rate of the paper's release is another final timestep of DiffC's."""
+    text = SMOKE.read_text()
+    (tmp_path / "other.toml").write_text(text.replace("bpp = 0.03", "bpp = 0.5", 1))
+    records = [provenance.records(Config.load(path))["encode"] for path in (SMOKE, tmp_path / "other.toml")]
+    differ = {name.split(".")[1].split("-")[0] for name in records[0] if records[0][name] != records[1][name]}
+    same = {name for name in records[0] if records[0][name] == records[1][name]}
+    assert differ == {"paper", "diffc"}
+    assert {name.split(".")[1] for name in same} == {"sharp-1-plotted", "sharp-4-plotted", "paper-256-unbound"}
+
+
+def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_path: Path) -> None:
+    run_stages(cifar, tmp_path, stage="baseline", only="laplace-1")
+    maker = Maker(Config.load(SMOKE), Store(tmp_path), np.zeros((8, 32, 32, 3), np.uint8), "", None, "cpu")
+    release = maker.config.release("laplace-1")
+    assert len(maker.pictures(release, "laplace")) == IMAGES
+    fewer = replace(release, images=8)
+    assert len(maker.pictures(fewer, "laplace")) == 8
+
+
+def test_a_release_is_like_the_one_that_was_made(finished: Path, tmp_path: Path) -> None:
+    """And not like the one that would be made today."""
+    config, pixels = Config.load(SMOKE), np.zeros((0, 32, 32, 3), np.uint8)
+    maker = Maker(config, Store(tmp_path), pixels, str(embedded.FOLDER), None, "cpu")
+    with pytest.raises(DippError, match="paper-4-plotted: it is not encoded yet; run the stage encode first"):
+        maker.point(config.release("diffc-4-plotted"))
+    shutil.copy(finished / "archives" / "paper-256-unbound.dipp", tmp_path / "archives" / "paper-4-plotted.dipp")
+    shutil.copy(finished / "records" / "encode.paper-4-plotted.json", tmp_path / "records")
+    made = dipp.open(tmp_path / "archives" / "paper-4-plotted.dipp").release.plan
+    assert maker.point(config.release("diffc-4-plotted")).final_timestep == made.steps[-1].end
+    quarter = json.loads((finished / "records" / "encode.paper-4-quarter.json").read_text())
+    assert maker.point(config.release("paper-4-quarter")).snr > 2 * quarter["snr"]  # as near as this ε allows
+
+
+@pytest.fixture
+def travelled(finished: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run without what need not travel, in which one thing is to be encoded and one measured."""
+    for name in ("archives", "records", "previews", "weights"):
+        shutil.copytree(finished / name, tmp_path / name)
+    for pattern in ("*.sharp-1-plotted*", "metrics.laplace-4.denoised*"):
+        for place in (tmp_path / "records").glob(pattern):
+            place.unlink()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("stage", "only"), [("encode", "*"), ("metrics", "laplace-4")])
+def test_a_folder_is_of_one_model(travelled: Path, cifar: Path, stage: str, only: str) -> None:
+    known = Store(travelled).made_with("model")[0]
+    for place in (travelled / "records").iterdir():
+        place.write_text(place.read_text().replace(known, "another"))
+    with pytest.raises(DippError, match=f"model: records in out are of another, not {known}; take that, or another"):
+        run_stages(cifar, travelled, stage=stage, only=only)
+
+
+def test_a_folder_is_of_one_cost_table(travelled: Path, cifar: Path, tmp_path: Path) -> None:
+    text = json.loads((embedded.FOLDER / "calibration.json").read_text())
+    text["quantiles"][0][-1] *= 1.5
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(text))
+    with pytest.raises(DippError, match="calibration: records in out are of "):
+        run_stages(cifar, travelled, stage="encode", calibration=other)
+
+
+def test_a_folder_is_of_one_judge(travelled: Path, cifar: Path) -> None:
+    place = travelled / "weights" / "clean.0.pt"
+    weights = torch.load(place)
+    torch.save({name: weight + 1 for name, weight in weights.items()}, place)
+    with pytest.raises(DippError, match="judge: records in out are of "):
+        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+
+
+def test_folders_of_two_judges_are_not_reported_as_one(travelled: Path, cifar: Path) -> None:
+    place = travelled / "records" / "metrics.laplace-4.laplace.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "judge": "another"}))
+    with pytest.raises(DippError, match="records of more than one judge are there"):
+        run_stages(cifar, travelled, stage="report")
+
+
+def test_what_was_made_of_an_archive_is_not_put_beside_another(travelled: Path, cifar: Path) -> None:
+    """Encoding again is another release; nothing of the first may be taken for it."""
+    place = travelled / "records" / "encode.paper-1-plotted.json"
+    place.unlink()
+    with pytest.raises(DippError, match=r"paper-1-plotted: records of its archive are there, but not encode\.paper-1"):
+        run_stages(cifar, travelled, stage="encode", only="paper-1-plotted")
+    for kind in ("train.", "metrics.", "deviations."):
+        for record in (travelled / "records").glob(f"{kind}paper-1-plotted*"):
+            record.unlink()
+    stale = travelled / "checkpoints" / "train.paper-1-plotted.denoised.0.abcd.pt"
+    stale.write_bytes(b"")
+    before = (travelled / "archives" / "paper-1-plotted.dipp").read_bytes()
+    run_stages(cifar, travelled, stage="encode", only="paper-1-plotted")
+    assert place.exists()
+    assert (travelled / "archives" / "paper-1-plotted.dipp").read_bytes() != before
+    assert not stale.exists()
+
+
+def test_what_did_not_travel_is_asked_for(travelled: Path, cifar: Path) -> None:
+    (travelled / "weights" / "clean.0.pt").unlink()
+    with pytest.raises(
+        DippError, match=r"weights/clean\.0\.pt is missing; bring it here, or delete train\.clean\.clean\.0"
+    ):
+        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+    (travelled / "archives" / "paper-4-plotted.dipp").unlink()
+    (travelled / "records" / "train.paper-4-plotted.denoised.0.json").unlink()
+    with pytest.raises(
+        DippError, match="the archive is missing; bring it here, or delete all records of paper-4-plotted"
+    ):
+        run_stages(cifar, travelled, stage="train", only="paper-4-plotted")
+
+
+@pytest.mark.parametrize("name", ["records/baseline.clean.png.json", "weights/clean.0.pt", "pictures"])
+def test_files_that_were_cut_on_the_way_are_named(travelled: Path, cifar: Path, name: str) -> None:
+    place = travelled / name
+    if name == "pictures":
+        maker = Maker(Config.load(SMOKE), Store(travelled), np.zeros((8, 32, 32, 3), np.uint8), "", None, "cpu")
+        maker.pictures(maker.config.release("laplace-4"), "laplace")
+        (place,) = place.iterdir()
+    place.write_bytes(place.read_bytes()[:-20])
+    with pytest.raises(DippError, match=f"{place}: not a whole file; bring it here again, or delete it"):
+        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+
+
+def test_one_process_at_a_time_is_in_a_stage(travelled: Path, cifar: Path) -> None:
+    with (
+        Store(travelled).alone("encode"),
+        pytest.raises(DippError, match="another process is in the stage encode; wait, or take another folder"),
+    ):
+        run_stages(cifar, travelled, stage="encode")
+    with Store(travelled).alone("encode"):
+        run_stages(cifar, travelled, stage="baseline")
+    (travelled / ".report.lock").mkdir()
+    with pytest.raises(DippError, match="cannot be locked"):
+        run_stages(cifar, travelled, stage="report")
+
+
+def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
+    run_stages(cifar, tmp_path, stage="baseline", only="clean")
+    assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].startswith("out of time")
+    with pytest.raises(DippError):
+        run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
+
+    def stopped(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", say=stopped)
+    found = [record["ended"] for record in Store(tmp_path).records("run.")]
+    assert found == ["finished", "out of time", "by an error or from outside", "by an error or from outside"]
+
+
+def test_an_odd_number_of_previews_is_shown_once_each() -> None:
+    pictures = np.arange(3, dtype=np.uint8)[:, None, None, None] * np.ones((1, 1, 1, 3), np.uint8)
+    assert figures._sheet(pictures)[..., 0].tolist() == [[0, 1], [2, 255]]
+
+
+def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
+    """Of a finished run only the report is written; pictures that were deleted come back the same from the archive."""
+
+    def files() -> dict[str, int]:
+        kept = ("archives", "records", "weights")
+        found = (path for name in kept for path in (finished / name).iterdir() if not path.name.startswith("run."))
+        return {path.name: path.stat().st_mtime_ns for path in found}
+
+    before = files()
+    assert len(run_stages(cifar, finished)) == 1
+    assert files() == before
+    (place,) = (finished / "pictures").glob("paper-4-plotted.*.noisy.npy")
+    pictures = np.load(place)
+    place.unlink()
+    (finished / "records" / "metrics.paper-4-plotted.noisy.json").unlink()
+    run_stages(cifar, finished, stage="metrics")
+    assert np.array_equal(np.load(place), pictures)
+
+
+def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the config says reaches the classifiers, their records and their checkpoints."""
+    seen: dict[str, bool] = {}
+    evaluated = []
+
+    class Watched(Wave):
+        def __init__(self, tasks: Sequence[Task], *rest: Any) -> None:
+            seen.update({task.name: task.clip for task in tasks})
+            super().__init__(tasks, *rest)
+
+        def accuracies(self, pictures: Any = None) -> list[float]:
+            evaluated.append(pictures)
+            return super().accuracies(pictures)
+
+    monkeypatch.setattr(stages, "Wave", Watched)
+    run_stages(cifar, tmp_path, stage="train", only="clean*")
+    assert seen == {"train.clean.clean.0": False, "train.clean-clipped.clean.0": True}
+    for name, clip in seen.items():
+        assert json.loads((tmp_path / "records" / f"{name}.json").read_text())["clip"] is clip
+    assert np.array_equal(evaluated[-1], running.load(cifar, IMAGES)[0])  # all are evaluated on clean pictures, too
+    config = Config.load(SMOKE)
+    maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), "", None, "cpu")
+    run, plain = stages.Run(maker, np.zeros(0, np.int64), [], 0.0, print), config.release("clean")
+    names = {run._checkpoint(stages.Job(replace(plain, clip=clip), "clean", 0)) for clip in (False, True)}
+    assert len(names) == 2
+
+
+def test_a_run_that_was_stopped_goes_on(
+    finished: Path, cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after every epoch, the classifiers are to the bit those of the run that was not."""
+    only: dict[str, Any] = {
+        "stage": "train",
+        "only": "clean,laplace-*",
+    }  # no archives are needed; a whole wave, as in the other run
+    clock = iter(range(10**6))
+    for module in (stages, running):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    for _ in range(20):
+        said = run_stages(cifar, tmp_path, **only, minutes=6 / 60)
+        assert sum(line.startswith("out of time") for line in said) <= 1
+        if "out of time in the stage train: run it again to go on" not in said:
+            break
+        assert any((tmp_path / "checkpoints").iterdir())
+    assert not any((tmp_path / "checkpoints").iterdir())
+    names = [f"train.{name}.0.json" for name in ("clean.clean", "laplace-1.laplace", "laplace-4.denoised")]
+    for name in names:
+        assert (tmp_path / "records" / name).read_text() == (finished / "records" / name).read_text()
+    assert [path.name for path in (tmp_path / "weights").iterdir()] == ["clean.0.pt"]
+    weights = [torch.load(folder / "weights" / "clean.0.pt") for folder in (tmp_path, finished)]
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[1])
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dipp", "experiment", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out = capsys.readouterr()
+        return int(stop.value.code or 0), out.out, out.err
+
+    return call
+
+
+def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
+    common = ("--data", cifar, "--out", finished)
+    code, out, _ = command("cifar10", SMOKE, *common, "--stage", "report")
+    assert (code, out) == (0, f"report: {finished / 'report'}\n")
+    for arguments, line in (
+        (("mnist", SMOKE, *common), "dipp: experiment: one of cifar10 is needed, got mnist"),
+        (
+            ("cifar10", SMOKE, *common, "--stage", "dance"),
+            "dipp: stage: one of baseline, encode, ",
+        ),
+        (("cifar10", cifar, *common), "dipp: config: "),
+        (("cifar10", SMOKE, "--data", embedded.FOLDER, "--out", finished), "dipp: src: "),
+        (("cifar10", SMOKE, "--data", "nowhere", "--out", finished), "dipp: data: there is no folder nowhere; "),
+        (("cifar10", SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
+        (("cifar10", SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
+        (("cifar10", SMOKE, *common, "--minutes", "-5"), "dipp: minutes: a number above 0 is needed, got -5"),
+        (("cifar10", SMOKE, *common, "--device", "abacus"), "dipp: device: cpu or cuda is needed, got 'abacus'"),
+    ):
+        code, _, err = command(*arguments)
+        assert code == 1
+        assert err.startswith(line)
+        assert err.count("\n") == 1
+
+
+def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
+    cifar: Path, tmp_path: Path, command: Command
+) -> None:
+    common = ("--data", cifar, "--out", tmp_path, "--stage", "baseline", "--only", "laplace-1")
+    assert command("cifar10", SMOKE, *common, "--minutes", "1e-9")[0] == 3
+    assert command("cifar10", SMOKE, *common)[0] == 0
+
+
+def test_the_command_is_noted_without_places_of_the_machine() -> None:
+    words = [
+        "/usr/bin/dipp",
+        "experiment",
+        "--data",
+        "/home/alice/data",
+        "--out=/home/alice/run",
+        "--only=paper-*",
+        "--model=/home/a=b/c",
+    ]
+    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*' --model=c"
+
+
+def test_without_its_libraries_it_says_what_to_do(
+    cifar: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in [name for name in sys.modules if name.startswith(("cifar10", "matplotlib."))]:
+        monkeypatch.delitem(sys.modules, name)
+    code, _, err = command("cifar10", SMOKE, "--data", cifar, "--out", tmp_path / "run")
+    assert code == 1
+    assert err.startswith("dipp: experiment: matplotlib")
+    assert err.endswith(" is missing; pip install -e '.[experiment]'\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_checkout_it_says_what_to_do(
+    finished: Path, cifar: Path, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(experiment, "EXPERIMENTS", tmp_path / "experiments")
+    code, _, err = command("cifar10", SMOKE, "--data", cifar, "--out", finished)
+    assert code == 1
+    assert (
+        err == "dipp: experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there\n"
+    )
+
+
+def test_metrics_need_the_clean_classifier(cifar: Path, tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="run train first"):
+        run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
+
+
+def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) -> None:
+    """What is missing is said, a dash in the tables, and left out of the figures."""
+    run_stages(cifar, tmp_path, stage="baseline", only="laplace-1")
+    said = run_stages(cifar, tmp_path, stage="report")
+    assert said[0] == "missing: 6 of 9 records of baseline, from baseline.clean.png on"
+    assert [line.split(" records of ")[1].split(",")[0] for line in said[1:-1]] == ["encode", "train", "metrics"]
+    results = json.loads((tmp_path / "report" / "results.json").read_text())
+    claim = results["claims"][0]
+    (noisy,) = (row for row in results["releases"] if row["name"] == "laplace-1")
+    assert claim["baseline_bpp"] == min(noisy["codecs"].values())
+    assert claim["paper_factor"] is claim["sharp"] is claim["baseline_wins"]["paper"] is None
+    text = (tmp_path / "report" / "tables.md").read_text()
+    assert said[0] in text
+    assert f"| paper-4-plotted | noisy | {tables.MISSING} |" in text
+
+
+def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, tmp_path: Path) -> None:
+    """With archives, records, previews and weights alone, and some of these; what cannot be made yet is left out."""
+    for name in ("archives", "records", "previews", "weights"):
+        shutil.copytree(finished / name, tmp_path / name)
+    gone = ["encode.sharp-4-plotted", "metrics.diffc-1-plotted.noisy", "metrics.sharp-4-plotted.noisy"]
+    for name in (*gone, "train.diffc-1-plotted.denoised.0", "train.sharp-4-plotted.denoised.0"):
+        (tmp_path / "records" / f"{name}.json").unlink()
+    (tmp_path / "archives" / "sharp-4-plotted.dipp").unlink()
+    for stage in ("train", "metrics"):
+        said = run_stages(cifar, tmp_path, stage=stage, only="diffc-*, sharp-4-*")
+        assert said[0] == "left out, since they are not encoded yet: sharp-4-plotted"
+    names = ["encode.sharp-4-plotted", "train.sharp-4-plotted.denoised.0", "metrics.sharp-4-plotted.noisy"]
+    said = run_stages(cifar, tmp_path, stage="report")
+    assert [line.rsplit(", from ", 1)[1] for line in said[:-1]] == [f"{name} on" for name in names]
+    assert (tmp_path / "records" / "train.diffc-1-plotted.denoised.0.json").exists()
+    (decoded,), (encoded,) = (
+        [np.load(place) for place in (folder / "pictures").glob("diffc-1-plotted.*.denoised.npy")]
+        for folder in (tmp_path, finished)
+    )
+    assert np.array_equal(decoded, encoded)
+
+
+def test_releases_of_no_name_are_refused(cifar: Path, tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="only: no release is called like paper; there are clean, clean-clipped"):
+        run_stages(cifar, tmp_path, only="paper")

@@ -1,0 +1,565 @@
+"""Whole datasets on one machine: from the command to training data; killed, resumed, cheated on, out of room."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import Command
+from helpers.datasets import (
+    SHARD_SIZE,
+    Publications,
+    check_release,
+    pixels,
+    save_folder,
+    save_model,
+    save_table,
+    tiny_codec,
+)
+from PIL import Image
+from rich.console import Console
+
+import dipp
+from dipp.training import calibrate
+from dipp.cli import commands
+from dipp.codec import codec as codecs
+from dipp.cli.main import main
+from dipp.cli.datasets import Bar
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize, public
+from dipp.data.shards import Shard
+from dipp.data.sources import Columns, Record
+from dipp.data.store import RUN, RUN_FILE, Store, sha256
+from dipp.data.tables import Tables
+from dipp.data.worker import Job, Outcome, Worker
+from dipp.errors import DippError
+from dipp.core.plan import DIFFC, PAPER, SHARP
+from dipp.planning.presets import PRESETS, Preset, Sizes
+from dipp.privacy.ledger import Recorder
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "privatize_script.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """One thread and few candidates: whole datasets are tested here, and not the kernels."""
+    before = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, {0.0: Sizes(8, 3.0)}))
+        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, {0.0: Sizes(8, 2.0)}))
+        patch.setattr(calibrate, "EPSILONS", (8.0,))
+        yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    public = save_folder(tmp_path_factory.mktemp("public"), 6, ("one",))
+    commands.calibrate(str(folder), public, None, 6, "cpu")
+    torch.set_num_threads(1)  # not before: numba's threads are OpenMP's, and starting them sets PyTorch's too
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Forty pictures in two classes, and five that are none."""
+    place = save_folder(tmp_path / "private-source", 40)
+    cat = place / "cat"
+    (cat / "zero.png").write_bytes(b"")
+    (cat / "cut.png").write_bytes((cat / "secret-name-00002.png").read_bytes()[:60])
+    (cat / "text.png").write_text("not a picture")
+    first, *others = map(Image.fromarray, pixels(3))
+    first.save(cat / "frames.png", format="PNG", save_all=True, append_images=others)
+    # A header that claims 1,600 megapixels, and nothing behind it.
+    Image.new("1", (1, 1)).save(cat / "bomb.png")
+    content = bytearray((cat / "bomb.png").read_bytes())
+    content[16:24] = struct.pack(">2I", 40_000, 40_000)
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    (cat / "bomb.png").write_bytes(content)
+    return place
+
+
+def options(model: Path, *more: object) -> tuple[object, ...]:
+    return ("--model", model, "--epsilon", 8, "--workers", 1, "--shard-size", 16, *more)
+
+
+def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    """Bad pictures are skipped and told; all others are released once, with their labels and nothing else."""
+    target = tmp_path / "out"
+    code, out, err = run("privatize", folder, target, *options(model, "--json"))
+    assert code == 3, err
+    said = json.loads(out)
+    assert said["images"] == 40
+    assert len(said["skipped"]) == 5
+    assert said["certificate"]["epsilon"] <= 8
+    assert said["payload_bpp"] <= said["file_bpp"]
+    for word in ("0 bytes", "megapixels", "format that can be read", "frames"):
+        assert word in err, "the table tells the reasons"
+    assert "cut.png" in err, "names are for the terminal"
+    assert "images/s" not in err, "no bar without a terminal"
+
+    names = [b"secret-name", b"private-source", b".png", str(tmp_path).encode(), str(model).encode()]
+    for path in target.iterdir():
+        content = path.read_bytes()
+        assert not any(name in content for name in names), f"{path.name} tells a name"
+    assert {path.suffix for path in target.iterdir()} == {".parquet", ".json"}
+
+    code, out, err = run("info", target, "--json", "--verify")
+    assert code == 0, err
+    assert json.loads(out)["certificate"] == said["certificate"]
+    code, out, _ = run("info", target)
+    assert code == 0
+    assert "labels       released as they are" in out
+
+    data = dipp.load(target, model)
+    assert len(data) == 40
+    assert data.classes == ("cat", "dog")
+    assert data.labels() == [0] * 20 + [1] * 20
+    picture, label = data[25]
+    assert picture.shape == (3, 8, 8)
+    assert picture.dtype == torch.uint8
+    assert label == 1
+    assert (data[-1][0] == data[39][0]).all()
+    loader = torch.utils.data.DataLoader(data, batch_size=7, shuffle=True)
+    assert sum(len(labels) for _, labels in loader) == 40
+    streamed = [picture for picture, _ in data.stream()]
+    assert all((one == two[0]).all() for one, two in zip(streamed, data, strict=True))
+    assert (pickle.loads(pickle.dumps(data))[3][0] == data[3][0]).all()  # noqa: S301 - made here
+    assert [label for _, label in data[18:22]] == [0, 0, 1, 1]
+    assert data[30:10] == []
+    assert data[np.int64(3)][1] == data[torch.tensor(3)][1] == 0
+    for index in (40, -41):
+        with pytest.raises(IndexError, match="0 to 39"):
+            data[index]
+    for wrong in ("3", 3.0, None):
+        with pytest.raises(TypeError):
+            data[wrong]  # type: ignore[call-overload]
+    with pytest.raises(DippError, match="model"):
+        dipp.load(target)[0]  # the one that ships with dipp is another
+
+    code, _, err = run("privatize", folder, target, *options(model))
+    assert code == 1
+    assert "adds its ε" in err
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what it warns of
+def test_workers_of_a_loader_are_spawned(two_releases: Path, model: Path) -> None:
+    """A forked one would die in numba's threads; it is told so."""
+    data = dipp.load(two_releases / "out", model)
+    assert data[0][0].shape == (3, 8, 8)
+    loader = torch.utils.data.DataLoader
+    with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
+        list(loader(data, batch_size=40, num_workers=1, multiprocessing_context="fork"))
+    spawned = loader(data, batch_size=40, num_workers=1, multiprocessing_context="spawn")
+    assert [len(labels) for _, labels in spawned] == [40, 20]
+
+
+def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are encoded: a batch has a number of pixels, and not of pictures only."""
+    source = save_table(tmp_path / "s.parquet", 12)
+    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
+    whole, sizes = dipp.load(tmp_path / "out", model), []
+    expected = whole[:]
+    real = dipp.Codec.reconstruct
+
+    def counted(self: Any, rows: Any, *arguments: Any, **options: Any) -> Any:
+        sizes.append(len(rows))
+        return real(self, rows, *arguments, **options)
+
+    monkeypatch.setattr(dipp.Codec, "reconstruct", counted)
+    monkeypatch.setattr(codecs, "BATCH_PIXELS", 5 * 64)
+    for found in (whole[:], list(whole), list(whole.stream())):
+        for (one, _), (two, _) in zip(found, expected, strict=True):
+            assert (one.int() - two.int()).abs().max() <= 1, "rounding alone may differ from batch to batch"
+    assert sizes == [5, 5, 2] * 3
+
+
+def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
+    """At a high SNR what is loaded is near the source, picture by picture: ids name the randomness, gaps or not."""
+    source = save_table(tmp_path / "s.parquet", 30)
+    codec = tiny_codec(model, DIFFC)
+    privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices(shard_size=7))
+    for shard in map(Shard.read, Store(tmp_path / "out").shards()):
+        images = [pixels(30)[number] for number in shard.ids]
+        expected = codec.select(images, shard.ids.tolist(), shard.public.release.seed, Recorder())
+        assert (shard.rows(range(len(shard))) == expected).all()
+    loaded = dipp.load(tmp_path / "out", model)
+    states = codec.reconstruct(expected, (8, 8, 3), shard.ids.tolist(), shard.public.release.seed)
+    for number, state in zip(shard.ids, states, strict=True):
+        assert np.abs(loaded[number][0].permute(1, 2, 0).numpy().astype(int) - state).max() <= 1
+
+
+def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    """A .dipp file has the good pictures, numbered without gaps, so that every decoder finds their randomness."""
+    target = tmp_path / "out.dipp"
+    code, out, err = run("privatize", folder, target, *options(model, "--json"))
+    assert code == 3, err
+    assert json.loads(out)["images"] == 40
+    assert len(json.loads(out)["skipped"]) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "private-source"]
+    assert b"secret-name" not in target.read_bytes()
+    data = dipp.load(target, model)
+    pictures = dipp.Codec.for_archive(dipp.open(target), model).decode(dipp.open(target))
+    assert len(data) == len(pictures) == 40
+    assert (data[39].permute(1, 2, 0).numpy() == pictures[39]).all()
+    code, _, err = run("privatize", folder, target, *options(model))
+    assert code == 1
+    assert "adds its ε" in err
+    before = target.read_bytes()
+    code, _, err = run("privatize", folder, target, *options(model, "--overwrite"))
+    assert code == 3
+    assert "adds its ε" in err
+    assert target.read_bytes() != before
+
+
+def test_overwriting_removes_nothing_in_vain(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    """Neither for a source that cannot be read, nor what is no release."""
+    good, empty = tmp_path / "out", tmp_path / "empty"
+    assert run("privatize", folder, good, *options(model))[0] == 3
+    before = {path.name: path.read_bytes() for path in good.iterdir()}
+    empty.mkdir()
+    table = save_table(tmp_path / "s.parquet", 5)
+    for source, more in ((empty, ()), (table, ("--label-column", "nobody"))):
+        code, _, err = run("privatize", source, good, *options(model, "--overwrite", *more))
+        assert code == 1
+        assert "overwriting" not in err
+        assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    thesis, odd = tmp_path / "thesis.dipp", tmp_path / "folder.dipp"
+    odd.mkdir()
+    thesis.write_text("precious")
+    for target in (good / "manifest.json", thesis, odd):
+        code, _, err = run("privatize", folder, target, *options(model, "--overwrite"))
+        assert code == 1
+        assert err.strip().splitlines()[-1].startswith("dipp: ")
+    assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    assert thesis.read_text() == "precious"
+
+
+def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
+    """The second is begun, overtakes the first and ends it; or ends in a line, where both make one file."""
+    source, codec, choices = save_table(tmp_path / "s.parquet", 60), tiny_codec(model), Choices(shard_size=20)
+
+    class Overtaken(Local):
+        def __init__(self, target: Path) -> None:
+            super().__init__()
+            object.__setattr__(self, "target", target)
+
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            for number, result in enumerate(super().run(*arguments)):
+                if number == 1:
+                    privatize(str(source), self.target, codec, str(model), Local(1), choices)  # type: ignore[attr-defined]
+                yield result
+
+    target = tmp_path / "out"
+    watch = Publications(Store(target))
+    privatize(str(source), target, codec, str(model), Overtaken(target), choices)
+    watch.look()
+    check_release(target, 60)
+    with pytest.raises(DippError, match="by another"):
+        privatize(str(source), tmp_path / "o.dipp", codec, str(model), Overtaken(tmp_path / "o.dipp"), choices)
+    assert len(dipp.open(tmp_path / "o.dipp")) == 60
+
+
+def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    target = tmp_path / "out"
+    code, _, err = run("privatize", folder, target, *options(model, "--strict"))
+    assert code == 1
+    assert err.strip().splitlines()[-1].startswith("dipp: src: cat/")
+    assert not (target / "manifest.json").exists()
+    code, _, err = run("info", target)
+    assert code == 1
+    assert "not finished" in err
+    code, _, _ = run("privatize", folder, target, *options(model))
+    assert code == 3
+
+
+def test_labels_are_dropped(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    target = tmp_path / "out"
+    code, out, _ = run("privatize", folder, target, *options(model, "--drop-labels"))
+    assert code == 3
+    assert "their labels" not in out
+    for path in target.iterdir():
+        assert b"dog" not in path.read_bytes()
+    data = dipp.load(target, model)
+    assert data[0].shape == (3, 8, 8)
+    assert data.classes == ()
+
+
+def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> None:
+    """Another source, budget, shard size, label choice or seed is refused; the same goes on with the same seed."""
+    source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
+    codec, other = tiny_codec(model), tiny_codec(model, DIFFC)
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            for number, result in enumerate(super().run(*arguments)):
+                if number == 3:
+                    raise KeyboardInterrupt
+                yield result
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10))
+    watch = Publications(Store(target))
+    assert watch.look() == 4
+    seed = Shard.read(watch.store.shards()[0]).public.release.seed
+    tests: dict[str, tuple[Any, Choices]] = {
+        "model or budget": (other, Choices(shard_size=10)),
+        "shard-size": (codec, Choices(shard_size=20)),
+        "labels": (codec, Choices(shard_size=10, drop_labels=True)),
+        "seed": (codec, Choices(shard_size=10, seed=bytes(16))),
+    }
+    for word, (with_codec, choices) in tests.items():
+        with pytest.raises(DippError, match=word):
+            privatize(str(source), target, with_codec, str(model), Local(1), choices)
+    same = Choices(shard_size=10)
+    content, times = source.read_bytes(), source.stat()
+    save_table(source, 99)
+    with pytest.raises(DippError, match="source"):
+        privatize(str(source), target, codec, str(model), Local(1), same)
+    source.write_bytes(content)
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    summary = privatize(str(source), target, codec, str(model), Local(1), same)
+    assert summary.encoded == 60
+    assert watch.look() == 10
+    assert {Shard.read(path).public.release.seed for path in watch.store.shards()} == {seed}
+    check_release(target, 100)
+    assert not (target / RUN / RUN_FILE).exists()
+
+
+def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:
+    """A shard answers for all of its positions, or is not written."""
+
+    class Shrunk(Tables):
+        def read(self, start: int, stop: int) -> Iterator[Record]:
+            return super().read(start, stop - 1)
+
+    source = Shrunk.open([save_table(tmp_path / "s.parquet", 5)], Columns())
+    store, codec = Store(tmp_path / "out"), tiny_codec(model)
+    store.prepare()
+    token = store.begin({})["token"]
+    job = Job(source, store, token, public(codec, bytes(16)), codec.budget, str(model), "cpu", 5, True, strict=False)
+    with pytest.raises(DippError, match="fewer pictures"):
+        Worker(job, codec).release(0)
+    assert not store.shards()
+
+
+def test_the_engines_agree_up_to_private_randomness(model: Path, tmp_path: Path) -> None:
+    """With a mechanism that draws none, a pool of processes gives the same columns and payloads as this process."""
+    source = save_table(tmp_path / "s.parquet", 60)
+    codec, choices = tiny_codec(model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
+    for name, engine in {"one": Local(1), "two": Local(2)}.items():
+        privatize(str(source), tmp_path / name, codec, str(model), engine, choices)
+    for path in Store(tmp_path / "one").shards():
+        one, two = Shard.read(path), Shard.read(tmp_path / "two" / path.name)
+        assert one.ids.tolist() == two.ids.tolist()
+        assert one.labels == two.labels
+        assert one.payloads == two.payloads
+    private = tiny_codec(model)
+    privatize(str(source), tmp_path / "three", private, str(model), Local(1), choices)
+    privatize(str(source), tmp_path / "four", private, str(model), Local(1), choices)
+    three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
+    assert three.public.to_bytes() == four.public.to_bytes()
+    assert three.payloads != four.payloads, "private randomness must not follow the public seed"
+
+
+def start(model: Path, source: Path, target: Path, workers: int, **options: Any) -> subprocess.Popen[bytes]:
+    path = f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    command = [sys.executable, str(SCRIPT), str(model), str(source), str(target), str(workers)]
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=environment, **options)  # noqa: S603
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in tasks.read_text().split()] if tasks.exists() else []
+
+
+def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
+    while watch.look() < shards and process.poll() is None:
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for worker processes in /proc")
+def test_killed_at_random_points_and_resumed(model: Path, tmp_path: Path) -> None:
+    """SIGKILL to the run, twice, and to a worker of its pool: all 2,000 released once, none lost, none twice."""
+    count, target = 2000, tmp_path / "out"
+    source = save_table(tmp_path / "s.parquet", count)
+    watch, generator = Publications(Store(target)), random.Random(0)
+    for workers, shards in ((1, 4), (2, 14)):
+        process = start(model, source, target, workers)
+        wait_for(watch, shards, process)
+        time.sleep(generator.random() / 4)
+        orphans = children(process.pid)
+        process.kill()
+        process.wait()
+        assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
+        deadline = time.monotonic() + 60
+        while any(Path(f"/proc/{pid}").exists() for pid in orphans):
+            assert time.monotonic() < deadline, "workers outlive their run"
+            time.sleep(0.05)
+        assert not watch.store.finished
+    process = start(model, source, target, 2)
+    wait_for(watch, watch.look() + 2, process)
+    # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
+    os.kill(children(process.pid)[-1], signal.SIGKILL)
+    assert process.wait() == 0, "a killed worker ends the run"
+    assert watch.look() == count // SHARD_SIZE
+    check_release(target, count)
+
+
+def test_a_full_disk_loses_nothing(model: Path, tmp_path: Path) -> None:
+    """The limit on the size of files stands for the disk: the run ends in one line, what was published stays."""
+    source, target = save_table(tmp_path / "s.parquet", 200), tmp_path / "out"
+    size = 2800  # between the run's own file and a shard
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    codec, choices = tiny_codec(model), Choices(shard_size=SHARD_SIZE)
+    with pytest.raises(DippError, match="src"):
+        privatize(str(tmp_path / "none"), target, codec, str(model), Local(1), choices)
+    assert not target.exists(), "nothing was begun, so nothing is left"
+    process = start(model, source, target, 1, preexec_fn=limit, stderr=subprocess.PIPE)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "what was published is safe" in err.decode()
+    assert not Store(target).shards()
+    privatize(str(source), target, codec, str(model), Local(1), choices)
+    assert min(path.stat().st_size for path in Store(target).shards()) > size
+    check_release(target, 200)
+
+
+@pytest.fixture(scope="module")
+def two_releases(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("releases")
+    source = save_table(folder / "s.parquet", 60)
+    for name in ("out", "other"):
+        privatize(str(source), folder / name, tiny_codec(model), str(model), Local(1), Choices(shard_size=20))
+    return folder
+
+
+@pytest.mark.parametrize("harm", ["flip", "missing", "more", "other run", "manifest ε", "manifest count", "twice"])
+def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: Command) -> None:
+    for name in ("out", "other"):
+        shutil.copytree(two_releases / name, tmp_path / name)
+    target = tmp_path / "out"
+    assert run("info", target, "--verify")[0] == 0
+    first, second, third = Store(target).shards()
+    manifest = json.loads((target / "manifest.json").read_text())
+    match harm:
+        case "flip":
+            content = bytearray(first.read_bytes())
+            content[60] ^= 1
+            first.write_bytes(content)
+        case "missing":
+            second.unlink()
+        case "more":
+            third.with_name("shard-000003.parquet").write_bytes(third.read_bytes())
+        case "other run":
+            second.write_bytes((tmp_path / "other" / second.name).read_bytes())
+            manifest["shards"][1]["sha256"] = sha256(second)
+        case "twice":
+            second.write_bytes(first.read_bytes())
+            manifest["shards"][1]["sha256"] = sha256(second)
+        case "manifest ε":
+            manifest["certificate"]["epsilon"] /= 2
+        case "manifest count":
+            manifest["images"] += 1
+    (target / "manifest.json").write_text(json.dumps(manifest))
+    code, _, err = run("info", target, "--verify")
+    assert code == 1
+    assert err.startswith("dipp: ")
+    assert len(err.strip().splitlines()) == 1
+    if harm in ("flip", "missing"):
+        with pytest.raises(DippError, match=r"shard-00000[01]\.parquet"):
+            dipp.load(target, two_releases).labels()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--engine", "slurm"), "engine"),
+        (("--workers", 0), "workers"),
+        (("--address", "auto"), "address"),
+        (("--shard-size", 0), "shard-size"),
+        (("--seed", "12"), "seed"),
+        (("--split", "none"), "split"),
+        (("--label-column", "x"), "label-column"),
+    ],
+)
+def test_bad_options(arguments: tuple[object, ...], word: str, model: Path, tmp_path: Path, run: Command) -> None:
+    """One line that names the option, and nothing left behind."""
+    source = save_table(tmp_path / "s.parquet", 5)
+    if word == "split":
+        source = tmp_path / "saved"
+        source.mkdir()
+        (source / "dataset_dict.json").write_text('{"splits": ["x"]}')
+    code, _, err = run("privatize", source, tmp_path / "out", *options(model, *arguments))
+    assert code == 1
+    assert err.strip().splitlines()[-1].startswith(f"dipp: {word}")
+    assert not (tmp_path / "out").exists()
+
+
+DOCS = (HERE.parent / "docs" / "datasets.md").read_text()
+
+
+def test_the_worked_example_runs(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands and the code of the docs, on pictures of two classes that a certificate of ε = 16 leaves apart."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(model, "MODEL")
+    generator = np.random.default_rng(0)
+    for name, level in {"night": 20, "noon": 235}.items():
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(30):
+            picture = np.clip(level + generator.normal(0, 10, (8, 8, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(picture).save(tmp_path / "pets" / name / f"{number}.png")
+    block = next(block for block in re.findall(r"```\n(.*?)```", DOCS, flags=re.S) if "dipp privatize pets" in block)
+    for line in block.splitlines():
+        monkeypatch.setattr(sys, "argv", [*line.split(), *(["--workers", "1"] if "privatize" in line else [])])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code == 0
+    (code,) = re.findall(r"```python\n(.*?)```", DOCS, flags=re.S)
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the page's own example
+    assert "60 ('night', 'noon')" in capsys.readouterr().out
+    assert names["accuracy"] > 0.9
+
+
+def test_the_bar() -> None:
+    """Images, images a second, bits per pixel, time left; what was encoded ahead of a shard is not counted twice."""
+    screen = io.StringIO()
+    bar = Bar(Console(file=screen, force_terminal=True, width=140))
+    with bar.bar:
+        bar.start(100, 20)
+        for _ in range(2):
+            bar.encoded(30)
+            bar.released(Outcome(0, images=35, skipped=5, payload_bits=35 * 64, pixels=35 * 64))
+    shown = screen.getvalue()
+    assert "going on: 20 of 100" in shown
+    assert "100/100" in shown
+    assert "images/s, 1.0000 bpp" in shown
+    assert bar.bar.tasks[0].completed == 100

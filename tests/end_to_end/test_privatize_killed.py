@@ -1,0 +1,168 @@
+"""Killed at every touch of the disk, one after the other, and repeated: no picture is released twice, none is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.datasets import Publications, check_release, save_model, save_table, tiny_codec
+
+import dipp
+from dipp.codec.codec import Codec
+from dipp.data import release
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize
+from dipp.data.shards import Shard
+from dipp.data.store import Store
+from dipp.errors import DippError
+
+COUNT, SHARD_SIZE = 6, 2
+TOUCHES = ("fsync", "link", "mkdir", "open", "rename", "rmdir", "unlink")
+"""Between two of these nothing changes that anybody could see."""
+
+
+class Killed(BaseException):
+    """No error: nothing may catch it."""
+
+
+class Killer:
+    """Kills what runs at its n-th touch of the disk. Whatever it does after that has no effect, as after SIGKILL."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.left: int | None = None
+        for name in TOUCHES:
+            patch.setattr(os, name, self._mortal(getattr(os, name)))
+
+    def _mortal(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def touch(*arguments: Any, **options: Any) -> Any:
+            if self.left is not None:
+                self.left -= 1
+                if self.left < 0:
+                    raise Killed
+            return function(*arguments, **options)
+
+        return touch
+
+    def kills(self, call: Callable[[], object], touches: int) -> bool:
+        """Whether the call lasted until it was killed."""
+        self.left = touches
+        try:
+            call()
+        except Killed:
+            return True
+        finally:
+            self.left = None
+        return False
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def codec(model: Path) -> Codec:
+    return tiny_codec(model)
+
+
+@pytest.fixture
+def killer() -> Iterator[Killer]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Killer(patch)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_of_shards(codec: Codec, model: Path, tmp_path: Path, killer: Killer) -> None:
+    source = str(save_table(tmp_path / "s.parquet", COUNT))
+    finished = deaths = 0
+    for touches in range(1000):
+        target = tmp_path / f"out{touches}"
+        watch = Publications(Store(target))
+
+        def run(target: Path = target) -> None:
+            privatize(source, target, codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
+
+        killed = killer.kills(run, touches)
+        watch.look()
+        if watch.store.finished:
+            finished += 1
+            with pytest.raises(DippError, match="is finished"):
+                run()
+        else:
+            run()
+        assert watch.look() == COUNT // SHARD_SIZE
+        check_release(target, COUNT)
+        deaths += killed
+        if not killed:
+            break
+    assert deaths > 30
+    assert finished > 1, "it was never killed between the manifest and the end"
+
+
+def test_one_archive(codec: Codec, model: Path, tmp_path: Path, killer: Killer) -> None:
+    source = str(save_table(tmp_path / "s.parquet", COUNT))
+    for touches in range(1000):
+        folder = tmp_path / f"folder{touches}"
+        folder.mkdir()
+        target = folder / "out.dipp"
+        watch = Publications(Store(folder / ".out.dipp.work"))
+
+        def run(target: Path = target) -> None:
+            privatize(source, target, codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
+
+        killed = killer.kills(run, touches)
+        if target.exists():
+            before = target.read_bytes()
+            with pytest.raises(DippError, match="is finished"):
+                run()
+            assert target.read_bytes() == before
+        else:
+            watch.look()
+            shards = {path.name: Shard.read(path) for path in watch.store.shards()}
+            run()
+            whole = dipp.open(target)
+            for shard in shards.values():
+                assert shard.public.release.seed == whole.release.seed
+                for number, row in zip(shard.ids, shard.all_rows(), strict=True):
+                    assert (whole.image_indices(number) == row).all(), "an image was encoded twice"
+        assert names(folder) == ["out.dipp"]
+        assert len(dipp.open(target)) == COUNT
+        if not killed:
+            break
+    assert touches > 30
+
+
+def test_overwriting(codec: Codec, model: Path, tmp_path: Path, killer: Killer) -> None:
+    """What the killed command has released of the new release stays, when the same command is given again."""
+    source = str(save_table(tmp_path / "s.parquet", COUNT))
+    gone_on = 0
+    for touches in range(1000):
+        target = tmp_path / f"out{touches}"
+        options: Any = (codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
+        privatize(source, target, *options)
+        old = release.verify(target)["seed"]
+
+        def run(target: Path = target, options: Any = options) -> None:
+            privatize(source, target, *options, overwrite=True)
+
+        killed = killer.kills(run, touches)
+        store = Store(target)
+        begun, watch = store.begun(), Publications(store)
+        if begun is not None:
+            gone_on += watch.look() > 0
+        elif store.finished:
+            assert len(store.shards()) == COUNT // SHARD_SIZE, "a release that lost a shard calls itself finished"
+        if killed:
+            run()
+        watch.look()
+        check_release(target, COUNT)
+        assert release.verify(target)["seed"] != old
+        if not killed:
+            break
+    assert gone_on > 5

@@ -1,0 +1,107 @@
+"""A tiny model on disk, a plan that costs next to nothing, and pictures: for the tests of whole datasets."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from diffusers import DDPMScheduler
+from PIL import Image
+from helpers.networks import tiny_network
+
+from dipp.codec.codec import Codec
+from dipp.data import release
+from dipp.data.shards import Shard
+from dipp.data.store import Store, sha256
+from dipp.models.denoiser import Denoiser
+from dipp.core.plan import DIFFC, SHARP, Coding, Plan, Step
+from dipp.privacy.budget import Budget
+
+SHARD_SIZE = 50
+
+
+def save_model(folder: Path, size: int = 8) -> Path:
+    """A tiny denoiser in diffusers' format."""
+    tiny_network(size=size).save_pretrained(folder / "unet", safe_serialization=True)
+    scheduler: Any = DDPMScheduler
+    scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
+    index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
+    (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
+    return folder
+
+
+def plan(denoiser: Denoiser, mechanism: Coding, index_bits: int) -> Plan:
+    """Three steps: an image is 3·4 indices."""
+    steps = []
+    for start, end in ((199, 190), (190, 180), (180, 170)):
+        gain = float(np.float32(denoiser.schedule.step(start, end).snr_gain))
+        steps.append(Step(start, end, gain, 16, index_bits, 64 if mechanism.ordered else 0))
+    return Plan(mechanism, tuple(steps))
+
+
+def tiny_codec(model: Path, mechanism: Coding = SHARP, index_bits: int = 6) -> Codec:
+    """Few candidates, so that it is fast.
+
+    Without a certificate (diffc) it needs no private randomness: what it encodes is repeatable.
+    """
+    denoiser = models.load(model)
+    budget = None if mechanism is DIFFC else Budget.pure(64.0)
+    return Codec(denoiser, plan(denoiser, mechanism, index_bits), budget)
+
+
+def pixels(count: int, side: int = 8) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(0).integers(0, 256, (count, side, side, 3)).astype(np.uint8)
+
+
+def save_folder(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "dog")) -> Path:
+    """PNGs in class sub-folders, in turn."""
+    for number, picture in enumerate(pixels(count)):
+        place = folder / classes[number % len(classes)]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture).save(place / f"secret-name-{number:05d}.png")
+    return folder
+
+
+def save_table(path: Path, count: int) -> Path:
+    """Parquet with labels: one file instead of many."""
+    files = []
+    for picture in pixels(count):
+        stream = io.BytesIO()
+        Image.fromarray(picture).save(stream, "PNG")
+        files.append(stream.getvalue())
+    pq.write_table(pa.table({"image": files, "label": [i % 7 for i in range(count)]}), path, row_group_size=100)
+    return path
+
+
+class Publications:
+    """Watches a store: every shard that was ever seen must stay the file it was."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.seen: dict[str, tuple[int, int, str]] = {}
+
+    def look(self) -> int:
+        """How many shards are out; fails if one of them was replaced, changed or withdrawn."""
+        found = {path.name: (path.stat().st_ino, path.stat().st_mtime_ns, sha256(path)) for path in self.store.shards()}
+        for name, facts in self.seen.items():
+            assert found.get(name) == facts, f"{name} was released twice"
+        self.seen = found
+        return len(found)
+
+
+def check_release(folder: Path, count: int) -> None:
+    """All images are there once, with their own labels, and nothing else is."""
+    manifest = release.verify(folder)
+    assert manifest["images"] == count
+    assert not manifest["skipped"]
+    shards = [Shard.read(path) for path in Store(folder).shards()]
+    assert [number for shard in shards for number in shard.ids.tolist()] == list(range(count))
+    assert [label for shard in shards for label in shard.labels.to_pylist()] == [i % 7 for i in range(count)]
+    assert {path.name for path in folder.iterdir()} == {"manifest.json"} | {
+        path.name for path in Store(folder).shards()
+    }

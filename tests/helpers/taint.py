@@ -1,0 +1,204 @@
+"""A private array that can be computed with, but not looked at, except where the scores are made.
+
+It is no NumPy array, so that NumPy cannot take its values behind its back: whatever is computed from it is private
+again, and whatever would need its values (a conversion, a comparison that decides something, a print) raises. Shapes
+and types are public, so what would make a shape from values (a mask, a search) raises, too; and so does what would
+write values into a public array, which others may hold.
+
+It follows NumPy only. Torch refuses it as no array, so that the branch of `chain.Selector` for CUDA cannot run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+from unittest import mock
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from dipp.codec import codec
+from dipp import scoring
+from dipp.core.arithmetic import Arithmetic
+from dipp.scoring.task import ScoringTask
+
+
+class LeakError(Exception):
+    """A private value was about to become known."""
+
+
+COMPUTING = (np.stack, np.concatenate, np.cumsum, np.where, np.argsort, np.argmax, np.var)
+"""Functions that compute and do nothing else: no files, no errors that depend on values."""
+
+
+class Private(NDArrayOperatorsMixin):
+    """Values that nobody may see."""
+
+    opened: dict[str, int] = {}  # noqa: RUF012 - counted over all arrays
+    """How often values were taken out, by whom."""
+
+    def __init__(self, values: Any) -> None:
+        # A copy: what is written here must not be seen in a public array.
+        self.__values = np.array(values)
+
+    def open(self, who: str) -> np.ndarray[Any, Any]:
+        """Take the values out: for the scores, and for the check of their range."""
+        Private.opened[who] = Private.opened.get(who, 0) + 1
+        return self.__values
+
+    # Public: shape and type.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.__values.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.__values.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.__values.ndim
+
+    @property
+    def size(self) -> int:
+        return self.__values.size
+
+    def __len__(self) -> int:
+        # A number has no length: whoever asks is about to convert it.
+        return len(self.__values) if self.ndim else self._leak()
+
+    # What is computed from private values is private.
+
+    def __getitem__(self, place: Any) -> Private:
+        return _at(self.__values, place)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Private:
+        if method == "at":  # writes into its first input
+            self._leak()
+        _no_public(options.get("out", ()))
+        return Private(getattr(ufunc, method)(*_bare(inputs), **_bare(options)))
+
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Private:
+        if function not in COMPUTING or (function is np.where and len(inputs) == 1):
+            self._leak()
+        # `where` has no output; all others compute from their first argument, and an array after it is written to.
+        _no_public([*([] if function is np.where else inputs[1:]), *options.values()])
+        return Private(function(*_bare(inputs), **_bare(options)))
+
+    def reshape(self, *shape: Any) -> Private:
+        return Private(self.__values.reshape(*shape))
+
+    def astype(self, *types: Any, **options: Any) -> Private:
+        return Private(self.__values.astype(*types, **options))
+
+    def min(self) -> Private:
+        return Private(self.__values.min())
+
+    def max(self) -> Private:
+        return Private(self.__values.max())
+
+    def sum(self, *axes: Any, **options: Any) -> Private:
+        _no_public([*axes, *options.values()])
+        return Private(self.__values.sum(*axes, **options))
+
+    def mean(self, *axes: Any, **options: Any) -> Private:
+        _no_public([*axes, *options.values()])
+        return Private(self.__values.mean(*axes, **options))
+
+    # Everything else would show them.
+
+    def _leak(self, *_: Any, **__: Any) -> NoReturn:
+        raise LeakError("a private value was looked at")
+
+    __array__ = __bool__ = __int__ = __float__ = __index__ = __iter__ = _leak
+    __str__ = __repr__ = __format__ = __bytes__ = __hash__ = __contains__ = __reduce_ex__ = _leak
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise LeakError(f"{name} of a private array was asked for")
+
+    @staticmethod
+    def bare(thing: Any) -> Any:
+        return thing.__values if isinstance(thing, Private) else thing
+
+
+def _bare(thing: Any) -> Any:
+    """The same with private arrays opened, for computing what is private again."""
+    if isinstance(thing, tuple | list):
+        return type(thing)(map(_bare, thing))
+    if isinstance(thing, dict):
+        return {key: _bare(value) for key, value in thing.items()}
+    return Private.bare(thing)
+
+
+def _no_public(outputs: Iterable[Any]) -> None:
+    """Refuse public arrays where values would be written."""
+    if any(isinstance(one, np.ndarray) for one in outputs):
+        raise LeakError("private values were about to be written into a public array")
+
+
+def _holds_private(thing: Any) -> bool:
+    return isinstance(thing, Private) or (isinstance(thing, tuple | list) and any(map(_holds_private, thing)))
+
+
+def _at(values: np.ndarray[Any, Any], place: Any) -> Private:
+    """values[place], private.
+
+    A private place must be whole numbers of a type whose every value is a place: eight bits in a table of 256. With a
+    mask the shape would tell how often it is true, with any other number an IndexError would tell how large it is.
+    """
+    if _holds_private(place):
+        kind = place.dtype if isinstance(place, Private) else None
+        if kind is None or kind.kind != "u" or np.iinfo(kind).max >= len(values):
+            raise LeakError("the shape, or an error, would tell of the private place")
+    return Private(values[_bare(place)])
+
+
+class Table(np.ndarray[Any, Any]):
+    """A public table: looked up at a private place, it gives a private value."""
+
+    def __getitem__(self, place: Any) -> Any:
+        if _holds_private(place):
+            return _at(np.asarray(self), place)
+        return super().__getitem__(place)
+
+
+@contextmanager
+def tainted() -> Iterator[dict[str, int]]:
+    """Every image that enters the codec is private; its values come out in two places only, which are counted.
+
+    `scoring.select` and `scoring.best` may use the shifts: they are the selection. The check that shifts are in range
+    may, too: what it refuses cannot occur for pixels of eight bits.
+    """
+    real_pixels, real_levels, real_check = codec.as_pixels, Arithmetic.levels, ScoringTask.__post_init__
+
+    def levels(self: Arithmetic, x: Any) -> Any:
+        return real_levels(self, x).view(Table)
+
+    def check(self: ScoringTask) -> None:
+        private = self.shifts
+        if isinstance(private, Private):
+            object.__setattr__(self, "shifts", private.open("range"))
+            real_check(self)
+            object.__setattr__(self, "shifts", private)
+        else:
+            real_check(self)
+
+    def opening(real: Callable[..., Any]) -> Callable[..., Any]:
+        def select(task: ScoringTask, on: Any) -> Any:
+            assert isinstance(task.shifts, Private), "the shifts of a private image are private"
+            fields = {name: getattr(task, name) for name in task.__dataclass_fields__}
+            return real(ScoringTask(**{**fields, "shifts": task.shifts.open("selection")}), on)
+
+        return select
+
+    Private.opened = {}
+    with (
+        mock.patch.object(codec, "as_pixels", lambda *image: Private(real_pixels(*image))),
+        mock.patch.object(Arithmetic, "levels", levels),
+        mock.patch.object(ScoringTask, "__post_init__", check),
+        mock.patch.object(scoring, "select", opening(scoring.select)),
+        mock.patch.object(scoring, "best", opening(scoring.best)),
+    ):
+        yield Private.opened

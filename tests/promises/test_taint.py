@@ -1,0 +1,354 @@
+"""Nothing that is released depends on the private image, except through the selection.
+
+The private array follows NumPy: on CUDA, `chain.Selector` subtracts with torch (`chain._minus`), which is never run on
+it. That branch has the same mathematics, and is compared with the one that is, number by number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.taint import LeakError, Private, Table, tainted
+from helpers.networks import tiny_network
+
+from dipp.core import chunking
+from dipp import scoring
+from dipp.codec.chain import Chain, Selector, StepLayout, _minus
+from dipp.codec.codec import Codec
+from dipp.models.diffusion import NoiseSchedule, Transition
+from dipp.errors import DippError
+from dipp.models.denoiser import Denoiser
+from dipp.core.plan import DIFFC, PAPER, SHARP, Coding, Plan, Step
+from dipp.privacy.ledger import Recorder
+from dipp.scoring.task import ScoringTask
+
+SEED = bytes(range(16))
+TIMESTEPS = (999, 700, 450, 300)
+EVERY = pytest.mark.parametrize("mechanism", [PAPER, SHARP, DIFFC], ids=lambda m: m.name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make_codec(mechanism: Coding) -> Codec:
+    config = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
+    schedule = NoiseSchedule.from_config(config)
+    denoiser = Denoiser(tiny_network().eval(), schedule, "ab" * 32, 3, (8, 8), 2, torch.device("cpu"))
+    steps = []
+    for start, end in itertools.pairwise(TIMESTEPS):
+        gain = float(np.nextafter(np.float32(schedule.snr(end) - schedule.snr(start)), np.float32(0)))
+        steps.append(Step(start, end, gain, 30, 6, exponent_units=80 if mechanism.ordered else 0))
+    return Codec(denoiser, Plan(mechanism, tuple(steps)))
+
+
+def pictures() -> list[np.ndarray[Any, Any]]:
+    generator = np.random.default_rng(3)
+    return [generator.integers(0, 256, shape, np.uint8) for shape in ((8, 8, 3), (8, 8, 3), (8, 16, 3))]
+
+
+@EVERY
+def test_the_image_is_read_once_a_step(mechanism: Coding) -> None:
+    """Two batches (two sizes), three steps: six selections see it, and nothing else from the codec to the file."""
+    with tainted() as opened:
+        archive = make_codec(mechanism).encode(pictures(), seed=SEED)
+    assert opened == {"selection": 6, "range": 6}
+    assert len(archive) == 3
+
+
+@EVERY
+def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
+    mechanism: Coding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streams, chunks, candidates, orders, counts, lengths, header: the whole file, and all that is scored with."""
+    codec, files, tasks = make_codec(mechanism), [], []
+
+    def select(task: ScoringTask, _: Any) -> np.ndarray[Any, Any]:
+        tasks.append(task)
+        return np.arange(task.chunks) % task.candidates
+
+    monkeypatch.setattr(scoring, "select", select)
+    monkeypatch.setattr(scoring, "best", select)
+    images = [np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8), pictures()[0]]
+    for image in images:
+        files.append(codec.encode([image], seed=SEED).to_bytes())
+    assert len(set(files)) == 1
+    for first, *others in zip(tasks[:3], tasks[3:6], tasks[6:], strict=True):
+        for other in others:
+            assert (first.shifts != other.shifts).any()
+            assert first.law is other.law
+            assert (first.fraction_bits, first.candidates) == (other.fraction_bits, other.candidates)
+            np.testing.assert_array_equal(first.streams, other.streams)
+            np.testing.assert_array_equal(first.offsets, other.offsets)
+            assert (first.order is None) == (other.order is None)
+            if first.order is not None and other.order is not None:
+                np.testing.assert_array_equal(first.order, other.order)
+
+
+# The tracking itself: whatever would show a value raises.
+
+TABLE = np.arange(256).view(Table)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        np.asarray,
+        np.array,
+        list,
+        str,
+        repr,
+        bytes,
+        hash,
+        lambda x: f"{x}",
+        lambda x: int(x.max()),
+        lambda x: float(x.mean()),
+        lambda x: bool((x > 3).sum()),
+        lambda x: x.tobytes(),
+        lambda x: x.tolist(),
+        lambda x: x.data,
+        lambda x: np.arange(9)[x],
+        lambda x: [1, 2, 3][x[0]],
+        lambda x: range(x[0]),
+        lambda x: np.argmax(x) or 1,
+        lambda x: np.save("/dev/null", x),
+        lambda x: torch.as_tensor(x),
+        lambda x: np.concatenate([x, x]).tolist(),
+        lambda x: np.where(x > 1, 1, 0).tolist(),
+        lambda x: np.testing.assert_array_equal(x, x),
+        # Shapes and errors.
+        lambda x: x[x > 2].size,
+        lambda x: len(x[x > 2]),
+        lambda x: x[[x[0] > 2]].size,
+        lambda x: x[x > 2, None].size,
+        lambda x: np.where(x > 2)[0].size,
+        lambda x: TABLE[x > 2].size,
+        lambda x: TABLE[x > 2, None].size,
+        lambda x: TABLE[x + np.uint16(254)],
+        lambda x: TABLE[x.astype(np.int8)],
+        lambda x: TABLE[:4][x],
+        lambda x: x[np.argmax(x)],
+        lambda x: x[: x[0]],
+        # Public arrays that are written to.
+        lambda x: np.add(x, 0, out=np.zeros(5, np.uint8)),
+        lambda x: np.add(x, 0, np.zeros(5, np.uint8)),
+        lambda x: np.add.reduce(x, out=np.zeros((), np.uint64)),
+        lambda x: np.add.at(np.zeros(5), [0, 1, 2, 3, 4], x),
+        lambda x: np.add.at(np.zeros(5), x, 1),
+        lambda x: np.cumsum(x, out=np.zeros(5, np.uint64)),
+        lambda x: np.cumsum(x, 0, None, np.zeros(5, np.uint64)),
+        lambda x: np.stack([x, x], out=np.zeros((2, 5), np.uint8)),
+        lambda x: np.concatenate([x, x], 0, np.zeros(10, np.uint8)),
+        lambda x: x.sum(out=np.zeros((), np.uint64)),
+        lambda x: x.mean(0, None, np.zeros(())),
+        lambda x: np.zeros(5).__iadd__(x),
+        lambda x: np.zeros(5).__setitem__(slice(None), x),
+        lambda x: np.copyto(np.zeros(5), x),
+    ],
+)
+def test_looking_raises(look: Callable[[Any], object]) -> None:
+    with pytest.raises(LeakError):
+        look(Private(np.arange(5, dtype=np.uint8)))
+
+
+def test_computing_does_not() -> None:
+    x = Private(np.arange(6, dtype=np.uint8))
+    for y in (x + 1, 2 - x, np.square(x), x[2:], np.stack([x, x]).reshape(3, 4), x.astype(np.int64), np.cumsum(x)):
+        assert isinstance(y, Private)
+    np.testing.assert_array_equal((x.astype(np.int64) * 2 - 1).open("test"), [-1, 1, 3, 5, 7, 9])
+    assert np.stack([x, x]).shape == (2, 6)
+    np.testing.assert_array_equal(TABLE[x].open("test"), np.arange(6))
+    np.testing.assert_array_equal(x[np.array([True, False] * 3)].open("test"), [0, 2, 4])
+
+
+def test_a_public_array_is_never_written_to() -> None:
+    """Not through an alias, nor through a private array that was made from it."""
+    public = np.zeros(4, np.int64)
+    alias, x = public, Private(np.arange(4))
+    with pytest.raises(LeakError):
+        alias += x
+    made = Private(public)
+    made += x
+    np.testing.assert_array_equal(made.open("test"), np.arange(4))
+    assert not public.any()
+
+
+# The branch for CUDA, which cannot be followed.
+
+
+@EVERY
+def test_the_branch_for_cuda_computes_the_same(mechanism: Coding) -> None:
+    """`_minus` with tensors on the CPU: ties, predictions beyond [−1, 1], and whole tasks."""
+    codec = make_codec(mechanism)
+    chain = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3))
+    generator = np.random.default_rng(0)
+    for number in range(len(codec.plan.steps)):
+        layout = chain.layout(number, range(2))
+        arithmetic = layout.arithmetic
+        pixels = generator.integers(0, 256, (2, len(layout.chunks.order)), np.uint8)
+        private = arithmetic.levels(np.arange(256) / 127.5 - 1)[pixels]
+        ties = (generator.integers(-arithmetic.limit, arithmetic.limit, pixels.shape) + 0.5) / arithmetic.unit
+        predictions = generator.normal(size=pixels.shape)
+        for x_hat in (predictions, predictions.astype(np.float32), ties, ties.astype(np.float32)):
+            found = _minus(private, layout, torch.from_numpy(x_hat))
+            assert found.dtype == torch.int32
+            np.testing.assert_array_equal(found.numpy(), private - arithmetic.centres(x_hat))
+        images = np.stack(pictures()[:2]).reshape(2, -1)
+        seen = torch.from_numpy(predictions.astype(np.float32))
+        followed, other = (Selector(codec.plan, SEED, images, on).task(layout, seen) for on in ("cpu", "cuda"))
+        np.testing.assert_array_equal(followed.shifts, other.shifts.numpy())
+        for bad in (torch.nan, torch.inf):
+            with pytest.raises(DippError, match="finite predictions"):
+                _minus(private, layout, torch.full(pixels.shape, bad))
+
+
+# Leaks, built in on purpose: each must be caught.
+
+
+def before_task(look: Callable[[Selector, StepLayout], object]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Something that the encoder does with the pixels before it scores."""
+
+    def build_in(patch: pytest.MonkeyPatch) -> None:
+        real = Selector.task
+
+        def task(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
+            look(self, layout)
+            return real(self, layout, x_hat)
+
+        patch.setattr(Selector, "task", task)
+
+    return build_in
+
+
+def changed_task(change: Callable[[ScoringTask], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Something public about a step that is made from the private shifts."""
+
+    def build_in(patch: pytest.MonkeyPatch) -> None:
+        real = Selector.task
+
+        def task(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
+            found = real(self, layout, x_hat)
+            return dataclasses.replace(found, **change(found))
+
+        patch.setattr(Selector, "task", task)
+
+    return build_in
+
+
+def private_state(patch: pytest.MonkeyPatch) -> None:
+    """The encoder goes on from a state that has the image in it, which the decoder cannot have."""
+    kept: list[Any] = []
+    real = Selector.__call__
+
+    def call(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
+        kept.append(self.pixels)
+        return real(self, layout, x_hat)
+
+    def next_state(self: Transition, x_t: Any, _: Any, z: Any) -> Any:
+        image = torch.as_tensor(kept[-1] / 127.5 - 1).reshape(len(x_t), *x_t.shape[2:], -1).permute(0, 3, 1, 2)
+        return self.mean(x_t, image) + self.sigma * z
+
+    patch.setattr(Selector, "__call__", call)
+    patch.setattr(Transition, "next_state", next_state)
+
+
+def realised_chunks(patch: pytest.MonkeyPatch) -> None:
+    """The deal of coordinates to chunks follows the image."""
+    seen: list[Any] = []
+    stack = np.stack
+
+    def keep(batch: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append(stack(batch, *arguments, **options))
+        return seen[-1]
+
+    def chunks(*_: Any, **__: Any) -> chunking.Chunks:
+        order = np.argsort(next(one for one in seen if isinstance(one, Private)).reshape(-1))
+        return chunking.Chunks(np.asarray(order), np.array([0, 96, 192]))
+
+    patch.setattr(np, "stack", keep)
+    patch.setattr(chunking, "chunks", chunks)
+
+
+def seed_of_the_image(patch: pytest.MonkeyPatch) -> None:
+    """The common randomness follows from the image."""
+    real = Codec._batches
+
+    def batches(self: Codec, images: Any) -> Any:
+        for batch in real(self, images):
+            batch[0].tobytes()
+            yield batch
+
+    patch.setattr(Codec, "_batches", batches)
+
+
+def private_ledger(patch: pytest.MonkeyPatch) -> None:
+    """The sensitivity is that of this image, and not of any image."""
+    real = Recorder.observe
+
+    def observe(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, _: Any, *rest: Any) -> None:
+        real(self, step, plan, shape, chunks, pixels[-1], *rest)
+
+    pixels: list[Any] = []
+    task = Selector.task
+
+    def keep(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
+        pixels.append(self.pixels)
+        return task(self, layout, x_hat)
+
+    patch.setattr(Selector, "task", keep)
+    patch.setattr(Recorder, "observe", observe)
+
+
+def dump(selector: Selector, _: StepLayout) -> None:
+    """All pixels, written into an array that is a file."""
+    with tempfile.TemporaryFile() as file:
+        np.add(selector.pixels, 0, out=np.memmap(file, np.uint8, "w+", shape=selector.pixels.shape))
+
+
+LEAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "candidates from the realised divergence": changed_task(
+        lambda task: {"candidates": 1 << int(np.square(task.shifts).sum() // 1000)}
+    ),
+    "an order from the shifts": changed_task(lambda task: {"order": np.asarray(task.shifts[: task.candidates])}),
+    "chunk bounds from the shifts": changed_task(
+        lambda task: {"offsets": np.array([0, int(task.shifts.max()), task.shifts.size])}
+    ),
+    "streams from the shifts": changed_task(lambda task: {"streams": task.streams + np.uint32(task.shifts.max())}),
+    "chunks without a shift are skipped": before_task(lambda self, _: bool((self.pixels == 128).sum())),
+    "an early end for easy images": before_task(lambda self, _: [1] * int(np.var(self.pixels))),
+    "the best of several tries": before_task(
+        lambda self, _: min([0, 1], key=lambda k: float((self.pixels - k).mean()))
+    ),
+    "a debug line": before_task(lambda self, _: logging.getLogger("dipp").error(f"{self.pixels}")),
+    "candidates from the shape of what a mask leaves": changed_task(
+        lambda task: {"candidates": task.shifts[task.shifts > 20].size}
+    ),
+    "work counted by a search": before_task(lambda self, _: np.zeros(len(np.where(self.pixels > 128)[0]))),
+    "a dump through an output": before_task(dump),
+    "a debug dump": before_task(lambda self, _: np.save("/dev/null", self.pixels)),
+    "chunks in the order of the pixels": realised_chunks,
+    "an encoder's state with the image in it": private_state,
+    "a seed from the image": seed_of_the_image,
+    "a ledger from the image": private_ledger,
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_leaks_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = make_codec(SHARP)
+    with tainted():
+        LEAKS[name](monkeypatch)
+        with pytest.raises(LeakError):
+            codec.encode(pictures()[:1], seed=SEED)

@@ -1,0 +1,489 @@
+"""The audit: right about the encoder, right about broken ones, and made of parts that can fail on their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+from scipy import special  # type: ignore[import-untyped,unused-ignore]
+from helpers.statistics import integer_weights
+
+from dipp.planning import presets
+from dipp.core import randomness, selection
+from dipp import scoring
+from dipp.codec.chain import Selector
+from dipp.core.channels import Sign
+from dipp.cli.main import main
+from dipp.errors import DippError, NoCertificateError
+from dipp.core.plan import PAPER, SHARP, Coding
+from dipp import audit
+from dipp.audit import blackbox, controls, likelihood as exact, law, plot, setting
+from dipp.privacy.certificate import Certificate
+from dipp.scoring.cpu import CpuBackend
+
+MECHANISMS = pytest.mark.parametrize("mechanism", [SHARP, PAPER], ids=lambda m: m.name)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# The exact audit.
+
+
+def test_the_law_is_that_of_the_exact_weights() -> None:
+    scores = np.random.default_rng(0).integers(-90_000, 90_000, 300).astype(np.int32)
+    weights = integer_weights(scores[None], 10)[0]
+    expected = [math.log(weight) - math.log(sum(weights)) for weight in weights.tolist()]
+    np.testing.assert_allclose(exact.log_law(scores, 10), expected, rtol=0, atol=1e-13)
+    assert math.fsum(np.exp(exact.log_law(scores, 10))) == pytest.approx(1, abs=1e-12)
+
+
+@MECHANISMS
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(mechanism: Coding, epsilon: float) -> None:
+    plan, shape = setting.plan_for(mechanism, epsilon)
+    found = {one.kind: one for one in audit.exact_audit(plan, shape, 6, 2)}
+    claimed = Certificate.of(plan, 3, shape[0] * shape[1]).epsilon
+    assert 0.98 * epsilon < claimed <= epsilon
+    assert all(one.within and one.claimed == claimed for one in found.values())
+    assert 0.1 < found["random"].ratio < found["extreme"].ratio <= 1
+    assert all(one.rho_ratio <= 1 and one.draws >= 6 and not one.wrong for one in found.values())
+    assert 0.99 < min(found["adversarial"].attained) / claimed <= found["adversarial"].ratio <= 1
+    # No outcome loses more than the bound.
+    for one in found.values():
+        assert all(abs(a) <= b for a, b in zip(one.attained, one.observed, strict=True))
+
+
+@MECHANISMS
+def test_pairs_differ_in_one_pixel(mechanism: Coding) -> None:
+    plan, shape = setting.plan_for(mechanism, 2.0)
+    chain, generator = setting.chain_of(plan, shape, 3), np.random.default_rng(3)
+    for make in (exact.random_pair, exact.extreme_pair, exact.grey_pair, exact.adversarial_pair):
+        for _ in range(3):
+            x, y = make(chain, generator)
+            assert x.shape == y.shape == (math.prod(shape),)
+            assert len(set(np.flatnonzero(x != y) // 3)) <= 1
+
+
+def test_a_claim_that_is_too_low_is_found_out() -> None:
+    """The encoder at ε = 4, compared with a claim of 3.9: the audit must fail, and by as much."""
+    plan, shape = setting.plan_for(SHARP, 4.0)
+    found = audit.exact_audit(plan, shape, 1, 1)[-1]
+    lower = dataclasses.replace(found, claimed=3.9)
+    assert found.within
+    assert found.reached
+    assert not lower.within
+    assert lower.ratio == pytest.approx(4 / 3.9, rel=0.01)
+    # And an audit that finds too little is not trusted either.
+    assert not dataclasses.replace(found, claimed=4.1).reached
+
+
+@MECHANISMS
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_half_of_rho_is_found_out(mechanism: Coding, epsilon: float) -> None:
+    plan, shape = setting.plan_for(mechanism, epsilon)
+    found = audit.exact_audit(plan, shape, 1, 1)[2]
+    assert found.kind == "balanced"
+    assert found.within
+    assert found.claimed_rho == Certificate.of(plan, 3, shape[0] * shape[1]).rho
+    halved = dataclasses.replace(found, claimed_rho=found.claimed_rho / 2)
+    assert halved.ratio <= 1
+    assert not halved.within
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 16.0])
+def test_renyi_of_randomised_response(order: float) -> None:
+    """By definition, for two outcomes; and nothing between equal laws."""
+    law = np.log(np.array([0.8, 0.2]))
+    expected = math.log(0.8**order * 0.2 ** (1 - order) + 0.2**order * 0.8 ** (1 - order)) / (order - 1)
+    assert exact.renyi(law, law[::-1], order) == pytest.approx(expected, rel=1e-12)
+    assert exact.renyi(law, law, order) == pytest.approx(0, abs=1e-12)
+    # What only one of two images can release has no bound, in either direction.
+    assert exact.renyi(law, np.array([0.0, -math.inf]), order) == math.inf
+
+
+def test_channels_that_share_chunks_cost_more_rho_and_stay_within_it() -> None:
+    plan, shape = setting.plan_for(PAPER, 4.0)
+    together = dataclasses.replace(plan, separate=False)
+    apart, found = (audit.exact_audit(one, shape, 4, 2) for one in (plan, together))
+    assert all(one.within for one in found)
+    assert found[-1].reached
+    assert found[2].claimed_rho > 2 * apart[2].claimed_rho
+
+
+def test_steps_that_touch_nothing_are_compared_too() -> None:
+    mechanism = Coding("few", Sign(period=7), Fraction(1), ordered=False)
+    plan = setting.plan_within(mechanism, 4.0, 7, 1, 4)
+    found = audit.exact_audit(plan, (1, 1, 3), 3, 1)
+    assert all(one.within for one in found)
+    assert max(found[1].observed) > 1
+    assert {one.draws for one in found} == {9, 3}
+
+
+# The draws.
+
+
+def test_the_inverse_is_that_of_the_exact_weights() -> None:
+    """Each index is met once its own weights begin, and until they end; bins come first, indices in them second."""
+    scores = np.random.default_rng(1).integers(-3000, 3000, 40).astype(np.int32)
+    weights, begin = integer_weights(scores[None], 10)[0], 0
+    whole, _ = selection.exponents(scores, 10)
+    for index in np.argsort(whole, kind="stable").tolist():
+        assert exact.inverse(scores, 10, begin) == exact.inverse(scores, 10, begin + weights[index] - 1) == index
+        begin += weights[index]
+    assert begin == sum(weights)
+
+
+def test_known_bytes_are_handed_out_once_and_put_back() -> None:
+    known, system = exact.KnownBytes([(1 << 64) + 2, 3]), vars(randomness)["os"]
+    with setting.replaced(randomness, "os", known):
+        assert np.frombuffer(randomness.private_bytes(32), np.uint64).tolist() == [1, 2, 0, 3]
+        assert known.used_up
+        assert len(randomness.private_bytes(5)) == 5
+        assert not known.used_up
+    assert vars(randomness)["os"] is system
+    assert not exact.KnownBytes([1]).used_up
+
+
+class WrongSums(CpuBackend):
+    """A backend that loses a unit of weight."""
+
+    def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
+        sums = super().bin_sums(scores, fraction_bits)
+        sums[:, 0] -= 1
+        return sums
+
+
+class WrongPlace(CpuBackend):
+    """A backend that finds the neighbour."""
+
+    def locate(
+        self, scores: selection.Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
+    ) -> NDArray[np.int64]:
+        return super().locate(scores, fraction_bits, bins, offsets) ^ 1
+
+
+@pytest.mark.parametrize("broken", [None, WrongSums, WrongPlace])
+def test_a_backend_that_sums_or_locates_wrongly_is_found_out(
+    broken: type[CpuBackend] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, shape = setting.single_step(SHARP, 2.0)
+    chain = setting.chain_of(plan, shape, 0)
+    pair = exact.extreme_pair(chain, np.random.default_rng(0))
+    if broken is not None:
+        on = broken()
+        monkeypatch.setattr(scoring, "backend", lambda _: on)
+    found = exact.compare(chain, pair)
+    assert found.draws == 1
+    assert found.wrong == (broken is not None)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 7, 300])
+def test_chi_square_of_right_and_wrong_counts(cells: int) -> None:
+    """Right ones fail once in 10^7; the uniform law in place of a geometric one always does."""
+    generator = np.random.default_rng(cells)
+    geometric = 0.97 ** np.arange(cells)
+    probabilities = np.asarray(geometric / geometric.sum(), np.float64)
+    right = generator.multinomial(20_000, probabilities).astype(np.float64)
+    assert law.tail(right, probabilities) > law.FALSE_ALARM
+    if cells > 2:
+        assert (
+            law.tail(generator.multinomial(20_000, np.full(cells, 1 / cells)).astype(np.float64), probabilities) < 1e-12
+        )
+    # Tails are as likely as they say: a twentieth of them is below 0.05, give or take five standard deviations.
+    if cells == 7:
+        tails = [law.tail(row * 1.0, probabilities) for row in generator.multinomial(20_000, probabilities, 4000)]
+        assert abs(np.mean(np.array(tails) < 0.05) - 0.05) < 5.4 * math.sqrt(0.05 * 0.95 / 4000)
+
+
+@MECHANISMS
+@pytest.mark.parametrize("epsilon", [1 / 16, 1.0, 6.0])
+def test_the_encoder_draws_by_its_law(mechanism: Coding, epsilon: float) -> None:
+    """Fails on right code once in 10^7; at each claim, the mass is on many candidates."""
+    found = audit.law_audit(mechanism, epsilon, 4000)
+    assert found.passed, found
+    assert (found.images, found.draws, found.wrong) == (law.SEEDS, law.SEEDS, 0)
+    plan, shape = setting.single_step(mechanism, epsilon)
+    chains = [setting.chain_of(plan, shape, number) for number in range(law.SEEDS)]
+    laws = [exact.first_law(one, law.telling_image(one, np.random.default_rng(n))) for n, one in enumerate(chains)]
+    # As many candidates as e to the entropy: the Poisson order leaves fewer, with some seeds.
+    assert max(math.exp(-np.sum(np.exp(one) * one)) for one in laws) > 4
+
+
+def hashed(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """A fixed fraction of the total, as from a hash: it is a public constant."""
+    totals = [(h << 64) + w for h, w in zip(high.tolist(), low.tolist(), strict=True)]
+    fraction = int.from_bytes(hashlib.sha256(b"public").digest()[:8], "little")
+    drawn = [total * fraction >> 64 for total in totals]
+    limbs = np.array([(one >> 64, one & ((1 << 64) - 1)) for one in drawn], np.uint64).reshape(-1, 2)
+    return limbs[:, 0], limbs[:, 1]
+
+
+def first_always(task: scoring.ScoringTask, on: scoring.Backend) -> NDArray[np.int64]:
+    """No selection at all."""
+    del on
+    return np.zeros(task.chunks, np.int64)
+
+
+BUGS = {
+    **controls.PLANTED,
+    "a public fraction": (selection, "_uniform_below", hashed),
+    "the first candidate": (scoring, "select", first_always),
+}
+
+
+@pytest.mark.usefixtures("_quick")
+@pytest.mark.parametrize("name", BUGS)
+@MECHANISMS
+def test_an_audit_of_a_broken_encoder_fails(mechanism: Coding, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug in the encoder itself, on purpose. That the same audit passes without it, the next tests show."""
+    monkeypatch.setattr(controls, "RELEASES", {})
+    monkeypatch.setattr(controls, "COMPARISONS", {})
+    monkeypatch.setattr(controls, "PLANTED", {})
+    assert name != "the first candidate" or audit.audit(mechanism.name, 1.0).passed
+    with setting.replaced(*BUGS[name]):
+        found = audit.audit(mechanism.name, 1.0)
+    assert not found.passed
+    assert not found.law.passed
+    # The exact audit sees it on its own, too: what it takes for the law is not what is drawn.
+    assert any(one.wrong for one in found.exact)
+
+
+# The black-box audit.
+
+
+@pytest.mark.parametrize(("successes", "runs"), [(0, 100), (3, 100), (50, 100), (99, 100), (100, 100), (7, 20_000)])
+def test_clopper_pearson(successes: int, runs: int) -> None:
+    """By definition: at the bounds, a count as far out as this one has the probability of the error."""
+    low, high = blackbox.clopper_pearson(successes, runs, 1e-4)
+    assert 0 <= low <= successes / runs <= high <= 1
+    if successes:
+        assert special.bdtrc(successes - 1, runs, low) == pytest.approx(1e-4, rel=1e-6)
+    if successes < runs:
+        assert special.bdtr(successes, runs, high) == pytest.approx(1e-4, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_bound_is_below_a_known_epsilon(epsilon: float) -> None:
+    """Randomised response has exactly ε; false alarms are one in a million."""
+    generator, truth = np.random.default_rng(0), 1 / (1 + math.exp(-epsilon))
+
+    def respond(_: Any, rows: exact.Pixels) -> blackbox.Releases:
+        lie = generator.random(len(rows)) > truth
+        return (rows[:, :1] ^ lie[:, None]).astype(np.int64)
+
+    pair = np.zeros(1, np.uint8), np.ones(1, np.uint8)
+    chain: Any = None
+    found = blackbox.audit(respond, chain, pair, 40_000)
+    assert 0.85 * epsilon < found.epsilon <= epsilon
+
+
+@MECHANISMS
+def test_counts_of_the_real_encoder(mechanism: Coding) -> None:
+    found = audit.black_box_audit(mechanism, 2.0, 20_000)
+    assert 0.4 < found["ratio"] <= 1
+    assert 0 < found["due"] <= found["observed"]
+    # So few runs show nothing of so small a claim, and nothing is asked for.
+    assert audit.black_box_audit(mechanism, 1 / 16, 100)["due"] == 0
+
+
+def test_equal_images_tell_nothing() -> None:
+    plan, shape = setting.single_step(SHARP, 2.0)
+    chain = setting.chain_of(plan, shape, 0)
+    x, _ = exact.grey_pair(chain, np.random.default_rng(0))
+    assert blackbox.audit(blackbox.encoder, chain, (x, x), 4000).epsilon < 0.2
+
+
+# Negative controls: each must be caught, and the real encoder in its place must not be.
+
+
+@MECHANISMS
+def test_every_broken_encoder_is_caught(mechanism: Coding) -> None:
+    found = audit.control_audit(mechanism)
+    assert set(found) == {*controls.RELEASES, *controls.COMPARISONS, *controls.PLANTED}
+    assert all(one["caught"] for one in found.values()), found
+
+
+@MECHANISMS
+def test_the_real_encoder_is_not_caught(mechanism: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All controls replaced by the real thing: no alarm, whatever is tried."""
+    monkeypatch.setattr(controls, "RELEASES", {"the real one": blackbox.encoder})
+    monkeypatch.setattr(controls, "COMPARISONS", {"really": (Selector, exact.log_law)})
+    monkeypatch.setattr(controls, "PLANTED", {"truly": (selection, "draw_bins", selection.draw_bins)})
+    found = audit.control_audit(mechanism)
+    assert set(found) == {"the real one", "really", "truly"}
+    assert not any(one["caught"] for one in found.values()), found
+
+
+@pytest.mark.usefixtures("_quick")
+def test_an_audit_that_misses_a_control_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = audit.audit("sharp", 1.0)
+    assert good.passed
+    missed = {**good.controls, "noise in float32": {"caught": False}}
+    assert not dataclasses.replace(good, controls=missed).passed
+    assert not dataclasses.replace(good, black_box=good.black_box | {"ratio": 1.01}).passed
+    assert not dataclasses.replace(good, black_box=good.black_box | {"due": 1.01}).passed
+    assert not dataclasses.replace(good, law=dataclasses.replace(good.law, p=1e-8)).passed
+    assert not dataclasses.replace(good, law=dataclasses.replace(good.law, wrong=1)).passed
+    assert not dataclasses.replace(good, model=[dataclasses.replace(good.exact[0], wrong=1)]).passed
+    exceeded = dataclasses.replace(good.exact[0], claimed=0.01)
+    assert not dataclasses.replace(good, model=[exceeded]).passed
+    unreached = dataclasses.replace(good.exact[-1], claimed=2)
+    assert not dataclasses.replace(good, exact=[*good.exact[:-1], unreached]).passed
+    monkeypatch.setitem(controls.RELEASES, "the real one", blackbox.encoder)
+    monkeypatch.setattr(audit, "CONTROL_TRIES", 1)
+    assert not audit.control_audit(SHARP)["the real one"]["caught"]
+
+
+def test_float32_noise_never_reaches_what_is_called_unreachable() -> None:
+    """The rule that the control stands for, run: only outcomes with a finite ln P ever win."""
+    generator = np.random.default_rng(0)
+    scores = generator.integers(-30_000, 30_000, 64).astype(np.int32)
+    possible = np.isfinite(controls.float32_law(scores, 10))
+    assert 1 < possible.sum() < 64
+    nats = (scores * (math.log(2) / 1024)).astype(np.float32)
+    cells = generator.integers(0, 1 << controls.FLOAT_BITS, (20_000, 64))
+    # A uniform float32 of 24 bits, and its Gumbel value; the ends of the range are tried on purpose.
+    cells[:2000] = generator.choice([0, (1 << controls.FLOAT_BITS) - 1], (2000, 64))
+    uniforms = (cells + 0.5) / (1 << controls.FLOAT_BITS)
+    gumbel = (-np.log(-np.log(uniforms))).astype(np.float32)
+    won = np.unique(np.argmax(nats + gumbel, axis=1))
+    assert possible[won].all()
+
+
+def test_what_is_replaced_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known bytes and planted mistakes last as long as the audit needs them, even if something else fails."""
+    places = [(randomness, "os"), *((module, name) for module, name, _ in controls.PLANTED.values())]
+    before = [vars(module)[name] for module, name in places]
+    monkeypatch.setattr(controls, "RELEASES", {})
+    audit.control_audit(SHARP)
+    for plant in controls.PLANTED.values():
+        with pytest.raises(ZeroDivisionError), setting.replaced(*plant):
+            1 / 0  # noqa: B018
+    assert [vars(module)[name] for module, name in places] == before
+
+
+# The command.
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object
+) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["dipp", "audit", *map(str, arguments)])
+    with pytest.raises(SystemExit) as error:
+        main()
+    said = capsys.readouterr()
+    return int(error.value.code or 0), said.out, said.err
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "BLACK_BOX_RUNS", 4000)
+    monkeypatch.setattr(audit, "LAW_RUNS", 4000)
+    monkeypatch.setattr(audit, "PAIRS", 3)
+    monkeypatch.setattr(audit, "ADVERSARIES", 1)
+    monkeypatch.setattr(audit, "LADDER", (1, 2))
+
+
+@pytest.mark.usefixtures("_quick")
+def test_json_has_the_shape_that_scripts_rely_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run(capsys, monkeypatch, "--json", "--epsilon", 1)
+    assert code == 0, err
+    found = json.loads(out)
+    kinds = ("random", "extreme", "balanced", "adversarial")
+    assert all(0 < found["exact"][kind]["ratio"] <= 1 for kind in kinds)
+    assert all(0 < found["exact"][kind]["rho"]["ratio"] <= 1 for kind in kinds)
+    assert found["law"]["passed"] is True
+    assert found["law"]["p"] > 1e-7
+    assert found["exact"]["adversarial"]["ratio"] >= 0.99
+    assert found["black_box"]["ratio"] <= 1
+    assert all(control["caught"] is True for control in found["controls"].values())
+    code, out, _ = run(capsys, monkeypatch, "--json", "--epsilon", 1, "--preset", "paper", "--preset", "sharp")
+    assert code == 0
+    both = json.loads(out)
+    assert list(both) == ["paper", "sharp"]
+    assert both["paper"].keys() == found.keys()
+
+
+@pytest.mark.usefixtures("_quick")
+def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
+    assert code == 0, err
+    assert out.strip().endswith("passed: nothing tells more than is claimed")
+    assert out.count("caught") == len(controls.RELEASES) + len(controls.COMPARISONS) + len(controls.PLANTED)
+    assert "pixel" in out
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size[0] > 400
+
+
+def test_no_point_of_a_plot_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses near zero are drawn on the lower edge."""
+    points = [audit.Point("sharp", "random", 1.0, loss) for loss in (0.0, 1e-9, 0.5)]
+    drawn: list[float] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.extend(heights(self)))
+    plot.draw([*points, audit.Point("sharp", "black box", 1.0, 0.3)], tmp_path / "a.png")
+    edge = 1 / 1.5 / plot.EDGE
+    assert sorted(drawn) == pytest.approx([edge, edge, 0.3, 0.5])
+
+
+def heights(figure: Figure) -> list[float]:
+    """Of all marks."""
+    lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "None"]
+    return [float(height) for line in lines for height in np.asarray(line.get_ydata())]
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_failed_audit_exits_with_1(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "NEARLY", 1.5)
+    code, out, _ = run(capsys, monkeypatch, "--epsilon", 1)
+    assert code == 1
+    assert "FAILED" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--epsilon", "0"), "epsilon"),
+        (("--epsilon", "1e9"), "epsilon"),
+        (("--epsilon", "nan"), "epsilon"),
+        (("--preset", "x"), "preset"),
+        (("--preset", "diffc"), "preset: diffc has no certificate"),
+        (("--plot", "/nowhere/a.png"), "output"),
+    ],
+)
+def test_bad_arguments(
+    arguments: tuple[str, ...], word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run(capsys, monkeypatch, *arguments)
+    assert code == 1
+    assert not out
+    assert err.startswith(f"dipp: {word}")
+
+
+def test_without_torch_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(DippError, match=r"install dp-dipp\[torch\]"):
+        audit.audit("sharp", 1.0)
+
+
+def test_only_certified_presets_can_be_audited() -> None:
+    for name, preset in presets.PRESETS.items():
+        if not preset.mechanism.certified:
+            with pytest.raises(NoCertificateError):
+                audit.audit(name, 1.0)
+    with pytest.raises(DippError, match="epsilon"):
+        audit.ladder("sharp", 100.0)

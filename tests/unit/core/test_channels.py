@@ -1,0 +1,407 @@
+"""Channels have the laws, divergences and slopes they state; their integer arithmetic never exceeds the real ε."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from scipy import integrate  # type: ignore[import-untyped,unused-ignore]
+from helpers.statistics import FALSE_ALARM, bounded, chi_square_tail
+
+from dipp.core import selection
+from dipp.core.arithmetic import MAX_LEVEL, MIN_LEVEL, Arithmetic
+from dipp.core.channels import Channel, Gaussian, Huber, Laplace, LocationChannel, Logistic, Sign
+from dipp.errors import DippError, NoCertificateError
+
+SEED = bytes(range(16))
+EDGE = 45.0
+"""Beyond this no density here has mass above 1e-27."""
+
+LOCATION: list[LocationChannel] = [Laplace(), Gaussian(), Logistic(), Huber(), Huber(0.3), Huber(2.5)]
+CERTIFIED: list[Channel] = [Laplace(), Logistic(), Huber(), Huber(0.3), Sign(1), Sign(3), Sign(12)]
+
+
+def integral(f: Callable[[float], float], *kinks: float) -> float:
+    """∫ f over the line, piece by piece between the kinks."""
+    points = sorted({-EDGE, *(k for k in kinks if abs(k) < EDGE), EDGE})
+    return float(
+        sum(integrate.quad(f, a, b, epsabs=1e-13, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(points))
+    )
+
+
+def density(channel: Channel) -> tuple[Callable[[float], float], list[float]]:
+    """The unit-variance density written out anew, and where it has kinks (or where most of its mass lies)."""
+    if isinstance(channel, Laplace):
+        return lambda z: math.exp(-math.sqrt(2) * abs(z)) / math.sqrt(2), [0.0]
+    if isinstance(channel, Gaussian):
+        return lambda z: math.exp(-z * z / 2) / math.sqrt(2 * math.pi), [-3.0, 0.0, 3.0]
+    if isinstance(channel, Logistic):
+        s = math.sqrt(3) / math.pi
+        return lambda z: 1 / (4 * s * math.cosh(z / (2 * s)) ** 2), [-3.0, 0.0, 3.0]
+    assert isinstance(channel, Huber)
+    k = channel.k
+
+    def plain(t: float) -> float:
+        return math.exp(-t * t / 2 if abs(t) <= k else k * k / 2 - k * abs(t))
+
+    reach = 700 / k  # beyond it `plain` is zero
+    pieces = list(itertools.pairwise([-reach, -30.0, -k, k, 30.0, reach] if reach > 30 else [-reach, -k, k, reach]))
+    mass = sum(integrate.quad(plain, a, b, limit=200)[0] for a, b in pieces)
+    second = sum(integrate.quad(lambda t: t * t * plain(t), a, b, limit=200)[0] for a, b in pieces)
+    deviation = math.sqrt(second / mass)
+    return lambda z: plain(z * deviation) * deviation / mass, [-k / deviation, k / deviation]
+
+
+by_name = pytest.mark.parametrize("channel", LOCATION, ids=str)
+
+
+# --- laws ---
+
+
+@by_name
+def test_densities_have_mass_one_and_unit_variance(channel: LocationChannel) -> None:
+    """The potential is that of a law with mass 1, mean 0, variance 1."""
+    p, kinks = density(channel)
+    assert integral(p, *kinks) == pytest.approx(1, abs=1e-9)
+    assert integral(lambda z: z * z * p(z), *kinks) == pytest.approx(1, abs=1e-8)
+    for z in (-7.0, -1.3, -0.2, 0.4, 1.0, 2.7, 9.0):
+        assert float(channel.potential(np.array(z))) == pytest.approx(math.log(p(0.0) / p(z)), rel=1e-9)
+    assert float(channel.potential(np.array(0.0))) == pytest.approx(0, abs=1e-12)
+
+
+@by_name
+def test_quantile_inverts_the_distribution(channel: LocationChannel) -> None:
+    """The mass below quantile(p) is p, in the tails as in the middle."""
+    p, kinks = density(channel)
+    for probability in (2.0**-17, 1e-3, 0.02, 0.2, 0.4, 0.55, 0.9, 0.9999):
+        z = float(channel.quantile(np.array(probability)))
+        below = integral(lambda t, z=z: p(t) if t <= z else 0.0, z, *kinks)  # type: ignore[misc]
+        assert below == pytest.approx(probability, rel=1e-7)
+
+
+@by_name
+def test_samples_are_centred_sorted_and_of_unit_variance(channel: LocationChannel) -> None:
+    """Over all 2^16 draws: symmetric, ascending; the cut tails cost less than 2e-4 of the variance."""
+    z = channel.sample(np.arange(1 << 16).astype(np.uint16))
+    assert (np.diff(z) > 0).all()
+    assert np.abs(z + z[::-1]).max() < 1e-9
+    assert 1 - 2e-4 < np.mean(z * z) < 1
+
+
+@pytest.mark.parametrize("period", [1, 3, 12])
+def test_sign_samples_have_unit_variance_over_a_cycle(period: int) -> None:
+    """±√period on one step in `period`, 0 on the others."""
+    z = Sign(period).sample(np.array([0, 1], np.uint16))
+    assert z.tolist() == [-math.sqrt(period), math.sqrt(period)]
+    assert np.mean(z * z) / period == pytest.approx(1)
+
+
+# --- divergences and slopes ---
+
+
+@by_name
+@pytest.mark.parametrize("shift", [0.02, 0.3, 1.0, 2.4])
+def test_kl_equals_numerical_integration(channel: LocationChannel, shift: float) -> None:
+    """The closed form equals ∫ p(z − μ)·log2(p(z − μ)/p(z)) dz within 1e-7."""
+    p, kinks = density(channel)
+
+    def integrand(z: float) -> float:
+        moved, still = p(z - shift), p(z)
+        return moved * math.log2(moved / still) if min(moved, still) > 1e-290 else 0.0
+
+    exact = integral(integrand, *kinks, *(k + shift for k in kinks))
+    assert channel.kl(np.array([shift, -shift])).tolist() == pytest.approx([exact, exact], rel=1e-7, abs=1e-11)
+
+
+@by_name
+@pytest.mark.parametrize("shift", [0.0, 0.01, 0.3, 1.0])
+def test_quantised_kl_is_close_to_the_closed_form(channel: LocationChannel, shift: float) -> None:
+    """Sixteen bits a draw lose nothing that matters: 1e-3 for the Gaussian (its tails are cut), 1e-7 for the others."""
+    tolerance = 1e-3 if isinstance(channel, Gaussian) else 1e-7
+    got, exact = float(channel.quantised_kl(np.array(shift))), float(channel.kl(np.array(shift)))
+    assert got == pytest.approx(exact, rel=tolerance, abs=1e-14)
+
+
+@pytest.mark.parametrize("period", [1, 3])
+@pytest.mark.parametrize("shift", [-2.0, -0.1, 0.0, 1e-3, 0.5, 4.0, 40.0])
+def test_sign_kl_is_that_of_two_coins(period: int, shift: float) -> None:
+    """The bits go up with probability 1/(1 + e^−2θ): both functions give the divergence from a fair coin."""
+    up = 1 / (1 + math.exp(-2 * math.sqrt(period) * shift))
+    exact = sum(share * math.log2(2 * share) for share in (up, 1 - up) if share > 0)
+    assert float(Sign(period).kl(np.array(shift))) == pytest.approx(exact, rel=1e-9, abs=1e-14)
+    assert float(Sign(period).quantised_kl(np.array(shift))) == pytest.approx(exact, rel=1e-9, abs=1e-14)
+
+
+@pytest.mark.parametrize("channel", [*LOCATION, Sign(1), Sign(3)], ids=str)
+def test_kl_is_zero_at_zero_and_grows(channel: Channel) -> None:
+    shifts = np.linspace(0, 6, 400)
+    values = channel.kl(shifts)
+    assert abs(values[0]) < 1e-14
+    assert (np.diff(values) > 0).all()
+    assert channel.kl(-shifts).tolist() == pytest.approx(values.tolist())
+
+
+def test_kl_is_never_negative() -> None:
+    for channel in (*LOCATION, Sign(1), Sign(3)):
+        assert (channel.kl(10.0 ** -np.arange(0, 13.0, 0.25)) >= 0).all(), channel
+
+
+@pytest.mark.parametrize(
+    ("channel", "slope", "fisher"),
+    [(Laplace(), 1.414, 2.00), (Huber(1.0), 1.498, 1.31), (Logistic(), 1.814, 1.10), (Sign(1), 1.0, 1.0)],
+    ids=str,
+)
+def test_table_of_slopes_and_fisher_informations(channel: Channel, slope: float, fisher: float) -> None:
+    """L to three decimals and I = KL/(μ²/2) for small μ to two, as tabulated."""
+    shift = 1e-3
+    assert round(channel.slope, 3) == slope
+    nats = float(channel.kl(np.array(shift))) * math.log(2)
+    assert nats / (shift**2 / 2) == pytest.approx(fisher, abs=0.006)
+
+
+def test_sign_information_does_not_depend_on_the_period() -> None:
+    """A touched coordinate has `period` times the information, on one step in `period`."""
+    for period in (1, 3, 12):
+        nats = float(Sign(period).kl(np.array(1e-3))) * math.log(2)
+        assert nats / period / 0.5e-6 == pytest.approx(1, rel=1e-3)
+        assert Sign(period).slope == pytest.approx(math.sqrt(period))
+
+
+@pytest.mark.parametrize("channel", [c for c in LOCATION if c.certified], ids=str)
+def test_slope_is_the_supremum_of_the_potentials(channel: LocationChannel) -> None:
+    """|φ'| never exceeds L, comes within 0.1 % of it, and L ≥ 1, the least that unit variance allows."""
+    z = np.linspace(-12, 12, 100_001)
+    steepest = np.abs(np.diff(channel.potential(z)) / np.diff(z)).max()
+    assert 0.999 * channel.slope < steepest < channel.slope * (1 + 1e-9)
+    assert channel.slope >= 1
+
+
+def test_gaussian_has_no_certificate() -> None:
+    """An unbounded score has no ε, and the channel refuses to state one."""
+    arithmetic = Arithmetic(Gaussian(), 0.5)
+    assert not Gaussian().certified
+    assert math.isinf(Gaussian().slope)
+    with pytest.raises(NoCertificateError, match="unbounded"):
+        arithmetic.epsilon()
+    assert all(channel.certified for channel in CERTIFIED)
+
+
+@pytest.mark.parametrize("k", [0.0, -1.0, math.nan, math.inf])
+def test_huber_refuses_bad_corners(k: float) -> None:
+    with pytest.raises(DippError, match="k:"):
+        Huber(k)
+
+
+# --- integer arithmetic ---
+
+channels = st.sampled_from(CERTIFIED)
+gains = st.floats(math.log(1e-5), math.log(50)).map(math.exp)
+alphas = st.builds(Fraction, st.integers(1, 40), st.integers(1, 20)).filter(lambda a: a <= 8)
+
+
+@bounded
+@given(channels, gains, alphas)
+def test_stated_epsilon_is_just_below_the_real_one(channel: Channel, gain: float, alpha: Fraction) -> None:
+    """ε ≤ 2α·L·√ΔSNR·Δ + η with Δ = 2, and within 1/128 of it, but where S is at its cap (then: one unit)."""
+    arithmetic = Arithmetic(channel, gain, alpha)
+    real = 2 * float(alpha) * channel.slope * math.sqrt(gain) * 2
+    cap = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(alpha)))
+    for touched in (1, 3):
+        stated = arithmetic.epsilon(touched)
+        assert stated <= (touched * real + selection.ETA) * (1 + 1e-14)
+        assert stated > touched * (real - 4 * math.log(2) * 2.0**-arithmetic.fraction_bits)
+        if arithmetic.fraction_bits < cap:
+            assert stated > touched * real * (1 - 1 / MIN_LEVEL)
+        assert stated == selection.epsilon(touched * arithmetic.sensitivity, arithmetic.fraction_bits)
+
+
+@bounded
+@given(channels, gains, alphas)
+@example(Sign(1), 1e-7, Fraction(8))
+@example(Laplace(), 1e-7, Fraction(1))
+def test_scale_is_the_smallest_that_is_fine_enough(channel: Channel, gain: float, alpha: Fraction) -> None:
+    """A(1) ≥ 128 unless S is at its cap, below the largest level, and half of it would be too coarse."""
+    arithmetic = Arithmetic(channel, gain, alpha)
+    level = float(alpha) * channel.slope * math.sqrt(gain) / math.log(2) * 2.0**arithmetic.fraction_bits
+    assume(abs(level - MIN_LEVEL) > 1e-9)
+    cap = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(alpha)))
+    assert 0 <= arithmetic.fraction_bits <= cap
+    assert arithmetic.level_of_one == pytest.approx(level, abs=1)
+    assert arithmetic.level_of_one >= MIN_LEVEL or arithmetic.fraction_bits == cap
+    assert arithmetic.level_of_one < MAX_LEVEL
+    assert arithmetic.fraction_bits == 0 or level / 2 < MIN_LEVEL
+    assert arithmetic.limit == arithmetic.sensitivity == 2 * arithmetic.level_of_one
+
+
+@pytest.mark.parametrize(("channel", "gain"), [(Laplace(), 0.9609060278364026), (Sign(1), 1.921812055672805)], ids=str)
+def test_scale_at_a_power_of_two(channel: Channel, gain: float) -> None:
+    """A(1) ≥ 128 also where the real level lies a rounding error below 128."""
+    assert Arithmetic(channel, gain).level_of_one >= MIN_LEVEL
+
+
+def test_pinned_arithmetic() -> None:
+    """S, A(1) and ε of a step are part of what a file promises."""
+    got = [
+        (a.fraction_bits, a.level_of_one, round(a.epsilon(), 9))
+        for a in (Arithmetic(Laplace(), 0.01, Fraction(2)), Arithmetic(Sign(3), 0.03), Arithmetic(Huber(), 1e-5))
+    ]
+    assert got == [(9, 208, 1.126364168), (9, 221, 1.196761929), (15, 223, 0.018868631)]
+
+
+@bounded
+@given(channels, gains, alphas, st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.lists(st.floats(-3, 3)))
+def test_levels_centres_and_shifts(
+    channel: Channel, gain: float, alpha: Fraction, x: list[float], public: list[float]
+) -> None:
+    """A truncates towards zero, is odd and rises; c rounds and is clamped; |m| stays within the limit."""
+    arithmetic = Arithmetic(channel, gain, alpha)
+    top = arithmetic.level_of_one
+    values = np.array(sorted([-1.0, *x, 1.0]))
+    levels = arithmetic.levels(values)
+    assert levels.dtype == np.int32
+    assert (levels[0], levels[-1]) == (-top, top)
+    assert (np.diff(levels) >= 0).all()
+    assert (np.abs(levels) <= np.abs(arithmetic.unit * values)).all()
+    assert (np.abs(levels) > np.abs(arithmetic.unit * values) - 1).all()
+    assert arithmetic.levels(-values).tolist() == (-levels).tolist()
+    x_hat = np.resize(np.array([*public, -9.0, 9.0]), len(values))
+    centres = arithmetic.centres(x_hat)
+    assert (np.abs(centres) <= top).all()
+    inside = np.abs(arithmetic.unit * x_hat) <= top
+    assert (np.abs(centres - arithmetic.unit * x_hat)[inside] <= 0.5).all()
+    shifts = arithmetic.shifts(values, x_hat)
+    assert shifts.tolist() == (levels - centres).tolist()
+    assert (np.abs(shifts) <= arithmetic.limit).all()
+
+
+@pytest.mark.parametrize("channel", CERTIFIED, ids=str)
+def test_no_pixel_value_moves_more_than_the_sensitivity(channel: Channel) -> None:
+    """Over all pairs of the 256 pixel values, the shift moves by the sensitivity at most, and by all of it once."""
+    arithmetic = Arithmetic(channel, 0.02, Fraction(3, 2))
+    shifts = arithmetic.shifts(np.linspace(-1, 1, 256), np.full(256, 0.37)).astype(np.int64)
+    assert np.abs(shifts[:, None] - shifts[None]).max() == arithmetic.sensitivity
+
+
+@pytest.mark.parametrize("gain", [0.0, -1.0, math.nan, math.inf, -math.inf])
+def test_arithmetic_refuses_bad_gains(gain: float) -> None:
+    with pytest.raises(DippError, match="snr_gain"):
+        Arithmetic(Laplace(), gain)
+
+
+def test_arithmetic_refuses_steps_that_are_too_large() -> None:
+    """The remedy is named: smaller steps."""
+    with pytest.raises(DippError, match="split it into smaller ones"):
+        Arithmetic(Laplace(), 1e9)
+
+
+@pytest.mark.parametrize("alpha", [Fraction(0), Fraction(-1), Fraction(-1, 1000)])
+def test_arithmetic_refuses_bad_orders(alpha: Fraction) -> None:
+    with pytest.raises(DippError, match="alpha"):
+        Arithmetic(Laplace(), 1.0, alpha)
+
+
+@pytest.mark.parametrize(
+    ("gain", "alpha"),
+    [(1.0, math.inf), (1.0, math.nan), (1.0, Fraction(1, 10**400)), (1e-12, Fraction(1 << 20))],
+    ids=["infinite", "nan", "vanishing", "beyond the tables"],
+)
+def test_arithmetic_refuses_orders_it_cannot_hold(gain: float, alpha: Fraction) -> None:
+    """α = ∞ has no ε and must be refused by name; so must an α for which no scale S ≥ 0 is left."""
+    with pytest.raises(DippError, match="alpha"):
+        Arithmetic(Laplace(), gain, alpha).law.score(np.zeros(1, np.uint16), np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1.0 + 1e-12, -1.5, 255.0])
+def test_private_values_outside_the_range_are_refused(bad: float) -> None:
+    """NaN and anything outside [−1, 1] never become a level; the message does not repeat the private value."""
+    arithmetic = Arithmetic(Sign(), 0.1)
+    with pytest.raises(DippError, match=r"^x: values in \[-1, 1\] are needed") as error:
+        arithmetic.levels(np.array([0.0, bad, 1.0]))
+    assert str(bad) not in str(error.value)
+    with pytest.raises(DippError, match="x:"):
+        arithmetic.shifts(np.array([bad]), np.array([0.0]))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_predictions_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(DippError, match="x_hat"):
+        Arithmetic(Sign(), 0.1).centres(np.array([0.0, bad]))
+
+
+# --- which coordinates the sign channel touches ---
+
+designs = st.tuples(st.integers(1, 4), st.integers(0, 10), st.integers(1, 60), st.integers(0, 3), st.integers(0, 9))
+
+
+@bounded
+@given(designs, st.binary(min_size=16, max_size=16))
+def test_a_cycle_touches_every_coordinate_once(design: tuple[int, int, int, int, int], seed: bytes) -> None:
+    """Each coordinate once a cycle, never two channels of a pixel in a step, shares balanced to a pixel a position."""
+    channels, extra, pixels, cycle, image = design
+    period = channels + extra
+    assume(period > 1)
+    steps = [Sign(period).touched(seed, cycle * period + i, pixels, channels, image) for i in range(period)]
+    assert sorted(np.concatenate(steps).tolist()) == list(range(pixels * channels))
+    for touched in steps:
+        assert touched.dtype == np.int64
+        assert (np.diff(touched) > 0).all()
+        assert len(np.unique(touched // channels)) == len(touched)
+    sizes = [len(touched) for touched in steps]
+    assert max(sizes) - min(sizes) <= channels
+    if extra == 0:
+        assert sizes == [pixels] * period
+
+
+def test_period_one_touches_everything() -> None:
+    assert Sign(1).touched(SEED, 4, 5, 3).tolist() == list(range(15))
+
+
+def test_touched_is_pinned() -> None:
+    """The mask design is part of the format."""
+    assert [Sign(3).touched(SEED, step, 6, 3).tolist() for step in range(4)] == [
+        [1, 5, 7, 10, 13, 15],
+        [0, 4, 6, 9, 12, 16],
+        [2, 3, 8, 11, 14, 17],
+        [2, 4, 7, 11, 12, 15],
+    ]
+    assert Sign(7).touched(SEED, 9, 10, 3, image=5).tolist() == [5, 9, 19, 26, 28]
+
+
+def test_touched_depends_on_public_numbers_only() -> None:
+    """Its arguments are the seed, the step, the shape and the image's number: no pixel could enter."""
+    parameters = list(inspect.signature(Sign.touched).parameters)
+    assert parameters == ["self", "seed", "step", "pixels", "channels", "image"]
+
+
+def test_touched_differs_between_seeds_cycles_and_images() -> None:
+    masks = [
+        Sign(3).touched(SEED, 0, 200, 3),
+        Sign(3).touched(SEED[::-1], 0, 200, 3),
+        Sign(3).touched(SEED, 3, 200, 3),
+        Sign(3).touched(SEED, 0, 200, 3, image=1),
+    ]
+    assert len({tuple(mask.tolist()) for mask in masks}) == 4
+
+
+@pytest.mark.parametrize(("period", "channels"), [(3, 3), (5, 3), (8, 2)])
+def test_touched_is_unbiased(period: int, channels: int) -> None:
+    """Where the period divides the pixels, all slots are equally likely for a coordinate (fixed seeds: repeatable)."""
+    slots = np.zeros(period, np.int64)
+    for image in range(500):
+        mask = [Sign(period).touched(SEED, step, 2 * period, channels, image) for step in range(period)]
+        slots[next(i for i, touched in enumerate(mask) if 1 in touched)] += 1
+    assert chi_square_tail(slots, [1 / period] * period) > FALSE_ALARM
+
+
+def test_sign_refuses_bad_periods() -> None:
+    with pytest.raises(DippError, match="period"):
+        Sign(0)
+    with pytest.raises(DippError, match="at least the 3 channels"):
+        Sign(2).touched(SEED, 0, 4, 3)

@@ -1,0 +1,232 @@
+"""Shards: what is written comes back, describes itself, opens in `datasets`; a lying or damaged one is refused."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dipp.format.archive import Archive
+from dipp.data import release
+from dipp.data.shards import Image, Shard, Skipped, layout, pack, unpack, worst, write
+from dipp.data.sources import Labels
+from dipp.data.store import Store, shard_name
+from dipp.errors import DippError
+from dipp.core.plan import DIFFC, PAPER, SHARP, Coding, Plan, Step
+
+datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
+SEED, MODEL = bytes(range(16)), "ab" * 32
+
+
+def public(mechanism: Coding = SHARP, index_bits: int = 6) -> Archive:
+    exponent = 64 if mechanism.ordered else 0
+    steps = (Step(900, 800, 0.0625, 20, index_bits, exponent), Step(800, 700, 0.125, 50, index_bits, exponent))
+    return Archive.build(Plan(mechanism, steps), MODEL, SEED, [], [], channels=3)
+
+
+def images(source: Archive, sides: list[tuple[int, int]], first: int = 0) -> list[Image]:
+    generator = np.random.default_rng(1)
+    made = []
+    for number, (height, width) in enumerate(sides, first):
+        form = layout(source.header, height * width)
+        row = generator.integers(0, 1 << source.release.plan.steps[0].index_bits, form.indices)
+        made.append(Image(number, (height, width, 3), number % 3, row))
+    return made
+
+
+def save(path: Path, source: Archive, made: list[Image], **options: Any) -> Path:
+    facts: dict[str, Any] = {"labels": Labels(names=("a", "b", "c")), "first": 0, "positions": len(made), "skipped": []}
+    with path.open("wb") as file:
+        write(file, source, images=made, **{**facts, **options})
+    return path
+
+
+SIDES = [(8, 8), (8, 8), (8, 16), (16, 8), (8, 8)]
+
+
+@pytest.mark.parametrize("mechanism", [SHARP, PAPER, DIFFC])
+@pytest.mark.parametrize("index_bits", [6, 16])
+def test_what_is_written_comes_back(mechanism: Coding, index_bits: int, tmp_path: Path) -> None:
+    source = public(mechanism, index_bits)
+    made = images(source, SIDES, first=10)
+    gone = [Skipped(12 + 3, "0 bytes")]
+    path = save(tmp_path / "s.parquet", source, made[::-1], first=10, positions=6, skipped=gone)
+    shard = Shard.read(path)
+    assert shard.ids.tolist() == [10, 11, 12, 13, 14]
+    assert shard.skipped == tuple(gone)
+    assert [label.as_py() for label in shard.labels] == [1, 2, 0, 1, 2]
+    for at, image in enumerate(made):
+        assert shard.shape(at) == image.shape
+        assert (shard.rows([at])[0] == image.indices).all()
+    whole = shard.archive()
+    assert (shard.certificate is None) == (mechanism is DIFFC)
+    assert shard.certificate is None or whole.certificate == shard.certificate
+    assert whole.payload_bits == shard.payload_bits
+    assert (whole.image_indices(3) == made[3].indices).all()
+
+
+def test_a_shard_without_images(tmp_path: Path) -> None:
+    path = save(tmp_path / "s.parquet", public(), [], positions=2, skipped=[Skipped(0, "a"), Skipped(1, "b")])
+    shard = Shard.read(path)
+    assert len(shard) == 0
+    assert len(shard.archive()) == 0
+
+
+@given(st.integers(1, 40), st.integers(1, 22), st.integers(1, 9), st.randoms())
+def test_payloads_are_whole_bytes(chunk: int, bits: int, count: int, random: Any) -> None:
+    header = Archive.build(
+        Plan(SHARP, (Step(9, 8, 0.5, chunk, bits), Step(8, 7, 0.5, chunk, bits), Step(7, 6, 0.5, chunk, bits))),
+        MODEL,
+        SEED,
+        [],
+        [],
+        channels=3,
+    ).header
+    form = layout(header, 64)
+    rows = np.array([[random.randrange(1 << bits) for _ in range(form.indices)] for _ in range(count)], np.int64)
+    payloads = pack(form, rows)
+    assert {len(payload) for payload in payloads} == {-(-form.least_bits // 8)}
+    assert (unpack(form, payloads) == rows).all()
+    if form.least_bits % 8:
+        with pytest.raises(DippError, match="not zero"):
+            unpack(form, [payloads[0][:-1] + bytes([payloads[0][-1] | 1])])
+    with pytest.raises(DippError, match="length"):
+        unpack(form, [payloads[0] + b"\0"])
+
+
+def test_datasets_reads_it_as_it_is(tmp_path: Path) -> None:
+    """Several shards with different metadata are one dataset, and classes have their names."""
+    source = public()
+    made = images(source, SIDES)
+    for number, part in enumerate((made[:2], made[2:])):
+        save(tmp_path / f"{number}.parquet", source, part, first=2 * number, positions=len(part))
+    files = [str(tmp_path / f"{number}.parquet") for number in (0, 1)]
+    read = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "cache"), split="train")
+    assert read.column_names == ["payload", "label", "width", "height", "id"]
+    assert read["id"][:] == [0, 1, 2, 3, 4]
+    assert read.features["label"].names == ["a", "b", "c"]
+    form = layout(source.header, 64)
+    assert (unpack(form, [read[0]["payload"]])[0] == made[0].indices).all()
+
+
+def changed(path: Path, change: Callable[[dict[str, Any], dict[str, list[Any]]], None], **options: Any) -> Path:
+    """The shard with other facts or columns, written as a forger would."""
+    table = pq.read_table(path)
+    facts, columns = json.loads(table.schema.metadata[b"dipp"]), table.to_pydict()
+    change(facts, columns)
+    schema = table.schema.with_metadata({b"dipp": json.dumps(facts).encode()})
+    forged = path.with_name("forged.parquet")
+    usual: dict[str, Any] = {"compression": "none", "use_dictionary": ["label", "width", "height"]}
+    pq.write_table(pa.Table.from_pydict(columns, schema), forged, **{**usual, **options})
+    return forged
+
+
+LIES: dict[str, Callable[[dict[str, Any], dict[str, list[Any]]], None]] = {
+    "a smaller ε": lambda facts, _: facts["certificate"].update(epsilon=0.1),
+    "no certificate": lambda facts, _: facts.update(certificate=None),
+    "a NaN": lambda facts, _: facts["certificate"].update(epsilon=float("nan")),
+    "an image twice": lambda _, columns: columns["id"].__setitem__(1, 0),
+    "an image of another shard": lambda _, columns: columns["id"].__setitem__(4, 99),
+    "out of order": lambda _, columns: columns["id"].reverse(),
+    "more positions": lambda facts, _: facts.update(positions=6),
+    "a picture also skipped": lambda facts, _: facts.update(skipped=[[0, "x"]]),
+    "no width": lambda _, columns: columns["width"].__setitem__(0, 0),
+    "a giant": lambda _, columns: columns["width"].__setitem__(0, (1 << 31) - 1),
+    "a newer format": lambda facts, _: facts.update(version=2),
+    "another header": lambda facts, _: facts.update(archive="AAAA"),
+    "no header": lambda facts, _: facts.pop("archive"),
+    "nonsense": lambda facts, _: facts.update(skipped=7),
+    "infinity": lambda facts, _: facts.update(first=float("inf")),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_refused(lie: str, tmp_path: Path) -> None:
+    path = save(tmp_path / "s.parquet", public(), images(public(), SIDES))
+    assert len(Shard.read(changed(path, lambda *_: None))) == len(SIDES), "the forger's way of writing is not the lie"
+    with pytest.raises(DippError, match=r"forged\.parquet"):
+        Shard.read(changed(path, LIES[lie]))
+
+
+def test_nothing_is_unpacked_before_its_length_is_checked(tmp_path: Path) -> None:
+    """A payload of a few bytes that claims a picture of 2^30 pixels."""
+    path = save(tmp_path / "s.parquet", public(PAPER), images(public(PAPER), [(8, 8)] * 5))
+
+    def enlarge(_: Any, columns: dict[str, list[Any]]) -> None:
+        columns["width"] = columns["height"] = [1 << 15] * 5
+
+    with pytest.raises(DippError, match="length"):
+        Shard.read(changed(path, enlarge)).archive()
+
+
+def test_small_files_that_grow_are_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5))
+
+    def swell(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
+        """2,000 times the same megabyte, which a dictionary stores once."""
+        facts.update(positions=2000)
+        columns.update(payload=[bytes(1 << 20)] * 2000, id=list(range(2000)))
+        columns.update({name: [8] * 2000 for name in ("label", "width", "height")})
+
+    with pytest.raises(DippError, match="do not fit"):
+        Shard.read(changed(path, swell, use_dictionary=True, compression="gzip"))
+    empty = pa.Table.from_pydict({"payload": [b""] * 100_000}, pa.schema([("payload", pa.binary())]))
+    pq.write_table(empty, tmp_path / "x.parquet")
+    with pytest.raises(DippError, match="columns"):
+        Shard.read(tmp_path / "x.parquet")
+
+
+def test_no_shard(tmp_path: Path) -> None:
+    for content in (b"", b"PAR1", b"PAR1" * 100):
+        (tmp_path / "x.parquet").write_bytes(content)
+        with pytest.raises(DippError, match="cannot be read"):
+            Shard.read(tmp_path / "x.parquet")
+
+
+GOOD = io.BytesIO()
+write(GOOD, public(), Labels(), images(public(), SIDES), 0, 5, [])
+
+
+@settings(max_examples=300, derandomize=True)  # a fault of pyarrow's own could end the whole test run
+@given(st.lists(st.tuples(st.integers(0, len(GOOD.getvalue()) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+def test_damage_never_gets_past_a_clear_line(changes: list[tuple[int, int]]) -> None:
+    content = bytearray(GOOD.getvalue())
+    for place, value in changes:
+        content[place] = value
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.parquet"
+        path.write_bytes(content)
+        try:
+            Shard.read(path).archive()
+        except DippError:
+            return
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_the_manifest_has_the_worst_certificate(order: tuple[int, ...], tmp_path: Path) -> None:
+    """Images so small that the channels of a pixel share a chunk cost more ρ; one of them counts for all."""
+    source, sides = public(PAPER), [[(16, 16)] * 3, [(2, 2), (16, 16)], [(8, 8)]]
+    store, at = Store(tmp_path), 0
+    for number, which in enumerate(order):
+        made = images(source, sides[which], first=at)
+        save(tmp_path / shard_name(number), source, made, first=at, positions=len(made))
+        at += len(made)
+    facts = release.manifest(store, None)
+    claims = {size: worst(source.header, size) for size in (4, 64, 256)}
+    smallest, middle = claims[4], claims[64]
+    assert smallest is not None
+    assert middle is not None
+    assert smallest.rho > middle.rho
+    assert facts["certificate"]["rho"] == smallest.rho
+    assert facts["images"] == at

@@ -1,0 +1,375 @@
+"""Sources: any range of any source is what a full reading has there; bad pictures are told, and do not end a run."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.datasets import pixels, save_folder
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from dipp.data.sources import CHANGED, Columns, Labels, Record, Source, open_source
+from dipp.data.tables import open_hub
+from dipp.errors import DippError
+
+COUNT = 150
+datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
+
+
+def png(picture: np.ndarray[Any, Any]) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(picture).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def make_folder(root: Path) -> tuple[Path, Labels | None]:
+    return save_folder(root / "folder", COUNT), Labels(names=("cat", "dog"))
+
+
+def make_cifar(root: Path) -> tuple[Path, Labels | None]:
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir()
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"plane", b"car"]}))
+    data = pixels(COUNT, 32).transpose(0, 3, 1, 2).reshape(COUNT, -1)
+    for number, part in enumerate(np.array_split(np.arange(COUNT), 5), 1):
+        batch = {b"data": data[part], b"labels": [int(i) % 2 for i in part]}
+        (folder / f"data_batch_{number}").write_bytes(pickle.dumps(batch))
+    (folder / "test_batch").write_bytes(pickle.dumps({b"data": data[:7], b"labels": [1] * 7}))
+    return root, Labels(names=("plane", "car"))
+
+
+def table(kind: str) -> pa.Table:
+    files = [png(picture) for picture in pixels(COUNT)]
+    if kind == "bytes":
+        return pa.table({"picture": files, "label": [f"label {i % 2}" for i in range(COUNT)], "who": ["Ann"] * COUNT})
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["no", "yes"])})
+    rows = {"image": [{"bytes": file, "path": "x.png"} for file in files], "label": [i % 2 for i in range(COUNT)]}
+    return pa.Table.from_pydict(rows, features.arrow_schema)
+
+
+def make_parquet(root: Path) -> tuple[Path, Labels | None]:
+    folder = root / "parquet"
+    folder.mkdir()
+    whole = table("huggingface")
+    for number, (low, high) in enumerate(((0, 70), (70, 71), (71, COUNT))):
+        pq.write_table(whole.slice(low, high - low), folder / f"part-{number}.parquet", row_group_size=16)
+    return folder, Labels(names=("no", "yes"))
+
+
+def make_parquet_of_bytes(root: Path) -> tuple[Path, Labels | None]:
+    pq.write_table(table("bytes"), root / "one.parquet", row_group_size=100)
+    return root / "one.parquet", Labels(text=True)
+
+
+def make_saved(root: Path) -> tuple[Path, Labels | None]:
+    data = datasets.Dataset(table("huggingface"))
+    datasets.DatasetDict({"train": data, "test": data.select(range(3))}).save_to_disk(str(root / "saved"))
+    return root / "saved", Labels(names=("no", "yes"))
+
+
+def make_tars(root: Path) -> tuple[Path, Labels | None]:
+    folder = root / "tars"
+    folder.mkdir()
+    for number, part in enumerate(np.array_split(np.arange(COUNT), 3)):
+        with tarfile.open(folder / f"{number}.tar", "w") as tar:
+            for i in part.tolist():
+                members = {"png": png(pixels(COUNT)[i]), "cls": str(i % 2).encode(), "json": b'{"who": "Ann"}'}
+                for suffix, content in members.items():
+                    info = tarfile.TarInfo(f"set/sample-{i:05d}.{suffix}")
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+    return folder, Labels()
+
+
+MAKERS = {
+    "folder": make_folder,
+    "cifar": make_cifar,
+    "parquet": make_parquet,
+    "parquet of bytes": make_parquet_of_bytes,
+    "saved": make_saved,
+    "tars": make_tars,
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Labels | None]:
+    return MAKERS[request.param](tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def source(made: tuple[Path, Labels | None], tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return open_source(str(made[0]), Columns(), tmp_path_factory.mktemp("scratch"))
+
+
+def decoded(record: Record) -> np.ndarray[Any, Any]:
+    assert record.content is not None
+    return np.asarray(Image.open(io.BytesIO(record.content))) if isinstance(record.content, bytes) else record.content
+
+
+def test_every_picture_comes_once_with_its_label(source: Source, made: tuple[Path, Labels | None]) -> None:
+    records = list(source.read(0, len(source)))
+    assert [record.position for record in records] == list(range(COUNT))
+    assert not any(record.problem for record in records)
+    assert source.labels == made[1]
+    expected = pixels(COUNT, 32 if "cifar" in type(source).__name__.lower() else 8)
+    # A folder comes class by class; in all other sources the classes take turns.
+    order = sorted(range(COUNT), key=lambda i: i % 2) if made[0].name == "folder" else range(COUNT)
+    for record, i in zip(records, order, strict=True):
+        assert (decoded(record) == expected[i]).all()
+        assert record.label == (f"label {i % 2}" if made[0].name == "one.parquet" else i % 2)
+
+
+@given(data=st.data())
+def test_any_range_is_what_the_whole_has_there(source: Source, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(source) - 1))
+    stop = data.draw(st.integers(start, len(source)))
+    part = list(source.read(start, stop))
+    assert [record.position for record in part] == list(range(start, stop))
+    for record in part[:: max(1, len(part) // 4)]:
+        (alone,) = source.read(record.position, record.position + 1)
+        assert (decoded(alone) == decoded(record)).all()
+        assert alone.label == record.label
+
+
+def test_a_source_travels_light_and_is_known_again(
+    source: Source, made: tuple[Path, Labels | None], tmp_path: Path
+) -> None:
+    assert len(pickle.dumps(source)) < 2000
+    again = pickle.loads(pickle.dumps(source))  # noqa: S301 - made here
+    assert next(iter(again.read(5, 6))).label == next(iter(source.read(5, 6))).label
+    reopened = open_source(str(made[0]), Columns(), tmp_path)
+    assert reopened.fingerprint == source.fingerprint
+    assert source.name(3)
+
+
+def test_a_changed_source_is_another(tmp_path: Path) -> None:
+    folder, _ = make_folder(tmp_path)
+    before = open_source(str(folder), Columns(), tmp_path).fingerprint
+    (folder / "cat" / "another.png").write_bytes(png(pixels(1)[0]))
+    assert open_source(str(folder), Columns(), tmp_path).fingerprint != before
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_changes_while_a_run_lasts_is_not_read(kind: str, tmp_path: Path) -> None:
+    """Rows that have moved would be released twice: every picture of a file that was changed is told, and not read."""
+    scratch, root = tmp_path / "scratch", tmp_path / "source"
+    scratch.mkdir()
+    root.mkdir()
+    place, _ = MAKERS[kind](root)
+    source = open_source(str(place), Columns(), scratch)
+    assert not any(record.problem for record in source.read(0, COUNT))
+    holds = (".png", ".tar", ".parquet", ".arrow")
+    one = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
+    times = one.stat()
+    os.utime(one, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    for opened in (source, pickle.loads(pickle.dumps(source))):  # noqa: S301 - made here
+        records = list(opened.read(0, COUNT))
+        assert [record.position for record in records] == list(range(COUNT))
+        told = [record for record in records if record.problem]
+        assert told
+        assert all(record.content is None and record.problem == CHANGED for record in told)
+
+
+def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
+    folder, _ = make_folder(tmp_path)
+    link, other = folder / "cat" / "link.png", folder / "again"
+    link.symlink_to(next(path for path in (folder / "cat").iterdir()))
+    (folder / ".annex").mkdir()
+    (folder / ".annex" / "blob").write_bytes(png(pixels(1)[0]))
+    (folder / "cat" / "annexed.png").symlink_to(folder / ".annex" / "blob")
+    source = open_source(str(folder), Columns(), tmp_path)
+    problems = {source.name(record.position): record.problem for record in source.read(0, len(source))}
+    assert {name for name, problem in problems.items() if problem} == {"cat/link.png"}
+    assert len(problems) == COUNT + 2
+    for target in ("cat", ".", "dog/..", ".."):
+        other.symlink_to(target)
+        with pytest.raises(DippError, match="released twice"):
+            open_source(str(folder), Columns(), tmp_path)
+        other.unlink()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    other.symlink_to(outside)
+    assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 2
+    (folder / "third").symlink_to(outside)
+    with pytest.raises(DippError, match="again and third"):
+        open_source(str(folder), Columns(), tmp_path)
+
+
+def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library finds the Parquet files of a name; here the name is a folder, because the hub is out of reach."""
+    folder, labels = make_parquet(tmp_path)
+    (folder / "part-0.parquet").rename(folder / "train-0.parquet")
+    monkeypatch.chdir(tmp_path)
+    source = open_hub(f"./{folder.name}", Columns())
+    assert source.labels == labels
+    assert len(source) == 70
+    with pytest.raises(DippError, match="split"):
+        open_hub(f"./{folder.name}", Columns(split="validation"))
+
+
+def test_splits(tmp_path: Path) -> None:
+    saved, _ = make_saved(tmp_path)
+    assert len(open_source(str(saved), Columns(split="test"), tmp_path)) == 3
+    cifar, _ = make_cifar(tmp_path)
+    assert len(open_source(str(cifar), Columns(split="test"), tmp_path)) == 7
+    for place in (saved, cifar):
+        with pytest.raises(DippError, match="split"):
+            open_source(str(place), Columns(split="all"), tmp_path)
+
+
+def test_bad_files_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"")
+    (folder / "b.png").symlink_to(folder / "nowhere")
+    (folder / "c.png").write_bytes(png(pixels(1)[0]))
+    (folder / "d.png").write_bytes(b"")
+    with (folder / "d.png").open("r+b") as file:
+        file.truncate(1 << 30)  # takes no room on the disk
+    (folder / "e.png").write_bytes(b"x")
+    (folder / "f\x1b[2J\n.png").write_bytes(b"x")
+    source = open_source(str(folder), Columns(), tmp_path)
+    assert source.name(5) == "f?[2J?.png"
+    (folder / "e.png").unlink()
+    problems = [record.problem for record in source.read(0, len(source))]
+    assert source.labels is None
+    assert problems[0] == "0 bytes"
+    assert "no file" in problems[1]
+    assert problems[2] == ""
+    assert "MiB" in problems[3]
+    assert "cannot be opened" in problems[4]
+    assert not any("png" in problem or str(tmp_path) in problem for problem in problems), "a reason tells a name"
+
+
+def test_rows_without_bytes_are_told(tmp_path: Path) -> None:
+    files = [png(pixels(1)[0]), None, b""]
+    pq.write_table(pa.table({"image": files}), tmp_path / "some.parquet")
+    source = open_source(str(tmp_path / "some.parquet"), Columns(), tmp_path)
+    assert [bool(record.problem) for record in source.read(0, 3)] == [False, True, True]
+
+
+def test_a_damaged_page_costs_its_rows_only(tmp_path: Path) -> None:
+    path = tmp_path / "some.parquet"
+    options: Any = {"row_group_size": 50, "compression": "gzip", "write_page_checksum": True}
+    pq.write_table(table("bytes"), path, **options)
+    chunk = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    middle = chunk.data_page_offset + chunk.total_compressed_size // 2
+    content[middle : middle + 64] = bytes(64)
+    path.write_bytes(content)
+    source = open_source(str(path), Columns(), tmp_path)
+    records = list(source.read(0, COUNT))
+    assert [record.position for record in records] == list(range(COUNT))
+    assert not any(record.problem for record in records[:50])
+    assert any(record.problem for record in records[50:100])
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (pa.array(["a", None, "b"]).dictionary_encode(), ["a", None, "b"]),
+        (pa.array(["a", None, "b"], pa.string_view()), ["a", None, "b"]),
+        (pa.array([True, None, False]), [1, None, 0]),
+        (pa.array([None] * 3), [None] * 3),
+        (pa.array([-5, None, 7], pa.int8()), [-5, None, 7]),
+        (pa.array([5, None, (1 << 64) - 1], pa.uint64()), [5, None, "63 bits"]),
+        (pa.array([1.0, None, 2.0]), "label-column"),
+    ],
+    ids=["categories", "views", "truths", "nothing", "small", "large", "floats"],
+)
+def test_labels_of_all_kinds(labels: Any, expected: Any, tmp_path: Path) -> None:
+    """Whole numbers and text, however they are stored; if none are wanted, anything."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"my.image ✓": pa.array([png(pixels(1)[0])] * 3, pa.binary_view()), "label": labels}), path)
+    assert open_source(str(path), Columns(labelled=False), tmp_path).labels is None
+    if expected == "label-column":
+        with pytest.raises(DippError, match=r"label-column.*--drop-labels"):
+            open_source(str(path), Columns(), tmp_path)
+        return
+    source = open_source(str(path), Columns(), tmp_path)
+    assert [record.problem[-7:] or record.label for record in source.read(0, 3)] == expected
+
+
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    file = png(pixels(1)[0])
+    twice = pa.Table.from_arrays([pa.array([file]), pa.array([1]), pa.array([2])], names=["image", "label", "label"])
+    pq.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(DippError, match="several columns are called label"):
+        open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path)
+    pq.write_table(pa.table({"image": [file], "image.thumbnail": [b""], "label": [1]}), tmp_path / "t.parquet")
+    (record,) = open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).read(0, 1)
+    assert record.content == file, "of several columns, the one called image"
+
+
+@pytest.mark.parametrize(
+    ("columns", "word"),
+    [
+        (Columns(image="who"), "image-column"),
+        (Columns(image="one", label="nobody"), "label-column"),
+        (Columns(image="one", label="where"), "label-column"),
+        (Columns(), "image-column"),
+    ],
+)
+def test_columns_are_chosen_or_asked_for(columns: Columns, word: str, tmp_path: Path) -> None:
+    file = png(pixels(1)[0])
+    content = {"one": [file], "two": [file], "who": ["Ann"], "where": [[1.0, 2.0]]}
+    pq.write_table(pa.table(content), tmp_path / "t.parquet")
+    place = str(tmp_path / "t.parquet")
+    with pytest.raises(DippError, match=word):
+        open_source(place, columns, tmp_path)
+    assert open_source(place, Columns(image="two", label="who"), tmp_path).labels == Labels(text=True)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("this must not run",)
+
+
+def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, _ = make_cifar(tmp_path)
+    (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(pickle.dumps({b"data": Evil(), b"labels": [1]}))
+    with pytest.raises(DippError, match="data_batch_3"):
+        open_source(str(place), Columns(), tmp_path)
+    assert "must not run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "cut tar", "gzip tar", "no parquet", "bad saved"])
+def test_no_source(kind: str, tmp_path: Path) -> None:
+    """One clear line for what cannot be a source."""
+    place = tmp_path / "place"
+    match kind:
+        case "empty":
+            place.mkdir()
+        case "text":
+            place = tmp_path / "a.txt"
+            place.write_text("hello")
+        case "cut tar":
+            folder, _ = make_tars(tmp_path)
+            place = folder / "0.tar"
+            place.write_bytes(place.read_bytes()[:1000])
+        case "gzip tar":
+            place = tmp_path / "a.tar"
+            with tarfile.open(place, "w:gz"):
+                pass
+        case "no parquet":
+            place = tmp_path / "a.parquet"
+            place.write_bytes(b"PAR1 and nothing more")
+        case "bad saved":
+            place.mkdir()
+            (place / "state.json").write_text(json.dumps({}))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with pytest.raises(DippError, match="src"):
+        open_source(str(place), Columns(), scratch)

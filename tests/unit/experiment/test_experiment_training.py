@@ -1,0 +1,428 @@
+"""The classifiers of the experiment: network, protocol, augmentation; a wave is as good as its members alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cifar10 import metrics, training
+from cifar10.config import Config, Protocol
+from cifar10.resnet import ResNet56
+from cifar10.training import DEVIATION, MEAN, Draws, Task, Wave, augmented, normalised, side_by_side
+from scipy import stats
+from helpers.statistics import FALSE_ALARM
+
+from dipp.cli import experiment
+from dipp.errors import DippError
+
+CONFIG = experiment.EXPERIMENTS / "cifar10" / "config.toml"
+SHORT = Protocol(epochs=3, batch=8, seeds=(0,), evaluate_every=1, milestones=(1,))
+"""Three epochs of two batches."""
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_the_network_is_resnet_56_with_free_shortcuts() -> None:
+    """55 convolutions and a linear layer; projections in the shortcuts (option B) would add 2,752 parameters."""
+    network = ResNet56()
+    layers = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
+    assert len(layers) == 56
+    assert sum(parameter.numel() for parameter in network.parameters()) == 853_018
+    x = torch.randn(2, 3, 32, 32)
+    assert network.features(x).shape == (1, 2, 64)
+    assert network(x).shape == (1, 2, 10)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_copies_side_by_side_are_those_that_stand_alone(training: bool) -> None:
+    """Three networks in one: the logits of each are its own, shortcuts and statistics included."""
+    singles, x = [ResNet56(blocks=1) for _ in range(3)], torch.randn(3, 4, 3, 8, 8)
+    whole = ResNet56(blocks=1, copies=3)
+    states = [single.state_dict() for single in singles]
+    whole.load_state_dict(
+        {key: torch.cat([s[key] for s in states]) if states[0][key].ndim else states[0][key] for key in states[0]}
+    )
+    found = whole.train(training)(side_by_side(x))
+    for number, single in enumerate(singles):
+        torch.testing.assert_close(found[number], single.train(training)(x[number])[0], rtol=1e-4, atol=1e-4)
+    assert sum(p.numel() for p in whole.parameters()) == 3 * sum(p.numel() for p in singles[0].parameters())
+
+
+def test_shortcuts_take_every_other_pixel_and_add_channels_of_zeros() -> None:
+    """With the residual's last scale at 0 a block that doubles the width is its shortcut alone."""
+    block = ResNet56(blocks=1).blocks[1].eval()
+    torch.nn.init.zeros_(block.norm2.weight)  # type: ignore[arg-type, union-attr]
+    x = torch.rand(2, 16, 8, 8)
+    out = block(x)
+    assert torch.equal(out[:, 8:24], x[:, :, ::2, ::2])
+    assert not out[:, :8].any()
+    assert not out[:, 24:].any()
+
+
+def test_the_protocol_is_the_one_that_the_paper_cites() -> None:
+    protocol = Config.load(CONFIG).protocol
+    given = (protocol.epochs, protocol.batch, protocol.momentum, protocol.weight_decay, protocol.clip, protocol.pad)
+    assert given == (250, 128, 0.9, 1e-4, 0.5, 4)
+    rates = {0: 0.1, 79: 0.1, 80: 0.05, 159: 0.05, 160: 0.025, 199: 0.025, 200: 0.0125, 249: 0.0125}
+    assert {epoch: protocol.rate(epoch) for epoch in rates} == rates
+
+
+def test_the_config_has_what_the_panels_need() -> None:
+    """Five ε of each method, about thirty configurations of three seeds, and a reason for every group."""
+    config = Config.load(CONFIG)
+    for method in ("laplace", "paper", "sharp", "diffc"):
+        shown = config.shown(method)
+        assert [release.epsilon for release in shown] == [1, 4, 16, 64, 256]
+        assert all(release.train for release in shown)
+        assert all(release.images == 10_000 for release in shown)
+    assert 25 <= sum(len(release.train) for release in config.releases) <= 35
+    assert [release.name for release in config.releases if not release.clip] == ["clean"]
+    assert all(config.reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"images": 100}, "fewer than a batch"),
+        ({"ancestral": {"release": "nothing", "images": 1}}, "no release nothing"),
+        ({}, "clean needs 1 images by the codec"),
+        ({"colour": "red"}, "too much"),
+        ({"release": [{"method": "dance", "reason": ""}]}, "preset"),
+        ({"calls": 0}, "calls must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"epochs": 0}}, "epochs must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"wave": 0}}, "wave must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"evaluate_every": 0}}, "evaluate_every must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"evaluate_every": "a"}}, "evaluate_every must be a whole number of 1 or more, got a"),
+        ({"protocol": {"epochs": True}}, "epochs must be a whole number"),
+        ({"previews": -1}, "previews must be a whole number of 1 or more, got -1"),
+        ({"protocol": {"learning_rate": "a"}}, "rates, milestones and pad"),
+        ({"protocol": {"milestones": ["a"]}}, "rates, milestones and pad"),
+        ({"protocol": {"pad": -1}}, "rates, milestones and pad"),
+        ({"release": [{"method": "laplace", "epsilons": [2], "bpp": 1, "reason": ""}]}, "laplace-2 has no plan"),
+        (
+            {
+                "release": [
+                    {"method": "diffc", "epsilons": [2], "like": "paper-2", "reason": ""},
+                    {"method": "paper", "epsilons": [2], "reason": ""},
+                ]
+            },
+            "diffc-2 must come after paper-2",
+        ),
+        (
+            {
+                "release": [
+                    {"method": "laplace", "epsilons": [2], "reason": ""},
+                    {"method": "paper", "epsilons": [2], "like": "laplace-2", "reason": ""},
+                ]
+            },
+            "paper-2 must come after laplace-2 and be made as that is",
+        ),
+        ({"protocol": {"epochs": 2.5}}, "epochs must be a whole number of 1 or more, got 2.5"),
+        ({"protocol": {"seeds": [0, 0]}}, "seeds must be different whole numbers"),
+        ({"protocol": {"seeds": [-1]}}, "seeds must be different whole numbers"),
+        ({"protocol": {"seeds": 3}}, "lacks something, has too much or of another type"),
+        ({"protocol": {"batch": 0}}, "batch must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"seeds": []}}, "the number of seeds must be a whole number of 1 or more, got 0"),
+        ({"deviations": 0}, "deviations must be a whole number of 1 or more, got 0"),
+        (
+            {"ancestral": {"release": "clean", "images": 0}},
+            "images of ancestral must be a whole number of 1 or more, got 0",
+        ),
+        ({"release": [{"method": "laplace", "reason": ""}]}, "laplace is wrong: all but clean pictures have epsilons"),
+        ({"release": [{"method": "clean", "epsilons": [1], "reason": ""}]}, "clean-1 is wrong"),
+        ({"release": [{"method": "paper", "epsilons": [0], "reason": ""}]}, "paper-0 needs an ε, a rate"),
+        ({"release": [{"method": "paper", "epsilons": [1], "bpp": -1, "reason": ""}]}, "paper-1 needs an ε, a rate"),
+        ({"release": [{"method": "paper", "epsilons": [1], "relative_snr": 0.5, "reason": ""}]}, "by like"),
+        ({"release": [{"method": "clean", "reason": "", "images": 10_001}]}, "clean has 10001 images, of 10000"),
+        (
+            {
+                "deviations": 9,
+                "release": [
+                    {"method": "laplace", "epsilons": [2], "reason": ""},
+                    {"method": "paper", "tag": "plotted", "epsilons": [2], "images": 8, "reason": ""},
+                ],
+            },
+            "deviations of 9 images need as many",
+        ),
+        (
+            {"release": [{"method": "clean", "reason": "", "like": "clean"}]},
+            "clean is like clean, which is itself like",
+        ),
+        (
+            {
+                "release": [{"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""}],
+                "ancestral": {"release": "paper-2-plotted", "images": 1},
+            },
+            "paper-2-plotted is plotted, so there must be a laplace of its ε",
+        ),
+        ({"release": [{"method": "clean", "reason": ""}, {"method": "clean", "reason": ""}]}, "names of their own"),
+        ({"release": [{"method": "clean", "reason": "", "images": 5}]}, "needs all 10000 images"),
+        (
+            {
+                "plotted": "drawn",
+                "release": [{"method": "paper", "tag": "undrawn", "epsilons": [2], "reason": ""}],
+                "ancestral": {"release": "paper-2-undrawn", "images": 1},
+            },
+            "no release has the tag drawn",
+        ),
+        (
+            {
+                "release": [
+                    {"method": "clean", "reason": ""},
+                    {"method": "laplace", "epsilons": [2], "reason": ""},
+                    {"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""},
+                ],
+                "ancestral": {"release": "paper-2-plotted", "images": 1},
+            },
+            "clean must be trained on",
+        ),
+        (
+            {"release": [{"method": "paper", "epsilons": [2], "like": "paper-2", "bpp": 1, "reason": ""}]},
+            "paper-2 is chosen in two ways",
+        ),
+        (
+            {
+                "release": [
+                    {
+                        "method": "diffc",
+                        "epsilons": [2],
+                        "like": "paper-2",
+                        "same_steps": True,
+                        "relative_snr": 0.5,
+                        "reason": "",
+                    }
+                ]
+            },
+            "diffc-2 is chosen in two ways",
+        ),
+        ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "clean has clean, not noisy"),
+        ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "needs all 10000 images"),
+    ],
+)
+def test_a_config_that_cannot_work_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    lines = {"images": 10_000, "calls": 1, "deviations": 1, "previews": 1, "plotted": "plotted"}
+    clean = [{"method": "clean", "reason": "", "train": ["clean"]}]
+    content: dict[str, Any] = {**lines, "ancestral": {"release": "clean", "images": 1}, "release": clean, **change}
+    path = tmp_path / "config.toml"
+    path.write_text("\n".join(_toml(content)))
+    with pytest.raises(DippError, match=message) as refused:
+        Config.load(path)
+    assert str(refused.value).count("config: ") == (0 if message == "preset" else 1)
+
+
+def test_training_at_an_epsilon_that_is_not_made_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG.read_text().replace("noisy = [16, 64]", "noisy = [16, 65]", 1))
+    with pytest.raises(DippError, match="config: paper is to be trained on at ε = 65, which it does not have"):
+        Config.load(path)
+
+
+def _toml(content: dict[str, Any]) -> list[str]:
+    """JSON's values are TOML's."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items() if not isinstance(value, dict | list)]
+    for key, value in content.items():
+        for table in value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
+            lines.append(f"[[{key}]]" if isinstance(value, list) else f"[{key}]")
+            lines += [f"{inner} = {json.dumps(item)}" for inner, item in table.items()]
+    return lines
+
+
+def pictures(count: int, side: int = 8, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(seed).integers(0, 256, (count, side, side, 3)).astype(np.uint8)
+
+
+def labels(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.arange(count) % 10
+
+
+def test_an_epoch_shows_every_picture_once_in_whole_batches() -> None:
+    draws = Draws.of(0, 7, 50, Protocol(batch=8))
+    assert draws.picture.shape == (6, 8)
+    assert len(set(draws.picture.flatten().tolist())) == 48
+    again, other, later = (Draws.of(seed, epoch, 50, Protocol(batch=8)) for seed, epoch in ((0, 7), (1, 7), (0, 8)))
+    assert all(map(torch.equal, draws, again))
+    assert not torch.equal(draws.picture, other.picture)
+    assert not torch.equal(draws.picture, later.picture)
+
+
+def test_crops_and_flips_are_uniform() -> None:
+    """χ² of 200 epochs of 128 pictures against the uniform laws; false alarms 1e-7 in all."""
+    draws = [Draws.of(3, epoch, 128, Protocol()) for epoch in range(200)]
+    for name, values in (("top", 9), ("left", 9), ("flip", 2)):
+        drawn = torch.cat([getattr(one, name).flatten() for one in draws]).to(torch.int64)
+        counts = torch.bincount(drawn, minlength=values)
+        assert len(counts) == values
+        assert stats.chisquare(counts.numpy()).pvalue > FALSE_ALARM / 3
+
+
+def test_augmentation_is_crop_and_flip_of_the_padded_picture() -> None:
+    """Against the definition, for two classifiers with sets of their own."""
+    images = torch.from_numpy(np.stack([pictures(6), pictures(6, seed=1)]))
+    padded = torch.nn.functional.pad(images, (0, 0, 4, 4, 4, 4))
+    protocol = Protocol(batch=6)
+    draws = Draws.stacked([Draws.of(seed, 0, 6, protocol) for seed in (0, 1)], torch.device("cpu"))
+    batch = Draws(*(part[0] for part in draws))
+    found = augmented(padded, torch.tensor([1, 0]), batch, (8, 8))
+    for classifier, which in enumerate((1, 0)):
+        for number in range(6):
+            picture, top, left, flip = (int(part[classifier, number]) for part in batch)
+            crop = padded[which, picture, top : top + 8, left : left + 8]
+            assert torch.equal(found[classifier, number], crop.flip(1) if flip else crop)
+
+
+def test_pictures_are_normalised_by_channel() -> None:
+    white = normalised(torch.full((1, 4, 4, 3), 255, dtype=torch.uint8))
+    assert white.shape == (1, 3, 4, 4)
+    expected = [(1 - mean) / deviation for mean, deviation in zip(MEAN, DEVIATION, strict=True)]
+    assert white[0, :, 0, 0].tolist() == pytest.approx(expected)
+
+
+def wave(names: str, protocol: Protocol = SHORT) -> Wave:
+    """Classifiers on sets of their own, except that a and b share one; the gradients of c and d are not clipped."""
+    sets = {"a": pictures(32), "c": pictures(32, seed=2), "d": pictures(32, seed=3)}
+    sets["b"] = sets["a"]
+    tasks = [Task(name, sets[name], ord(name), clip=name in "ab") for name in names]
+    return Wave(tasks, labels(32), protocol, "cpu")
+
+
+def run(one: Wave) -> Wave:
+    while not one.done:
+        one.run_epoch()
+    return one
+
+
+def same(first: Wave, second: Wave, pairs: list[tuple[int, int]], tolerance: float = 0.0) -> bool:
+    states = [one.states() for one in (first, second)]
+    return all(
+        torch.allclose(tensor, states[1][j][part][key], rtol=tolerance, atol=tolerance)
+        for part in ("network", "momenta")
+        for i, j in pairs
+        for key, tensor in states[0][i][part].items()
+    )
+
+
+ROUNDING = 1e-9
+"""What six steps in double precision may make of sums in another order, which differ by 1e-16 of their size: a network of
+56 layers multiplies such a difference, but not ten million times. (In single precision it leaves no digit to compare.)"""
+
+
+@pytest.fixture
+def double_precision() -> Iterator[None]:
+    """Waves in float64, whatever the processor makes of the order of sums."""
+    torch.set_default_dtype(torch.float64)
+    training._statistics.cache_clear()
+    yield
+    torch.set_default_dtype(torch.float32)
+    training._statistics.cache_clear()
+
+
+@pytest.mark.usefixtures("double_precision")
+def test_classifiers_of_a_wave_do_not_know_of_each_other() -> None:
+    """Another neighbour changes not a bit; fewer neighbours change the order of sums."""
+    together = run(wave("abc"))
+    assert same(together, run(wave("abd")), [(0, 0), (1, 1)])
+    assert same(together, run(wave("b")), [(1, 0)], ROUNDING)
+    assert not same(together, together, [(0, 1)], ROUNDING)
+    assert not same(together, run(wave("abd")), [(2, 2)], ROUNDING)
+
+
+def test_a_wave_that_was_stopped_goes_on_to_the_bit() -> None:
+    whole, stopped = run(wave("ac")), wave("ac")
+    while not stopped.done:
+        stopped.run_epoch()
+        states, stopped = stopped.states(), wave("ac")
+        stopped.load(states)
+    assert same(whole, stopped, [(0, 0), (1, 1)])
+    assert whole.curves == stopped.curves
+
+
+@pytest.mark.usefixtures("double_precision")
+def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
+    """States are of a classifier: what was begun in a wave of two ends alone as it would have there."""
+    whole, begun = run(wave("ac")), wave("ac")
+    begun.run_epoch()
+    alone, first = wave("c"), begun.states()
+    alone.load(first[1:])
+    assert same(whole, run(alone), [(1, 0)], ROUNDING)
+    begun.run_epoch()
+    with pytest.raises(DippError, match="all of one epoch"):
+        wave("ac").load([first[0], begun.states()[1]])
+
+
+def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients() -> None:
+    """Two steps by the formulas of the protocol, for a private and a clean one."""
+    one = wave("ac", dataclasses.replace(SHORT, epochs=1, learning_rate=0.05))
+    twins = [ResNet56() for _ in one.tasks]
+    for twin, state in zip(twins, one.states(), strict=True):
+        twin.load_state_dict(state["network"])
+    run(one)
+    norms = []
+    for number, (task, twin) in enumerate(zip(one.tasks, twins, strict=True)):
+        twin.train()
+        draws = Draws.of(task.seed, 0, 16, SHORT)
+        padded = torch.nn.functional.pad(torch.from_numpy(task.pictures[:16]), (0, 0, 4, 4, 4, 4))[None]
+        momenta = [torch.zeros_like(p) for p in twin.parameters()]
+        for step in range(2):
+            batch = Draws(*(part[step][None] for part in draws))
+            x = normalised(augmented(padded, torch.tensor([0]), batch, (8, 8)))[0]
+            y = one.labels[batch.picture[0]]
+            gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(twin(x)[0], y), list(twin.parameters()))
+            norm = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
+            norms.append(norm)
+            scale = min(1.0, 0.5 / norm) if task.clip else 1.0
+            with torch.no_grad():
+                for p, g, m in zip(twin.parameters(), gradients, momenta, strict=True):
+                    m.mul_(0.9).add_(g * scale + 1e-4 * p)
+                    p.sub_(0.05 * m)
+        ours = one.states()[number]["network"]
+        for key, theirs in twin.named_parameters():
+            torch.testing.assert_close(ours[key], theirs.detach(), rtol=1e-3, atol=1e-4)
+    assert min(norms) > 0.5  # so that clipping has been tested
+
+
+def test_a_wave_learns() -> None:
+    """Pictures whose label is their brightness: after six epochs most of the other half are recognised."""
+    kinds = np.arange(128) % 2
+    shown = (pictures(128) // 4 + 150 * kinds[:, None, None, None]).astype(np.uint8)
+    protocol = dataclasses.replace(SHORT, epochs=6, milestones=())
+    one = run(Wave([Task("x", shown, 0, clip=True)], kinds, protocol, "cpu"))
+    assert one.curves[0][-1][1] > 0.8
+    assert one.accuracies(shown) == [one.curves[0][-1][1]]
+
+
+def test_sets_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DippError, match="tasks"):
+        Wave([Task("x", pictures(16), 0, clip=True)], labels(18), SHORT, "cpu")
+
+
+def test_psnr_of_a_known_error() -> None:
+    clean = np.full((2, 8, 8, 3), 100, np.uint8)
+    assert metrics.psnr(clean + np.uint8(10), clean) == pytest.approx(20 * math.log10(25.5))
+    assert metrics.psnr(clean, clean) == math.inf
+
+
+def test_ms_ssim_is_one_for_equals_and_falls_with_noise() -> None:
+    clean = np.kron(pictures(4, 8), np.ones((1, 4, 4, 1), np.uint8))
+    noise = np.random.default_rng(0).normal(size=clean.shape)
+    little, much = (np.clip(clean + scale * noise, 0, 255).astype(np.uint8) for scale in (5, 60))
+    found = [metrics.ms_ssim(one, clean, "cpu") for one in (clean, little, much)]
+    assert found[0] == pytest.approx(1, abs=1e-5)
+    assert found[0] > found[1] > found[2]
+
+
+def test_the_frechet_distance_of_known_gaussians() -> None:
+    """Scaled and moved copies have an exact distance: |Δ|² + tr(S)·(1 − k)² for features k·x + Δ."""
+    rows = np.random.default_rng(0).normal(size=(500, 8)) @ np.diag(np.arange(1, 9))
+    trace = float(np.trace(np.cov(rows, rowvar=False)))
+    assert metrics.frechet(rows, rows) == pytest.approx(0, abs=1e-6 * trace)
+    assert metrics.frechet(3 * rows + 2, rows) == pytest.approx(
+        np.square(3 * rows.mean(0) + 2 - rows.mean(0)).sum() + 4 * trace, rel=1e-6
+    )

@@ -1,0 +1,82 @@
+"""The denoiser that ships with dipp: small enough, whole, calibrated, in the wheel, and better than noise and PNG."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import demo
+import numpy as np
+import pytest
+
+import dipp
+from dipp.models import embedded
+from dipp.codec import pictures
+from dipp.planning.table import FILE_NAME, ErrorTable
+from dipp.models.denoiser import Denoiser
+from dipp.planning.presets import PRESETS
+
+ROOT = Path(__file__).parent.parent
+FILES = ("model_index.json", "scheduler/scheduler_config.json", "unet/config.json", "training.json", "README.md")
+WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
+
+
+def test_it_is_small_and_says_what_it_is() -> None:
+    files = [path for path in embedded.FOLDER.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(path.stat().st_size for path in files) <= 24_000_000
+    names = {path.relative_to(embedded.FOLDER).as_posix() for path in files}
+    assert names == {"__init__.py", WEIGHTS, FILE_NAME, *FILES}
+    denoiser = models.load(embedded.FOLDER)
+    assert denoiser.sample_size == (32, 32)
+    record = json.loads((embedded.FOLDER / "training.json").read_text())
+    card = (embedded.FOLDER / "README.md").read_text()
+    assert record["identity"] == denoiser.identity
+    assert denoiser.identity in card
+    assert f"{record['steps']:,}" in card
+
+
+def test_its_table_is_its_own_and_serves_all_presets() -> None:
+    table, denoiser = ErrorTable.load(embedded.FOLDER / FILE_NAME), models.load(embedded.FOLDER)
+    table.require(denoiser.schedule)
+    assert table.provenance["model"] == denoiser.identity
+    assert {p.mechanism.name for p in PRESETS.values() if p.mechanism.certified} <= set(table.inflation)
+
+
+def test_a_picture_in_two_lines(tmp_path: Path) -> None:
+    """As design promises: the embedded model, the default preset, a budget, and nothing else."""
+    large = pictures.read(ROOT / "examples" / "pictures" / "coffee.png")
+    original = large.reshape(32, 4, 32, 4, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+    codec = dipp.Codec.from_pretrained(epsilon=16)
+    archive = codec.encode([original])
+    archive.save(tmp_path / "cup.dipp")
+    archive = dipp.open(tmp_path / "cup.dipp")
+    assert archive.certificate is not None
+    assert 12 < archive.certificate.epsilon <= 16
+    (decoded,) = dipp.Codec.for_archive(archive).decode(archive, calls=1)
+    plain = demo.noised(original, 16)
+    assert demo.psnr(decoded, original) > demo.psnr(plain, original) + 1  # 5 ± 0.7 dB: six deviations
+    assert archive.payload_bpp < 1
+
+
+def test_the_wheel_has_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        names = {name.removeprefix("dipp/embedded/") for name in content.namelist() if "embedded" in name}
+    assert names == {"__init__.py", WEIGHTS, FILE_NAME, *FILES}
+
+
+def test_the_sheet_of_the_demo() -> None:
+    def cell(side: int) -> demo.Cell:
+        return demo.Cell(np.zeros((side, side, 3), np.uint8), ("one", "two"))
+
+    large, small = [[cell(256)] * 4] * 3, [[cell(128)] * 4] * 3
+    sheet = demo.sheet([large, small, small])
+    assert sheet.width == 8 * (128 + demo.GAP) + demo.GAP
+    assert sheet.height == demo.TITLE + demo.GAP + 3 * (256 + 128 + 2 * (demo.CAPTION + demo.GAP))
+    with pytest.raises(ValueError, match="shorter"):
+        demo.sheet([large, small, small[:2]])

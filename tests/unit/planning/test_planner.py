@@ -1,0 +1,566 @@
+"""The schedule: exact paths against brute force, budgets never exceeded, and the numbers of a reference run."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from helpers.statistics import bounded
+
+from dipp.planning import planner as schedule
+from dipp.core.arithmetic import Arithmetic
+from dipp.planning.table import SLICES, ErrorTable, grid
+from dipp.core.channels import Huber, Laplace, Sign
+from dipp.models.diffusion import NoiseSchedule
+from dipp.errors import DippError, NoCertificateError
+from dipp.planning.knapsack import Search
+from dipp.core.plan import DIFFC, PAPER, SHARP, THRIFTY, Coding, Plan
+from dipp.privacy import conversions
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+from dipp.planning.planner import Planner, Point
+
+Floats = NDArray[np.float64]
+
+MASKED = Coding("masked", Sign(7), Fraction(1), ordered=False)
+PLAIN = Coding("plain", Sign(1), Fraction(1), ordered=False)
+HUBER = Coding("huber", Huber(1.0), Fraction(1), ordered=False)
+MECHANISMS = [PAPER, SHARP, THRIFTY, MASKED, PLAIN, HUBER]
+
+REFERENCE_MSE = {
+    4e-5: 0.3,
+    0.00086: 0.275,
+    0.0040: 0.213,
+    0.018: 0.147,
+    0.085: 0.090,
+    0.40: 0.048,
+    1.8: 0.022,
+    8.4: 0.0093,
+    39.0: 0.0035,
+    1e4: 6e-5,
+}
+"""Mean squared error per sub-pixel by SNR: of the denoiser of a reference run, and two guesses at the ends."""
+
+
+def error_table(model: NoiseSchedule, squares: Floats | None = None) -> ErrorTable:
+    """Errors with exponential sizes and the mean squares of a reference run."""
+    timesteps = grid(model)
+    snrs = np.array([model.snr(t) for t in timesteps])
+    if squares is None:
+        squares = np.exp(np.interp(np.log(snrs), np.log([*REFERENCE_MSE]), np.log([*REFERENCE_MSE.values()])))
+    sizes = -np.log1p(-(np.arange(SLICES) + 0.5) / SLICES)
+    sizes /= math.sqrt(float(np.square(sizes).mean()))
+    return ErrorTable(np.array(timesteps), snrs, np.minimum(np.sqrt(squares)[:, None] * sizes, 2.0))
+
+
+MODEL = NoiseSchedule(np.cumprod(1 - np.linspace(1e-4, 0.02, 1000), dtype=np.float64))
+TABLE = error_table(MODEL)
+SMALL = NoiseSchedule(np.array([0.999, 0.98, 0.9, 0.6, 0.2, 0.05, 0.01, 0.001]))
+
+
+@functools.cache
+def planner(mechanism: Coding, pad: int = 3, separate: bool = False, pixels: int = 1024) -> Planner:
+    return Planner(MODEL, TABLE, mechanism, pad=pad, index_bits=14 + pad, separate=separate, pixels=pixels)
+
+
+@functools.cache
+def chosen(mechanism: Coding, budget: Budget) -> Point:
+    return planner(mechanism).choose(budget)
+
+
+def paths(nodes: int) -> Iterator[list[int]]:
+    """All paths from node 0 over any nodes in between."""
+    for final in range(1, nodes):
+        for count in range(final):
+            for between in itertools.combinations(range(1, final), count):
+                yield [0, *between, final]
+
+
+@bounded
+@given(st.data())
+def test_the_knapsack_is_exact(data: st.DataObject) -> None:
+    nodes, options = data.draw(st.integers(2, 7)), data.draw(st.integers(1, 2))
+    capacity, seed = data.draw(st.integers(0, 12)), data.draw(st.integers(0, 2**32 - 1))
+    generator = np.random.default_rng(seed)
+    bits = generator.integers(1, 20, (options, nodes, nodes)).astype(np.float32)
+    bits[generator.random(bits.shape) < 0.2] = math.inf
+    charges = generator.integers(0, 6, bits.shape).astype(np.int32)
+    cheapest = np.full((nodes, capacity + 1), math.inf)
+    cheapest[0] = 0
+    for path in paths(nodes):
+        for taken in itertools.product(range(options), repeat=len(path) - 1):
+            edges = [(option, i, j) for option, (i, j) in zip(taken, itertools.pairwise(path), strict=True)]
+            used, cost = sum(int(charges[edge]) for edge in edges), sum(float(bits[edge]) for edge in edges)
+            cheapest[path[-1], used:] = np.minimum(cheapest[path[-1], used:], cost)
+    search = Search(bits, charges, (capacity,))
+    best = search.best
+    assert (best == cheapest).all()
+    for final, units in zip(*np.nonzero(np.isfinite(best)), strict=True):
+        way, taken_options = search.path(final, units)
+        edges = list(zip(taken_options, way[:-1], way[1:], strict=True))
+        assert way[0] == 0
+        assert way[-1] == final
+        assert sum(float(bits[edge]) for edge in edges) == best[final, units]
+        assert sum(int(charges[edge]) for edge in edges) <= units
+    for final, units in [*zip(*np.nonzero(np.isinf(best)), strict=True), (0, capacity + 1), (0, -1)]:
+        with pytest.raises(DippError, match="there is none"):
+            search.path(final, units)
+
+
+BUDGETS = st.one_of(
+    st.floats(0.05, 300).map(Budget.pure),
+    st.floats(0.001, 300).map(Budget.zcdp),
+    st.sampled_from([1e-30, 1e-9, 1e9, 1e300]).flatmap(
+        lambda limit: st.sampled_from([Budget.pure(limit), Budget.zcdp(limit), Budget.approximate(limit, 1e-200)])
+    ),
+    st.builds(Budget.approximate, st.floats(0.05, 100), st.sampled_from([1e-9, 1e-6, 1e-3, 0.1])),
+)
+PLANNERS = st.builds(
+    Planner,
+    st.just(SMALL),
+    st.lists(st.floats(0.01, 0.4), min_size=8, max_size=8).map(
+        lambda squares: error_table(SMALL, np.array(sorted(squares, reverse=True)))
+    ),
+    st.sampled_from(MECHANISMS),
+    pixels=st.sampled_from([8, 64, 1000]),
+    index_bits=st.integers(8, 18),
+    pad=st.sampled_from([0.0, 2.5, 5.0]),
+    separate=st.booleans(),
+)
+
+
+def with_rival(own: Planner, mechanism: Coding | None, pad: float) -> Planner:
+    return own if mechanism is None else replace(own, rival=replace(own, mechanism=mechanism, pad=pad))
+
+
+@settings(bounded, max_examples=300)
+@given(
+    planner=st.builds(with_rival, PLANNERS, st.none() | st.sampled_from(MECHANISMS), st.sampled_from([0.0, 4.0])),
+    budget=BUDGETS,
+)
+def test_the_certificate_is_never_above_the_budget(planner: Planner, budget: Budget) -> None:
+    for point in planner.frontier(budget):
+        epsilon, rho = certificate(point.plan, planner.channels, planner.pixels, planner.separate)
+        cost = Certificate.of(point.plan, planner.channels, planner.pixels)
+        assert epsilon <= cost.epsilon <= float(epsilon) * (1 + 1e-9)
+        assert rho <= cost.rho <= float(rho) * (1 + 1e-9)
+        if budget.rho is not None:
+            assert rho <= budget.rho
+        elif budget.delta is None:
+            assert epsilon <= (budget.epsilon or 0)
+        else:
+            assert min(float(epsilon), converted(rho, budget.delta)) <= (budget.epsilon or 0)
+        assert point.plan.steps[0].start == len(SMALL) - 1
+        assert point.plan.steps[-1].end == point.final_timestep
+
+
+@settings(bounded, max_examples=30)
+@given(
+    mechanism=st.sampled_from(MECHANISMS), kind=st.sampled_from(["pure", "zcdp", "delta"]), log_limit=st.floats(-4, 6)
+)
+def test_no_budget_is_exceeded_on_a_real_schedule(mechanism: Coding, kind: str, log_limit: float) -> None:
+    limit = math.exp(log_limit)
+    budget = {"pure": Budget.pure(limit), "zcdp": Budget.zcdp(limit), "delta": Budget.approximate(limit, 1e-6)}[kind]
+    plan, message = None, ""
+    try:
+        plan = short_planner(mechanism).choose(budget).plan
+    except DippError as error:
+        message = str(error)
+    if plan is None:
+        assert "too small for any step" in message
+        return
+    epsilon, rho = certificate(plan, 3, 1024, separate=False)
+    approximate = min(float(epsilon), converted(rho, 1e-6))
+    spent: Decimal | float = {"pure": epsilon, "zcdp": rho}.get(kind, approximate)
+    assert spent <= limit
+    if mechanism is PAPER and limit > 1:  # nothing saturates, so the budget is used
+        assert spent > 0.6 * limit
+
+
+@functools.cache
+def short_planner(mechanism: Coding) -> Planner:
+    model = NoiseSchedule(MODEL.alphas_cumprod[::9].copy())
+    return Planner(model, error_table(model), mechanism, separate=False)
+
+
+@settings(bounded, max_examples=50)
+@given(planner=PLANNERS, budget=BUDGETS)
+def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budget) -> None:
+    """Brute force over all paths and options of a small graph, with the integers' own charges."""
+    assume(planner.mechanism is not MASKED)
+    edges = planner._edges
+    options = range(edges.bits.shape[0])
+    limit = budget.epsilon if budget.rho is None else budget.rho
+    assert limit is not None
+    strict: dict[int, float] = {}
+    loose: dict[int, float] = {}
+    for nodes in paths(len(SMALL)):
+        for taken in itertools.product(options, repeat=len(nodes) - 1):
+            steps = list(zip(taken, itertools.pairwise(nodes), strict=True))
+            bits = planner._padding + sum(float(edges.bits[option, i, j]) for option, (i, j) in steps)
+            if math.isinf(bits):
+                continue
+            plan = planner._plan(nodes, list(taken))
+            used = budget.measure(Certificate.of(plan, 3, planner.pixels)) / limit
+            final = plan.steps[-1].end
+            if used <= 1:
+                strict[final] = min(strict.get(final, math.inf), bits)
+            # Rounding, and what truncation makes of ρ: the search charges the untruncated number.
+            if used <= 1 - 0.02 - (len(nodes) * 9) / schedule.RESOLUTION:
+                loose[final] = min(loose.get(final, math.inf), bits)
+    found = {point.final_timestep: point.bits for point in planner.frontier(budget)}
+    assert found.keys() <= strict.keys()
+    assert all(found[final] >= strict[final] - 1e-6 for final in found)
+    assert loose.keys() <= found.keys()
+    assert all(found[final] <= loose[final] + 1e-6 for final in loose)
+
+
+def test_pure_paths_lose_no_more_than_the_rounding() -> None:
+    """The charges of a pure budget are the integers' own, so a share of k/2048 is all that k steps can lose."""
+    planner = Planner(SMALL, error_table(SMALL), SHARP)
+    reference = {point.final_timestep: point for point in planner.frontier(Budget.pure(40))}
+    for point in reference.values():
+        needed = Certificate.of(point.plan, 3, 1024).epsilon
+        enough = Budget.pure(needed / (1 - len(point.plan.steps) / schedule.RESOLUTION) * (1 + 1e-7))
+        again = {other.final_timestep: other for other in planner.frontier(enough)}
+        assert again[point.final_timestep].bits <= point.bits
+
+
+@pytest.mark.parametrize("mechanism", [PAPER, SHARP, PLAIN])
+def test_charges_are_rounded_up(mechanism: Coding) -> None:
+    """What the search counts is never below the integers' ε, so that the first path found is within the budget."""
+    one = planner(mechanism)
+    (search,) = one._searches(Budget.pure(16.0))
+    assert search.capacities[0] == schedule.RESOLUTION
+    coordinates = 1 if mechanism is SHARP else 3
+    for i, j in np.random.default_rng(0).integers(0, 1000, (300, 2)).tolist():
+        charge = search.charges[0, i, j]
+        if i < j and charge <= search.capacities[0]:
+            loss = (
+                coordinates
+                * Arithmetic(mechanism.channel, one._edges.gain[i, j], mechanism.alpha or Fraction(1)).epsilon()
+            )
+            unit = 16 / schedule.RESOLUTION
+            assert loss <= charge * unit < loss * (1 + 1e-7) + unit
+
+
+def test_bits_are_those_of_the_steps() -> None:
+    """KL from the errors themselves, chunks within index_bits − pad, and the price of every index."""
+    for mechanism in (SHARP, PAPER):
+        point = chosen(mechanism, Budget.pure(16.0))
+        touched = 1024 if mechanism is SHARP else 3072
+        total = 8.0 if mechanism.ordered else 0.0  # an image of the zeta code takes whole bytes
+        for step in point.plan.steps:
+            assert np.float32(step.snr_gain).view(np.int32) % (1 << 16) == 0
+            real = MODEL.snr(step.end) - MODEL.snr(step.start)
+            assert real * (1 - 1 / 128) < step.snr_gain <= real
+            kl = touched * float(TABLE.kl_bits(mechanism.channel, MODEL.snr(step.start), np.array(step.snr_gain)))
+            chunks = math.ceil(touched / step.chunk_size)
+            assert kl / chunks <= 14 + 1e-9
+            assert step.index_bits == min(17, math.ceil(kl / chunks + 3))
+            share = np.array(kl / chunks)
+            code = schedule.zeta_bits(share, step.index_bits - share) if mechanism.ordered else step.index_bits
+            total += chunks * float(code)
+            assert (step.exponent_units > 64) == mechanism.ordered
+        assert point.bits == pytest.approx(total, rel=1e-6)
+        assert point.bpp == pytest.approx(total / 1024, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kl", "pad", "simulated"),
+    [
+        (0, 3, 1.85),
+        (2, 2, 3.23),
+        (2, 7, 4.94),
+        (6, 4, 7.71),
+        (8, 2, 8.47),
+        (8, 5, 9.96),
+        (12, 3, 12.58),
+        (16, 2, 15.71),
+    ],
+)
+def test_zeta_bits_fit_the_simulation(kl: float, pad: float, simulated: float) -> None:
+    assert float(schedule.zeta_bits(np.array(kl), np.array(pad))) == pytest.approx(simulated, abs=0.3)
+
+
+@pytest.mark.parametrize(("mechanism", "rate"), [(PAPER, 33.94), (SHARP, 6.93), (PLAIN, 12.0)])
+def test_one_step_reaches_what_the_law_says(mechanism: Coding, rate: float) -> None:
+    """ε = rate·√ΔSNR: the largest final SNR within ε is (ε/rate)², as far as the timesteps go."""
+    unlimited = replace(planner(mechanism), saturation=0.99)
+    for epsilon in (1.0, 4.0):
+        reach = max(point.snr for point in unlimited.frontier(Budget.pure(epsilon)))
+        limit = (epsilon / rate) ** 2 + MODEL.snr(999)
+        spacing = MODEL.snr(MODEL.nearest(limit) - 2) / MODEL.snr(MODEL.nearest(limit))
+        assert limit / spacing < reach < limit * 1.017
+
+
+@pytest.mark.parametrize(("separate", "mechanism", "rate"), [(False, PAPER, 144), (True, PAPER, 48), (False, SHARP, 6)])
+def test_rho_is_a_multiple_of_the_final_snr(separate: bool, mechanism: Coding, rate: float) -> None:
+    reach = max(point.snr for point in planner(mechanism, separate=separate).frontier(Budget.zcdp(3.0)))
+    assert 3 / rate * 0.96 < reach <= 3 / rate * 1.017
+
+
+@pytest.mark.parametrize(("epsilon", "steps", "bpp"), [(1, 2, 0.0166), (4, 2, 0.105), (16, 4, 0.310), (64, 9, 0.573)])
+def test_the_sign_channel_of_a_reference_run(epsilon: float, steps: int, bpp: float) -> None:
+    """Number of steps and rate at these budgets, measured with other tables and another choice of final SNR."""
+    point = chosen(SHARP, Budget.pure(float(epsilon)))
+    assert abs(len(point.plan.steps) - steps) <= 1 + steps // 8
+    assert 0.6 < point.bpp / bpp < 1.7
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "share", "steps", "kl_bpp"),
+    [(4, 0.8, 2, 0.0124), (16, 0.8, 2, 0.136), (16, 0.4, 3, 0.056), (64, 0.4, 4, 0.342), (64, 0.15, 9, 0.154)],
+)
+def test_the_paper_of_a_reference_run(epsilon: float, share: float, steps: int, kl_bpp: float) -> None:
+    target = MODEL.nearest(share * (epsilon / 33.94) ** 2)
+    point = planner(PAPER, pad=2).choose(Budget.pure(float(epsilon)), final_timestep=target)
+    assert abs(len(point.plan.steps) - steps) <= 1
+    shifts = ((MODEL.snr(step.start), np.array(step.snr_gain)) for step in point.plan.steps)
+    kl = sum(3 * float(TABLE.kl_bits(Laplace(), snr, gain)) for snr, gain in shifts)
+    assert kl == pytest.approx(kl_bpp, rel=0.3)
+
+
+def test_the_default_is_the_best_quality_and_then_fewest_bits() -> None:
+    budget = Budget.pure(16.0)
+    points, point = planner(SHARP).frontier(budget), chosen(SHARP, budget)
+    best = max(other.psnr for other in points)
+    near = [other for other in points if other.psnr >= best - schedule.NEAR_TIE]
+    assert point in near
+    assert point.bits == min(other.bits for other in near)
+    assert [other.snr for other in points] == sorted(other.snr for other in points)
+    assert point.psnr == pytest.approx(10 * math.log10(4 / float(TABLE.mse(point.snr))), abs=1e-9)
+
+
+@pytest.mark.parametrize("budget", [Budget.pure(16.0), Budget.zcdp(2.0), Budget.approximate(16.0, 1e-6), None], ids=str)
+def test_a_rival_is_taken_where_it_is_within_in_fewer_bits(budget: Budget | None) -> None:
+    own, rival = planner(SHARP, pad=7), planner(THRIFTY, pad=4)
+    ours, theirs = ({p.final_timestep: p for p in one.frontier(budget)} for one in (own, rival))
+    both = {p.final_timestep: p for p in replace(own, rival=rival).frontier(budget)}
+    assert both.keys() == ours.keys() | theirs.keys()
+    for t, point in both.items():
+        assert point == min((one[t] for one in (theirs, ours) if t in one), key=lambda p: p.bits)
+    alphas = [point.plan.coding.alpha for _, point in sorted(both.items(), reverse=True)]
+    assert 2 in alphas
+    if budget is not None:  # towards the best quality, only the planner's own are within
+        assert alphas[-1] == 1
+        assert all(budget.allows(Certificate.of(point.plan, 3, 1024)) for point in both.values())
+
+
+def test_the_quality_of_a_path_is_that_of_its_own_code() -> None:
+    """Coded chains of the rival err more here: only the points that are its own must show it."""
+    snrs = np.array([0.01, 100.0])
+    table = TABLE.with_inflation("sharp", snrs, np.ones(2)).with_inflation("thrifty", snrs, np.full(2, 1.1))
+    own, rival = (replace(planner(one, pad=pad), table=table) for one, pad in ((SHARP, 7), (THRIFTY, 4)))
+    points = replace(own, rival=rival).frontier(Budget.pure(16.0))
+    assert {point.plan.coding.name for point in points} == {"sharp", "thrifty"}
+    for point in points:
+        lost = 10 * math.log10(1.1) if point.plan.coding == THRIFTY else 0.0
+        assert point.psnr == pytest.approx(float(TABLE.psnr(point.snr)) - lost, abs=1e-9)
+
+
+def test_a_plan_along_given_timesteps_is_the_one_that_was_found_there() -> None:
+    """The frontier's own path, taken again; and another mechanism along it."""
+    for mechanism in (SHARP, PAPER):
+        point = planner(mechanism).frontier(Budget.pure(16.0))[-1]
+        timesteps = [point.plan.steps[0].start, *(step.end for step in point.plan.steps)]
+        assert planner(mechanism).along(timesteps) == point
+        other = planner(DIFFC).along(timesteps)
+        assert [(step.start, step.end) for step in other.plan.steps] == list(itertools.pairwise(timesteps))
+        assert mechanism == SHARP or other.bits < point.bits  # of as many coordinates, Gaussian noise takes fewer bits
+
+
+@pytest.mark.parametrize("timesteps", [[], [999], [998, 500], [999, 500, 500], [999, 400, 500], [999, -1]])
+def test_timesteps_that_do_not_fall_from_the_first_are_refused(timesteps: list[int]) -> None:
+    with pytest.raises(DippError, match="timesteps"):
+        planner(SHARP).along(timesteps)
+
+
+def test_a_rival_plans_for_the_same_images() -> None:
+    with pytest.raises(DippError, match="rival"):
+        replace(planner(SHARP), rival=planner(THRIFTY, pixels=64))
+
+
+def test_rate_and_final_timestep_are_honoured() -> None:
+    budget = Budget.pure(16.0)
+    free, frontier = chosen(SHARP, budget), planner(SHARP).frontier(budget)
+    for bpp in (0.02, 0.1):
+        point = planner(SHARP).choose(budget, bpp=bpp)
+        assert point.bpp <= bpp
+        assert point.psnr < free.psnr
+        assert point.psnr >= max(other.psnr for other in frontier if other.bpp <= bpp) - schedule.NEAR_TIE
+    assert planner(SHARP).choose(budget, bpp=10.0) == free
+    more = {point.final_timestep: point for point in planner(SHARP).frontier(Budget.pure(64.0))}
+    for t in (300, 600, 900):
+        point = planner(SHARP).choose(budget, final_timestep=t)
+        assert point.plan.steps[-1].end == t
+        assert point.bits >= more[t].bits
+
+
+def test_what_is_out_of_reach_is_told() -> None:
+    with pytest.raises(DippError, match=r"ε = 0\.001 per pixel is too small for any step .* 0\.00\d"):
+        planner(SHARP).choose(Budget.pure(0.001))
+    with pytest.raises(DippError, match=r"ρ = 1e-09 per pixel is too small"):
+        planner(PAPER).choose(Budget.zcdp(1e-9))
+    with pytest.raises(DippError, match=r"ε = 1e-05, δ = 1e-12 per pixel is too small"):
+        planner(PAPER).choose(Budget.approximate(1e-5, 1e-12))
+    with pytest.raises(DippError, match=r"final_timestep: 10 is out of reach of ε = 1"):
+        planner(PAPER).choose(Budget.pure(1.0), final_timestep=10)
+    for bpp in (0.0, 1e-5):
+        with pytest.raises(DippError, match=r"bpp: .* is out of reach"):
+            planner(PAPER).choose(Budget.pure(1.0), bpp=bpp)
+    with pytest.raises(DippError, match="at most one"):
+        planner(PAPER).choose(Budget.pure(1.0), bpp=1.0, final_timestep=500)
+
+
+def test_without_a_certificate_there_is_no_budget() -> None:
+    free = planner(DIFFC, pad=2)
+    with pytest.raises(NoCertificateError):
+        free.choose(Budget.pure(16.0))
+    with pytest.raises(DippError, match="without a budget"):
+        free.choose(None)
+    point = free.choose(None, final_timestep=400)
+    assert point.plan.steps[-1].end == 400
+    assert all(step.exponent_units > 64 for step in point.plan.steps)
+    assert free.choose(None, bpp=0.1).bpp <= 0.1
+    # At the same final timestep, half the bits of the Laplace channel or less.
+    bound = planner(PAPER, pad=2).choose(Budget.zcdp(1e4), final_timestep=400)
+    assert 0.4 < point.bits / bound.bits < 0.65
+
+
+def test_saturated_steps_are_barred() -> None:
+    """Every step keeps to the limit, by the definition itself; without the limit some would not."""
+
+    def lost(point: Point) -> float:
+        rows = [(np.abs(TABLE.snrs - MODEL.snr(step.start)).argmin(), step.snr_gain) for step in point.plan.steps]
+        theta = [TABLE.quantiles[row] * math.sqrt(3 * gain) for row, gain in rows]
+        return max(float(np.square(t - np.tanh(t)).mean() / np.square(t).mean()) for t in theta)
+
+    for epsilon in (4.0, 16.0, 64.0):
+        assert lost(chosen(SHARP, Budget.pure(epsilon))) < 0.03 * 1.3  # the nearest row stands in for the start
+    unlimited = Planner(MODEL, TABLE, SHARP, saturation=0.9).choose(Budget.pure(64.0))
+    assert lost(unlimited) > 0.1
+    assert len(unlimited.plan.steps) < len(chosen(SHARP, Budget.pure(64.0)).plan.steps)
+    assert unlimited.snr > chosen(SHARP, Budget.pure(64.0)).snr
+
+
+def test_under_rho_steps_are_free() -> None:
+    """At the same final timestep ρ allows more and smaller steps than pure ε, and they take fewer bits."""
+    pure = chosen(SHARP, Budget.pure(16.0))
+    rho = Certificate.of(pure.plan, 3, 1024).rho * 1.05
+    freed = planner(SHARP).choose(Budget.zcdp(rho), final_timestep=pure.final_timestep)
+    assert len(freed.plan.steps) > 2 * len(pure.plan.steps)
+    assert freed.bits < 0.9 * pure.bits
+    assert Certificate.of(freed.plan, 3, 1024).epsilon > 16
+    # A megapixel pays the overhead of a chunk less often, and takes smaller steps still.
+    large = planner(SHARP, pixels=1 << 20).choose(Budget.zcdp(rho), final_timestep=pure.final_timestep)
+    assert len(large.plan.steps) > 4 * len(freed.plan.steps)
+    assert large.bpp < freed.bpp
+
+
+def test_delta_takes_the_better_of_both() -> None:
+    """One step of pure ε reaches furthest; short of that, ρ allows more steps, which save bits in a large image."""
+    large = planner(SHARP, pixels=1 << 20)
+    pure, rho, both = (
+        {point.final_timestep: point for point in large.frontier(budget)}
+        for budget in (
+            Budget.pure(1.0),
+            Budget.zcdp(conversions.zcdp_of_epsilon(1.0, 1e-5)),
+            Budget.approximate(1.0, 1e-5),
+        )
+    )
+    assert both.keys() == pure.keys() > rho.keys()
+    for final, point in both.items():
+        assert point.bits == min(found[final].bits for found in (pure, rho) if final in found)
+    assert min(both[final].bits / pure[final].bits for final in rho) < 0.98
+
+
+def test_keeping_channels_apart_pays_under_rho() -> None:
+    apart, together = (planner(PAPER, separate=flag).choose(Budget.zcdp(3.0)) for flag in (True, False))
+    assert apart.snr == pytest.approx(3 * together.snr, rel=0.1)
+    assert min(math.ceil(3072 / step.chunk_size) for step in apart.plan.steps[1:]) >= 3
+    assert certificate(apart.plan, 3, 1024, separate=True)[1] <= 3
+    assert certificate(apart.plan, 3, 1024, separate=False)[1] > 3
+
+
+def test_coded_chains_cost_more_bits() -> None:
+    inflated = TABLE.with_inflation("sharp", np.array([1e-3, 1.0]), np.array([1.5, 1.5]))
+    target = chosen(SHARP, Budget.pure(16.0)).final_timestep
+    plain = planner(SHARP).choose(Budget.pure(64.0), final_timestep=target)
+    coded = Planner(MODEL, inflated, SHARP).choose(Budget.pure(64.0), final_timestep=target)
+    assert coded.bits > 1.2 * plain.bits
+    assert plain.psnr - coded.psnr == pytest.approx(10 * math.log10(1.5), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pixels": 0},
+        {"channels": 0},
+        {"channels": 4},
+        {"index_bits": 23, "pad": 3},
+        {"index_bits": 3, "pad": 3},
+        {"pad": -1},
+        {"pad": math.nan},
+        {"saturation": 0},
+        {"saturation": math.nan},
+        {"schedule": SMALL},
+    ],
+)
+def test_bad_settings_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(DippError):
+        replace(planner(SHARP), **change)
+
+
+def certificate(plan: Plan, channels: int, pixels: int, separate: bool) -> tuple[Decimal, Decimal]:
+    """ε and ρ of the worst pixel, recomputed from the integers with 40 digits."""
+    channel, alpha = plan.coding.channel, plan.coding.alpha
+    assert alpha is not None
+    period = channel.period if isinstance(channel, Sign) else 1
+    with localcontext(prec=40):
+        charged = []
+        for step in plan.steps:
+            integers = plan.arithmetic(step)
+            assert integers.level_of_one <= float(alpha) * channel.slope * math.sqrt(step.snr_gain) / math.log(
+                2
+            ) * 2.0**integers.fraction_bits * (1 + 1e-12)
+            moved = Decimal(2 * 2 * integers.level_of_one) / Decimal(2) ** integers.fraction_bits
+            loss = moved * Decimal(2).ln() + Decimal(2) ** -38
+            apart = separate and -(-pixels * channels // step.chunk_size) >= channels
+            if period > 1:
+                charged.append((loss, loss**2 / 8))
+            else:
+                charged.append((channels * loss, (channels if apart else channels**2) * loss**2 / 8))
+        worst = []
+        for kind in (0, 1):
+            total = Decimal(0)
+            for first in range(0, len(charged), period):
+                cycle = charged[first : first + period]
+                touched = [
+                    [charge[kind] for slot, charge in enumerate(cycle) if period == 1 or slot in slots]
+                    for slots in (
+                        {(rank + place * (period // channels)) % period for place in range(channels)}
+                        for rank in range(period)
+                    )
+                ]
+                total += max(sum(charges, Decimal(0)) for charges in touched)
+            worst.append(total)
+    return worst[0], worst[1]
+
+
+def converted(rho: Decimal, delta: float) -> float:
+    """ε of ρ-zCDP at δ, to 10^−6 of it: the best of many orders."""
+    excess = np.geomspace(1e-4, 1e8, 20_000)
+    bounds = float(rho) * (1 + excess) - np.log1p(1 / excess) - (math.log(delta) + np.log1p(excess)) / excess
+    return float(bounds.min()) * (1 - 1e-6)

@@ -1,0 +1,407 @@
+"""Ledger and certificate: what the encoder did, what it costs, and every way in which that can be stated or forged."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from helpers.statistics import bounded
+
+from dipp.core import chunking, selection
+from dipp.format.archive import Archive
+from dipp.core.channels import Laplace, Sign
+from dipp.errors import DippError, NoCertificateError
+from dipp.core.plan import DIFFC, PAPER, SHARP, Coding, Plan, Step
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
+from dipp.privacy.ledger import Ledger, Recorder, Selection
+
+SEED = bytes(range(16))
+SPARSE = Coding("sign", Sign(6), Fraction(1), ordered=False)
+PLAIN = Coding("laplace", Laplace(), Fraction(3, 2), ordered=False)
+
+
+def plan_of(mechanism: Coding, gains: tuple[float, ...] = (2**-8, 2**-7, 2**-6), size: int = 64) -> Plan:
+    times = itertools.pairwise(range(len(gains), -1, -1))
+    units = 80 if mechanism.ordered else 0
+    return Plan(mechanism, tuple(Step(t, s, gain, size, 8, units) for (t, s), gain in zip(times, gains, strict=True)))
+
+
+HAND = [
+    # mechanism, gains, s, S of each step, chunks; Σ of ε and of 8ρ in multiples of ε₁ and its square, worked by hand:
+    # L·√ΔSNR·α/ln 2 = √3·2^−4/ln 2 = 0.15617 bits, so S = 10 is the first with A(1) = trunc(159.9) ≥ 128.
+    (SHARP, (2**-8,), [(318, 10)], (1, 1)),
+    # √2·2^−4·2/ln 2 = 0.25504 bits: S = 9 gives 130. All three channels of a pixel, in different chunks.
+    (PAPER, (2**-8,), [(260, 9)], (3, 3)),
+    # √6·2^−4/ln 2 = 0.22086 bits: S = 10 gives 226. Slots 0, 2, 4 or 1, 3, 5: a pixel meets two of the first three.
+    (SPARSE, (2**-8,) * 3, [(452, 10)] * 3, (2, 2)),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "gains", "integers", "times"), HAND, ids=["sharp", "paper", "sparse"])
+def test_a_table_worked_by_hand(
+    mechanism: Coding, gains: tuple[float, ...], integers: list[tuple[int, int]], times: tuple[int, int]
+) -> None:
+    found = Certificate.of(plan_of(mechanism, gains), 3, 1024)
+    assert [(one.sensitivity, one.fraction_bits) for one in found.releases[0].selections] == integers
+    s, bits = integers[0]
+    with localcontext(prec=40):
+        loss = 2 * s * Decimal(2).ln() / 2**bits + Decimal(2) ** -38
+        expected = times[0] * loss, times[1] * loss**2 / 8
+    assert Decimal(found.epsilon) >= expected[0]
+    assert Decimal(found.rho) >= expected[1]
+    assert (found.epsilon, found.rho) == pytest.approx(tuple(map(float, expected)), rel=1e-14)
+
+
+def test_the_worst_pixel_counts_and_not_the_average() -> None:
+    """Two steps of a period of six: a third of the pixels meets each, some meet the dear one, none may be averaged."""
+    found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), 3, 1024)
+    dear, cheap = (one.loss() for one in found.releases[0].selections)
+    assert found.epsilon == pytest.approx(dear, rel=1e-14)
+    assert (dear + cheap) / 2 < 0.6 * found.epsilon
+
+
+def test_steps_and_total() -> None:
+    found = Certificate.of(plan_of(PAPER), 3, 1024)
+    steps = list(found.steps)
+    assert [step.step for step in steps] == [0, 1, 2]
+    assert math.fsum(step.epsilon for step in steps) == pytest.approx(found.epsilon, rel=1e-14)
+    assert math.fsum(step.rho for step in steps) == pytest.approx(found.rho, rel=1e-14)
+    for step in steps:
+        alone = Certificate.of(plan_of(PAPER, (plan_of(PAPER).steps[step.step].snr_gain,)), 3, 1024)
+        assert (step.epsilon, step.rho) == (alone.epsilon, alone.rho)
+        assert step.approximate(0.1) == alone.approximate(0.1) < alone.epsilon
+
+
+def test_repeated_releases_compose() -> None:
+    once, other = Certificate.of(plan_of(SHARP), 3, 1024), Certificate.of(plan_of(PAPER), 3, 1024)
+    both = once.compose(other, once)
+    assert both.epsilon == pytest.approx(2 * once.epsilon + other.epsilon, rel=1e-11)
+    assert both.rho == pytest.approx(2 * once.rho + other.rho, rel=1e-11)
+    assert both.epsilon >= 2 * once.epsilon + other.epsilon
+    assert [step.release for step in both.steps] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert both.compose() == both
+    assert once.ledger == both.releases[0]
+    with pytest.raises(DippError, match="3 releases"):
+        both.ledger  # noqa: B018
+    many = once.compose(*[once] * 199)
+    assert many.approximate(1e-6) < 0.5 * many.epsilon
+    with pytest.raises(DippError, match="compose"):
+        once.compose(once.for_pixels(2))
+    with pytest.raises(DippError, match="compose"):
+        once.compose(Certificate.of(plan_of(SHARP), 1, 1024))
+
+
+def test_several_pixels_cost_more() -> None:
+    one = Certificate.of(plan_of(SHARP), 3, 1024)
+    ten = one.for_pixels(10)
+    assert ten.epsilon == pytest.approx(10 * one.epsilon, rel=1e-11)
+    assert ten.rho == pytest.approx(100 * one.rho, rel=1e-11)
+    assert "10 pixels" in ten.unit
+    assert ten.for_pixels(1) == one
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(DippError, match="pixels"):
+            one.for_pixels(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
+def test_delta_never_costs(delta: float) -> None:
+    for gains in ((2**-3,), (2**-13,) * 300):
+        found = Certificate.of(plan_of(SHARP, gains), 3, 1024)
+        assert found.approximate(delta) <= found.epsilon
+    assert found.approximate(delta) < 0.7 * found.epsilon
+    stated = dataclasses.replace(found, delta=delta)
+    assert stated.epsilon_at_delta == found.approximate(delta)
+
+
+# The metric form.
+
+
+@bounded
+@given(
+    mechanism=st.sampled_from([PAPER, SHARP, PLAIN]),
+    gain=st.floats(2**-20, 2**-3, width=32),
+    change=st.integers(1, 255),
+)
+def test_no_pair_of_levels_moves_further_than_the_metric_form(mechanism: Coding, gain: float, change: int) -> None:
+    plan = plan_of(mechanism, (gain,))
+    (record,) = Ledger.planned(plan, 3, 1024).selections
+    table = plan.arithmetic(plan.steps[0]).levels(np.arange(256) / 127.5 - 1)
+    largest = int(np.abs(table[change:].astype(int) - table[: 256 - change]).max())
+    assert largest <= record.moved(change) <= min(record.sensitivity, largest + 3)
+    assert record.moved(255) == record.sensitivity
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "count"), [(PAPER, 3), (SHARP, 1), (SPARSE, 1)], ids=["paper", "sharp", "sparse"]
+)
+def test_the_metric_form(mechanism: Coding, count: int) -> None:
+    found, generator = Certificate.of(plan_of(mechanism), 3, 64), np.random.default_rng(0)
+    x = generator.integers(0, 256, (8, 8, 3), np.uint8)
+    assert found.between(x, x) == 0
+    y = x.copy()
+    x[2, 3], y[2, 3] = 0, 255
+    assert found.epsilon <= found.between(x, y) <= found.epsilon * (1 + 1e-11)
+    y[2, 3] = 51
+    fifth = found.between(x, y)
+    assert 0.2 * found.epsilon <= fifth < 0.22 * found.epsilon
+    # One channel instead of three: a third where all are touched, as much where the worst one counts.
+    y[2, 3] = x[2, 3]
+    y[2, 3, 1] = 51
+    assert found.between(x, y) == pytest.approx(fifth / count, rel=1e-9)
+    y[4, 4] = x[4, 4] ^ 255
+    assert found.between(x, y) <= found.for_pixels(2).epsilon
+    composed = found.compose(found)
+    assert composed.between(x, y) == pytest.approx(2 * found.between(x, y), rel=1e-9)
+    wrong: list[Any] = [x.astype(np.int64), x[..., :2]]
+    for bad in wrong:
+        with pytest.raises(DippError, match="first, second"):
+            found.between(bad, bad)
+    with pytest.raises(DippError, match="first, second"):
+        found.between(x, y[:4])
+
+
+# JSON and text.
+
+
+@pytest.mark.parametrize("mechanism", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
+def test_json_comes_back(mechanism: Coding) -> None:
+    one = Certificate.of(plan_of(mechanism), 3, 1024, delta=1e-6)
+    for found in (one, one.compose(one), one.for_pixels(7), dataclasses.replace(one, delta=None)):
+        assert Certificate.from_json(found.to_json()) == found
+    content = json.loads(one.to_json())
+    assert content["epsilon"] == one.epsilon
+    assert content["epsilon_at_delta"] == one.approximate(1e-6)
+    assert content["assumptions"] == list(ASSUMPTIONS)
+    assert content["not_covered"] == list(NOT_COVERED)
+    assert "pixel" in content["unit"]
+
+
+def forgeries() -> list[tuple[str, Any]]:
+    """Places in the JSON of a certificate, and what they are changed to."""
+    row = ("releases", 0, "selections", 0)
+    return [
+        (".".join(map(str, path)), (path, value))
+        for path, value in [
+            (("epsilon",), 0.1),
+            (("rho",), 0.0),
+            (("epsilon_at_delta",), 0.01),
+            (("pixels",), 0),
+            (("pixels",), 2),
+            (("pixels",), "1"),
+            (("delta",), 2.0),
+            (("delta",), "x"),
+            (("releases",), []),
+            (("releases",), None),
+            (("releases", 0, "channels"), 0),
+            (("releases", 0, "period"), 2),
+            (("releases", 0, "selections"), []),
+            ((*row, "sensitivity"), 1),
+            ((*row, "sensitivity"), -4),
+            ((*row, "sensitivity"), 1.5),
+            ((*row, "fraction_bits"), 99),
+            ((*row, "fraction_bits"), 15),
+            ((*row, "eta"), 0.0),
+            ((*row, "alpha"), "x"),
+            ((*row, "alpha"), "1/0"),
+            ((*row, "alpha"), "-1"),
+            ((*row, "alpha"), "1e999999999"),
+            ((*row, "alpha"), 1.0),
+            (("releases", 0, "channels"), 3.0),
+            (("releases", 0, "channels"), "3"),
+            (("pixels",), 10**400),
+            ((*row, "touched"), 2),
+            ((*row, "apart"), "yes"),
+            ((*row, "step"), 1),
+            ((*row, "chunks"), -1),
+            ((*row, "candidates"), 0),
+            ((*row, "surplus"), 0),
+            (("unit",), "the whole image"),
+            (("steps",), []),
+            (("surplus",), 0),
+            (("releases", 0, "channels"), 10**6),
+            (("epsilon_at_delta",), 0.1),
+            (("epsilon_at_delta",), None),
+        ]
+    ]
+
+
+def test_coordinates_are_not_kept_apart_by_too_few_chunks() -> None:
+    """It would divide ρ by three."""
+    content = json.loads(Certificate.of(plan_of(PAPER), 3, 1024).to_json())
+    row = content["releases"][0]["selections"][0]
+    row.update(chunks=1, apart=True)
+    with pytest.raises(DippError, match=r"^apart"):
+        Certificate.from_json(json.dumps(content))
+
+
+def test_the_last_bits_of_a_logarithm_are_no_forgery() -> None:
+    content = json.loads(Certificate.of(plan_of(SHARP), 3, 1024, delta=1e-6).to_json())
+    content["epsilon_at_delta"] *= 1 + 1e-12
+    assert Certificate.from_json(json.dumps(content)).epsilon == content["epsilon"]
+
+
+def test_steps_are_those_of_the_group() -> None:
+    found = Certificate.of(plan_of(PAPER), 3, 1024).for_pixels(10)
+    assert found.to_dict()["epsilon"] <= sum(step["epsilon"] for step in found.to_dict()["steps"]) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("forgery", [f for _, f in forgeries()], ids=[name for name, _ in forgeries()])
+def test_a_forged_certificate_is_refused(forgery: Any) -> None:
+    content = json.loads(Certificate.of(plan_of(SHARP), 3, 1024, delta=1e-6).to_json())
+    path, value = forgery
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(DippError) as error:
+        Certificate.from_json(json.dumps(content))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "1", "{}", '{"releases": 3}', "[" * 100_000])
+def test_what_is_no_certificate_is_refused(text: str) -> None:
+    with pytest.raises(DippError, match="certificate"):
+        Certificate.from_json(text)
+
+
+def test_the_table_says_it_all() -> None:
+    found = Certificate.of(plan_of(PAPER), 3, 1024, delta=1e-6)
+    text = found.table()
+    for word in ("worst pixel", f"{found.epsilon:.6g}", f"{found.rho:.6g}", "δ = 1e-06", "pixel", *ASSUMPTIONS):
+        assert word in text
+    assert all(word in text for word in NOT_COVERED)
+    assert f"{found.approximate(1e-7):.6g} at 1e-07" in text
+    assert len(text.splitlines()) == 1 + 3 + 3 + len(ASSUMPTIONS) + len(NOT_COVERED)
+    assert (found.assumptions, found.not_covered) == (ASSUMPTIONS, NOT_COVERED)
+
+
+def test_records_are_read_only() -> None:
+    found = Certificate.of(plan_of(PAPER), 3, 1024)
+    for thing, name in ((found, "pixels"), (found.releases[0], "period"), (found.releases[0].selections[0], "eta")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(thing, name, 1)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [DIFFC, dataclasses.replace(DIFFC, alpha=Fraction(2)), dataclasses.replace(PAPER, alpha=None)]
+)
+def test_no_certificate_without_privacy(mechanism: Coding) -> None:
+    """Gaussian scores have no bound, and α = ∞ has no randomness: either is enough."""
+    with pytest.raises(NoCertificateError):
+        Certificate.of(plan_of(mechanism), 3, 1024)
+    empty = Archive.build(plan_of(mechanism), "ab" * 32, SEED, [], [])
+    with pytest.raises(NoCertificateError):
+        empty.certificate  # noqa: B018
+    with pytest.raises(NoCertificateError):
+        empty.ledger  # noqa: B018
+
+
+# What the encoder writes down.
+
+
+def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None = None, **changes: Any) -> Recorder:
+    """What an encoder of a plan observes, with some of it changed."""
+    recorder = recorder or Recorder()
+    for number, step in enumerate(plan.steps):
+        arithmetic, channel = plan.arithmetic(step), plan.coding.channel
+        touched = None
+        if isinstance(channel, Sign) and channel.period > 1:
+            touched = channel.touched(SEED, number, pixels, channels)
+        dims = pixels * channels
+        count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
+        apart = channels if touched is not None or count >= channels else 1
+        observed = {
+            "chunks": chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched),
+            "table": arithmetic.levels(np.arange(256) / 127.5 - 1),
+            "fraction_bits": arithmetic.fraction_bits,
+            "candidates": 1 << step.index_bits,
+        }
+        recorder.observe(number, plan, (1, pixels, channels), **{**observed, **changes})
+    return recorder
+
+
+@pytest.mark.parametrize("mechanism", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
+@pytest.mark.parametrize(("pixels", "channels"), [(30, 3), (64, 3), (100, 1)])
+def test_what_is_recorded_is_what_was_planned(mechanism: Coding, pixels: int, channels: int) -> None:
+    plan = plan_of(mechanism, size=50)
+    assert record(plan, pixels, channels).ledger(plan, 1) == Ledger.planned(plan, channels, pixels)
+    # Of several sizes, the smallest counts.
+    both = record(plan, pixels, channels, record(plan, 4 * pixels, channels))
+    assert both.ledger(plan, 2) == Ledger.planned(plan, channels, pixels)
+
+
+def wrong() -> list[tuple[str, dict[str, Any]]]:
+    plan = plan_of(SHARP, size=50)
+    arithmetic = plan.arithmetic(plan.steps[0])
+    together = chunking.chunks(SEED, 0, 192, 4)
+    return [
+        ("a wider table: values beyond [-1, 1] have levels", {"table": np.arange(-400, 400, dtype=np.int32)}),
+        ("another scale", {"fraction_bits": arithmetic.fraction_bits - 1}),
+        ("other candidates", {"candidates": 512}),
+        ("all coordinates of a pixel touched", {"chunks": together}),
+    ]
+
+
+@pytest.mark.parametrize("changes", [c for _, c in wrong()], ids=[name for name, _ in wrong()])
+def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
+    plan = plan_of(SHARP, size=50)
+    indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, 3, 64).selections)]
+    right = Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
+    assert right.ledger == record(plan, 64).ledger(plan, 1)
+    with pytest.raises(DippError, match=r"^(ledger|touched): "):
+        Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
+
+
+def test_images_must_be_coded_alike() -> None:
+    plan = plan_of(SHARP, size=50)
+    with pytest.raises(DippError, match="coded differently"):
+        record(plan, 64, recorder=record(plan, 64), candidates=2)
+    assert Recorder().ledger(plan_of(SHARP), 0) is None
+    assert record(plan_of(DIFFC), 64).ledger(plan_of(DIFFC), 1) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sensitivity": 0},
+        {"sensitivity": True},
+        {"fraction_bits": 16},
+        {"touched": 0},
+        {"alpha": 1},
+        {"alpha": Fraction(0)},
+        {"eta": 0.0},
+        {"candidates": selection.MAX_CANDIDATES + 1},
+    ],
+)
+def test_records_are_checked(change: dict[str, Any]) -> None:
+    good = Ledger.planned(plan_of(SHARP), 3, 64).selections[0]
+    with pytest.raises(DippError):
+        dataclasses.replace(good, **change)
+
+
+def test_ledgers_are_checked() -> None:
+    good = Ledger.planned(plan_of(SHARP), 3, 64)
+    for bad in (
+        {"selections": ()},
+        {"selections": good.selections[1:]},
+        {"selections": good.selections[::-1]},
+        {"period": 2},
+        {"period": 1},
+        {"period": 0},
+        {"channels": 0},
+        {"channels": 4},
+    ):
+        with pytest.raises(DippError):
+            dataclasses.replace(good, **bad)
+    with pytest.raises(DippError, match="change"):
+        good.epsilon_of_change(256)
+    assert isinstance(good.selections[0], Selection)

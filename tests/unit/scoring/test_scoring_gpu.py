@@ -1,0 +1,198 @@
+"""The CUDA backend returns the reference's integers: interpreted anywhere, and on the device where there is one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from fractions import Fraction
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dipp.core import randomness, selection
+from dipp.core.arithmetic import Arithmetic
+from dipp.core.channels import Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.laws import IntegerLaw, LaplaceLaw, SignLaw
+from dipp.scoring import ScoringTask
+from dipp.scoring.reference import ReferenceBackend
+
+REFERENCE = ReferenceBackend()
+LAWS: dict[str, tuple[IntegerLaw, int]] = {
+    f"{step.channel.name} at {step.snr_gain:g}": (step.law, step.fraction_bits)
+    for step in (
+        Arithmetic(Sign(), 1e-3),
+        Arithmetic(Laplace(), 1e-2),
+        Arithmetic(Laplace(), 1e-6),
+        Arithmetic(Laplace(), 1e3),
+        Arithmetic(Logistic(), 1e-2),
+        Arithmetic(Gaussian(), 1e-2),
+        Arithmetic(Huber(), 1e-6),
+    )
+} | {
+    "sign, large shifts": (SignLaw(limit=1 << 16), 15),
+    "laplace, large shifts": (LaplaceLaw.at(Fraction(1), 12, 40_000), 12),
+}
+by_law = pytest.mark.parametrize("law", LAWS)
+has_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None, reason="needs Triton"
+)
+
+
+def random_task(name: str, candidates: int, sizes: list[int], ordered: bool) -> ScoringTask:
+    rng = np.random.default_rng(candidates)
+    law, fraction_bits = LAWS[name]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    shifts = rng.integers(-law.limit, law.limit + 1, offsets[-1]).astype(np.int32)
+    streams = rng.integers(0, 1 << 32, (len(sizes), 4), np.uint32)
+    order = rng.integers(-(1 << 16), 1 << 16, candidates).astype(np.int32) if ordered else None
+    return ScoringTask(law, fraction_bits, candidates, streams, offsets, shifts, order)
+
+
+def compare(device: str, native: bool, task: ScoringTask) -> None:
+    """Scores and winners; what is selected from them is compared by `compare_selection`."""
+    from dipp.scoring.gpu import GpuBackend
+
+    on = GpuBackend(device)
+    on.native = on.native and native
+    scores = on.scores(task)
+    np.testing.assert_array_equal(scores.cpu().numpy(), REFERENCE.scores(task))
+    indices = np.arange(task.chunks, dtype=np.int64) * 7919 % task.candidates
+    chosen = (task.law, task.streams, task.offsets, indices)
+    np.testing.assert_array_equal(on.host(on.winners(*chosen)), REFERENCE.winners(*chosen))
+    compare_selection(device, native, scores.cpu().numpy(), task.fraction_bits)
+
+
+def compare_selection(device: str, native: bool, scores: selection.Scores, fraction_bits: int) -> None:
+    """Bin sums, the best, and the places of the first, the last and a drawn weight of a drawn bin."""
+    import torch
+
+    from dipp.scoring.gpu import GpuBackend
+
+    on = GpuBackend(device)
+    on.native = on.native and native
+    sent = torch.from_numpy(scores).to(device)
+    sums = REFERENCE.bin_sums(scores, fraction_bits)
+    np.testing.assert_array_equal(on.bin_sums(sent, fraction_bits), sums)
+    np.testing.assert_array_equal(on.best(sent), REFERENCE.best(scores))
+    bins, targets = selection.draw_bins(sums)
+    for target in (np.zeros_like(targets), targets, sums[np.arange(len(bins)), bins] - 1):
+        expected = REFERENCE.locate(scores, fraction_bits, bins, target)
+        np.testing.assert_array_equal(on.locate(sent, fraction_bits, bins, target), expected)
+
+
+def interpret() -> None:
+    """Triton reads the variable when it is imported, so the kernels are interpreted in processes of their own."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    warnings.simplefilter("error")
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, get_context("spawn"), interpret) as executor:
+        yield executor
+
+
+def wide_scores(candidates: int) -> selection.Scores:
+    """Scores with ties, with a lone best one, and with some beyond the range of the selection."""
+    rng = np.random.default_rng(0)
+    scores = (1000 * rng.standard_normal((3, candidates))).astype(np.int32)
+    scores[0] //= 512
+    scores[1, candidates // 2] = 20_000
+    scores[2, 0] = -(1 << 29)
+    return scores
+
+
+@has_triton
+@by_law
+def test_interpreted_kernels_return_the_reference_integers(law: str, interpreter: Executor) -> None:
+    jobs = [
+        interpreter.submit(compare, "cpu", False, random_task(law, candidates, sizes, ordered))
+        for candidates, sizes, ordered in ((1, [1], False), (13, [2, 17], True), (2501, [5], False))
+    ]
+    for job in jobs:
+        job.result()
+
+
+@has_triton
+@pytest.mark.parametrize("fraction_bits", [0, 5, 15])
+def test_interpreted_selection_crosses_tiles(fraction_bits: int, interpreter: Executor) -> None:
+    interpreter.submit(compare_selection, "cpu", False, wide_scores(9001), fraction_bits).result()
+
+
+@pytest.fixture
+def device() -> str:
+    torch: Any = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    return "cuda"
+
+
+@has_triton
+@by_law
+@pytest.mark.parametrize("native", [True, False])
+def test_the_device_returns_the_reference_integers(law: str, native: bool, device: str) -> None:
+    for candidates, sizes, ordered in ((13, [2, 17, 300], True), (9001, [5, 40], False)):
+        compare(device, native, random_task(law, candidates, sizes, ordered))
+
+
+@has_triton
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("candidates", [70_001, 1 << 22])
+def test_the_device_selects_from_many(candidates: int, native: bool, device: str) -> None:
+    compare_selection(device, native, wide_scores(candidates), 7)
+
+
+def test_without_a_device_the_error_says_so() -> None:
+    torch: Any = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    if torch.cuda.is_available():
+        pytest.skip("there is a device")
+    program = (
+        "import pytest, dipp.scoring.gpu as gpu, dipp.errors as errors\n"
+        "with pytest.raises(errors.DippError, match='^device: cuda needs a CUDA device'): gpu.GpuBackend()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
+
+
+def test_importing_dipp_stays_light() -> None:
+    program = "import sys, dipp, dipp.scoring; assert not {'torch', 'triton', 'cupy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
+
+
+@given(alpha=st.fractions(Fraction(1, 100), 10), fraction_bits=st.integers(0, 15), limit=st.integers(1, (1 << 14) - 1))
+def test_laplace_values_never_fall_and_mirror(alpha: Fraction, fraction_bits: int, limit: int) -> None:
+    """What the Laplace kernels rest on: flipping the draw negates z, and clamping the draw clamps z."""
+    values = np.clip(LaplaceLaw.at(alpha, fraction_bits, limit).values, -limit, limit)
+    np.testing.assert_array_equal(values, -values[::-1])
+    assert (np.diff(values) >= 0).all()
+
+
+def test_philox_splits_into_group_and_block() -> None:
+    """The factored generator of kernels.cu in NumPy: what the group and the block make alone, then the other rounds."""
+    rng = np.random.default_rng(0)
+    group, block, chunk, nonce, key0, key1 = rng.integers(0, 1 << 32, (6, 1000), np.uint32).astype(object)
+    (m0, m1), (w0, w1), low = randomness.PHILOX_MULTIPLIERS, randomness.PHILOX_WEYL, 0xFFFFFFFF
+    k0, k1 = ([(key + r * w) & low for r in range(10)] for key, w in ((key0, w0), (key1, w1)))
+    p = group * m0
+    q = ((p >> 32) ^ nonce ^ k1[0]) * m1
+    r = ((q >> 32) ^ (chunk * m1 & low) ^ k0[1]) * m0
+    start = ((chunk * m1 >> 32) ^ block ^ k0[0]) * m0
+    q2 = ((start >> 32) ^ (p & low) ^ k1[1]) * m1
+    c0, c1 = (q2 >> 32) ^ (q & low) ^ k0[2], q2 & low
+    c2, c3 = (start & low) ^ (r >> 32) ^ k1[2], r & low
+    for i in range(3, 10):
+        p0, p1 = c0 * m0, c2 * m1
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0[i], p1 & low, (p0 >> 32) ^ c3 ^ k1[i], p0 & low
+    words = [np.asarray(x, np.uint32) for x in (group, block, chunk, nonce, key0, key1)]
+    expected = randomness.philox((words[0], words[1], words[2], words[3]), (words[4], words[5]))
+    for got, word in zip((c0, c1, c2, c3), expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(got, np.uint32), word)
