@@ -51,12 +51,10 @@ class _Moved(MetaPathFinder, Loader):
     """Finds the new module under the old name."""
 
     def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,  # noqa: ARG002
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Only for the paths above."""
+        del path, target  # what it is called with, whoever asks
         package, _, name = fullname.partition(".")
         return ModuleSpec(fullname, self) if package == "dipp" and name in MOVED else None
 

@@ -3,8 +3,9 @@
     x_T common randomness → for each step: x̂0 (public) → an index a chunk → noise z → x_s = μ_p + σ(s, t)·z → …
 
 The two differ only in where the indices come from: `Choose` selects them by the private image (`encoder.Selector`), or
-reads them from a file (`decoder.IndexReader`). All else is a function of the plan, the public seed and the indices, so the decoder follows the encoder exactly
-(but for the rounding of the network's floats, which moves pixels slightly and can desynchronise nothing).
+reads them from a file (`decoder.IndexReader`). All else is a function of the plan, the public seed and the indices, so
+the decoder follows the encoder exactly (but for the rounding of the network's floats, which moves pixels slightly and
+can desynchronise nothing).
 
 A coordinate of an image is pixel·C + channel. The mask and the deal of coordinates to chunks
 depend on seed, step and size, and are shared by all images, as is x_T; the candidates are an image's own.

@@ -163,11 +163,11 @@ class Codec:
         self,
         source: Archive,
         *,
+        progress: Progress = lambda _: None,
         denoise: bool = True,
         calls: int = diffusion.FAST_CALLS,
         ancestral: bool = False,
         steps: int | None = None,
-        progress: Progress = lambda _: None,
     ) -> list[Pixels]:
         """Decode all images of an archive: denoised, or with denoise = False the noisy reconstruction.
 

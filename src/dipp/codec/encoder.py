@@ -1,7 +1,7 @@
 """The encoder's part of the chain: the one place where the private pixels are read, once a step.
 
-Everything that is computed before the shifts is public. What leaves this module is the indices that the code has drawn, and
-a record of the integers that their ε depends on.
+Everything that is computed before the shifts is public. What leaves this module is the indices that the code has drawn,
+and a record of the integers that their ε depends on.
 """
 
 from __future__ import annotations

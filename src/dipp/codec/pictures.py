@@ -114,8 +114,8 @@ def from_pil(image: Image.Image, channels: int = 3) -> Pixels:
 def as_pixels(image: Any, channels: int) -> Pixels:
     """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use.
 
-    PIL images are converted as the module's text says; a denoiser of one channel takes their luminance. An array (H, W) or
-    (H, W, 1) is grey: its value is repeated in all the channels of the denoiser.
+    PIL images are converted as the module's text says; a denoiser of one channel takes their luminance. An array (H, W)
+    or (H, W, 1) is grey: its value is repeated in all the channels of the denoiser.
     """
     if isinstance(image, Image.Image):
         return from_pil(image, channels)

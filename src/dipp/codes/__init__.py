@@ -2,8 +2,8 @@
 
 | module | for the codec | for one vector | what it is | certificate |
 |---|---|---|---|---|
-| `flat` | `Flat` | `FlatCode` | α = 1, no order, an index of fixed length | from its integers |
-| `ppr` | `StepLimited` | `StepLimitedPPR` | Definition 3 of the paper: α ≥ 1, Poisson order, zeta code | from its integers |
+| `flat` | `Flat` | `FlatCode` | α = 1, no order, an index of fixed length | its integers |
+| `ppr` | `StepLimited` | `StepLimitedPPR` | the paper's Definition 3: α ≥ 1, Poisson order, zeta code | its integers |
 | `pfr` | `Functional` | `PFR` | α = ∞, no private randomness | none, and it says so |
 | `exact` | | `ExactPPR` | Definition 2, α > 1, any mechanism of bounded ratio | 2αε in exact arithmetic |
 

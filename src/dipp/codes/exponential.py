@@ -5,7 +5,8 @@ score by s units at most. The selection is (t·a + η)-DP and has a bounded rang
 belongs to t = 1 (`selection`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
-- *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no more
+- *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no
+more
   than if all were in one: (t·ε₁)²/8.
 """
 

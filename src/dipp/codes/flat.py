@@ -26,7 +26,7 @@ class Flat(Exponential):
         """Yes."""
         return True
 
-    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:
+    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
         """There is none: nothing could be saved."""
         raise DippError("flat: its indices have a fixed length, and no entropy code")
 

@@ -1,9 +1,9 @@
 """One-shot codes: a private vector in, a few bytes out, from which a noisy sample of the vector is decoded.
 
-A one-shot code puts a code of the codec on a channel, for a single vector x ∈ [−1, 1]^dims. It codes x as z/√snr, with z
-the channel's unit-variance noise around √snr·x (the sign channel: ±1 with the mean tanh(√snr·x)). The protected unit is
-one coordinate of x. Everything but x is public and part of the code, so sender and receiver hold equal code objects and
-share a 16-byte public seed. Each use costs ε again.
+A one-shot code puts a code of the codec on a channel, for a single vector x ∈ [−1, 1]^dims. It codes x as z/√snr, with
+z the channel's unit-variance noise around √snr·x (the sign channel: ±1 with the mean tanh(√snr·x)). The protected unit
+is one coordinate of x. Everything but x is public and part of the code, so sender and receiver hold equal code objects
+and share a 16-byte public seed. Each use costs ε again.
 
 A payload ends in a two-byte seal over code, seed and index: a truncated or damaged one, or one of another code or
 seed, is refused, but for one in 65,536. The seal is a function of what is released anyway, so it costs no ε.

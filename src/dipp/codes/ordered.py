@@ -1,7 +1,7 @@
 """What the codes over a Poisson process share: the order T_k weighs on the scores, and a zeta code sends the index.
 
-The candidates arrive at the public times T_1 < T_2 < … of a unit-rate Poisson process, and an early one is preferred to a
-late one of the same score. So small indices are likely, and an entropy code makes them short.
+The candidates arrive at the public times T_1 < T_2 < … of a unit-rate Poisson process, and an early one is preferred to
+a late one of the same score. So small indices are likely, and an entropy code makes them short.
 """
 
 from __future__ import annotations

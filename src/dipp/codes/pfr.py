@@ -46,11 +46,11 @@ class Functional(Ordered):
         """The best score wins."""
         return scored.best()
 
-    def loss(self, units: int, fraction_bits: int) -> float:
+    def loss(self, units: int, fraction_bits: int) -> float:  # noqa: ARG002
         """There is none that is finite."""
         raise NoCertificateError(NO_CERTIFICATE)
 
-    def charge(self, loss: float, touched: int, apart: bool) -> Charge:
+    def charge(self, loss: float, touched: int, apart: bool) -> Charge:  # noqa: ARG002
         """There is none that is finite."""
         raise NoCertificateError(NO_CERTIFICATE)
 

@@ -1,8 +1,8 @@
 """Step-limited Poisson private representation: Definition 3 of the paper.
 
-P[K = k | Z] ∝ (r(M_k | x)/T_k)^α over the first n points of a Poisson process. This is the law of the paper's argmin over
-V_k·(T_k/r_k)^α with exponential V_k, drawn with one secure integer instead of n private floats. α = 1 is allowed: the step
-limit makes it a proper law.
+P[K = k | Z] ∝ (r(M_k | x)/T_k)^α over the first n points of a Poisson process. This is the law of the paper's argmin
+over V_k·(T_k/r_k)^α with exponential V_k, drawn with one secure integer instead of n private floats. α = 1 is allowed:
+the step limit makes it a proper law.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Masks: who is touched when. The one place that knows periods, passes and groups.
 
 A mask says which coordinates each step of a plan touches. Everything about it is public: it follows from the seed, the
-number of the step and the size of the picture, and is known before a picture is read. A coordinate is pixel·C + channel.
+number of the step and the size of the picture, and is known before a picture is read. A coordinate is pixel·C +
+channel.
 
 | mask | a step touches | a pixel is touched |
 |---|---|---|
@@ -9,17 +10,17 @@ number of the step and the size of the picture, and is known before a picture is
 | `Turns(period=P)` | a share 1/P of the coordinates, at most one channel of a pixel | in C of every P steps |
 
 **Turns.** In a cycle of P ≥ C steps every coordinate is touched exactly once, and no pixel twice in a step. A public
-shuffle, a new one for each cycle, gives every pixel a rank r, and every pixel shuffles its channels. Step (slot) s of the
-cycle touches the channel at position p of the pixel of rank r if
+shuffle, a new one for each cycle, gives every pixel a rank r, and every pixel shuffles its channels. Step (slot) s of
+the cycle touches the channel at position p of the pixel of rank r if
 
     s = (r + p·⌊P/C⌋) mod P,      p = 0 … C − 1.
 
 With P = C·g this is g *groups a pass*: any g consecutive slots touch each pixel once (its slots lie g apart), so that a
 pass is g steps and T·g steps are T passes, whole or not. The worst pixel of those is touched ⌈T⌉ times.
 
-Certificates ask for the worst pixel, never for an average. Ranks that fall into the same class modulo P share their slots,
-so a cycle has P kinds of pixels at the most, and `worst` looks at each of them. As ranks are shuffled anew for the next
-cycle, some pixel may be of the dearest kind every time: the worst of each cycle adds up.
+Certificates ask for the worst pixel, never for an average. Ranks that fall into the same class modulo P share their
+slots, so a cycle has P kinds of pixels at the most, and `worst` looks at each of them. As ranks are shuffled anew for
+the next cycle, some pixel may be of the dearest kind every time: the worst of each cycle adds up.
 """
 
 from __future__ import annotations

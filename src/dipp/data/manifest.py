@@ -17,7 +17,7 @@ from dipp.format.packing import Shape
 from dipp.format.release import Release
 
 OLD_WORDS = ("mechanism", "code")
-"""Words that manifests of version 0.1 have otherwise, or not at all; channel and α, which they stand for, are compared."""
+"""Words that manifests of version 0.1 have otherwise, or not at all. Channel and α, for which they stand, are compared."""
 
 
 def not_hidden(labelled: bool) -> str:

@@ -5,9 +5,9 @@
     width, height     int32
     id       int64    the image's number in the dataset, which also names its common randomness
 
-The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as
-the `.dipp` file of no images that has them (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers
-for, and which of them were skipped, why. So a shard is checked and decoded without any other file. The key
+The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as the `.dipp` file of no
+images that has them (base64); the certificate of the shard's worst pixel; which positions of the source the shard
+answers for, and which of them were skipped, why. So a shard is checked and decoded without any other file. The key
 `huggingface` names the classes for `datasets`.
 
 A shard is written without compression and without a dictionary of payloads: they are as random as bits can be. It is

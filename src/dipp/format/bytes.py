@@ -1,6 +1,7 @@
 """Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that trusts nobody.
 
-`docs/format.md` describes both. Each number that is read has a range, and nothing is allocated before it is known to fit.
+`docs/format.md` describes both. Each number that is read has a range, and nothing is allocated before it is known to
+fit.
 """
 
 from __future__ import annotations

@@ -144,8 +144,9 @@ class EntropyLayout(Layout):
 
     @property
     def least_bits(self) -> int:
-        """A bit an index, at least, in whole bytes: the likeliest would cost nothing, and a small file must not ask for
-        endless work. Shorter payloads are filled up with zeros.
+        """A bit an index, at least, in whole bytes; shorter payloads are filled up with zeros.
+
+        The likeliest indices would cost nothing, and a small file must not ask for endless work.
         """
         return 8 * self._least_bytes + self.checksum_bits
 

@@ -1,7 +1,7 @@
 """A release: the public parameters of an encoding as one object, and the one check of a ledger against them.
 
-Everything here is fixed before a picture is read. Archives, shards and unfinished runs hold a release each; certificates
-follow from it and from the size of the smallest picture, which is public too.
+Everything here is fixed before a picture is read. Archives, shards and unfinished runs hold a release each;
+certificates follow from it and from the size of the smallest picture, which is public too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The protocol of a denoiser: (x_t, t) → x̂0, for pictures of any size.
 
-A denoiser is public. A certificate rests on nothing that it does, so that any class with this face will do; how good the
-pictures are rests on it alone. Sender and receiver must have the same one (`identity`), and inside the coded steps it must
-have the accuracy of fp32: another machine's x̂0 then differs by rounding only, and both stay within a fraction of a grey
-level of each other.
+A denoiser is public. A certificate rests on nothing that it does, so that any class with this face will do; how good
+the pictures are rests on it alone. Sender and receiver must have the same one (`identity`), and inside the coded steps
+it must have the accuracy of fp32: another machine's x̂0 then differs by rounding only, and both stay within a fraction
+of a grey level of each other.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ def fetch(name: str, files: tuple[str, ...]) -> Path:
 
 
 def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
+    """The first of some files that the folder of a model has."""
     for candidate in candidates:
         if (folder / candidate).is_file():
             return Path(candidate)
@@ -44,6 +45,7 @@ def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
 
 
 def read_json(name: str, path: Path) -> dict[str, Any]:
+    """The JSON object of a file of the model."""
     with contextlib.suppress(ValueError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict):
@@ -52,6 +54,7 @@ def read_json(name: str, path: Path) -> dict[str, Any]:
 
 
 def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
+    """The stored tensors of a model, by name, fetched first where the model is on the hub."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

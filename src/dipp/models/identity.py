@@ -1,15 +1,15 @@
 """The identity of a denoiser: one SHA-256 by which a file names the network that it was made with.
 
-Sender and receiver need the same network, and the SNRs, and so ε, come from its scheduler config. The hash is over these
-parts, each preceded by its length (u64le):
+Sender and receiver need the same network, and the SNRs, and so ε, come from its scheduler config. The hash is over
+these parts, each preceded by its length (u64le):
 
     "dipp/model/1"
     the network config, then the scheduler config: JSON as written in the folder, less the keys that start
         with an underscore (class name, library version, path), with sorted keys, no spaces, in ASCII
     for each tensor, sorted by name: its name, stored dtype ("float16"), shape ("3,128,3,3") and bytes
 
-It depends on what is stored, neither on a library's version nor on the folder's name. Saving a model anew may add config
-keys or change the dtype, which makes it another model.
+It depends on what is stored, neither on a library's version nor on the folder's name. Saving a model anew may add
+config keys or change the dtype, which makes it another model.
 """
 
 from __future__ import annotations

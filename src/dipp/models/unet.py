@@ -4,8 +4,8 @@ Such a denoiser is a folder, or a hub repository, with a network (config and wei
 and `scheduler/` or side by side.
 
 **Numbers.** Inside the coded steps the network runs with the accuracy of fp32. On CUDA its convolutions take three TF32
-products each (`tf32`), and it is captured as one graph per padded batch size, because launching its small kernels one by
-one takes longer than running them.
+products each (`tf32`), and it is captured as one graph per padded batch size, because launching its small kernels one
+by one takes longer than running them.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Between the grid's points everything is interpolated over log SNR (logarithms of
 powers of the SNR); beyond its ends the nearest point counts.
 
 Exact x_t is what `measure` looks at. A coded chain strays from it, because each selection falls a little short of its
-target, and meets larger errors: `with_inflation` records, for the chains of a coding, the factor on the mean square that was seen on
-really coded public images. It multiplies every squared error.
+target, and meets larger errors: `with_inflation` records, for the chains of a coding, the factor on the mean square
+that was seen on really coded public images. It multiplies every squared error.
 """
 
 from __future__ import annotations
@@ -121,8 +121,9 @@ class ErrorTable:
     def unsaturated_gains(self, channel: Channel, snrs: Floats, loss: float, chains: str | None = None) -> Floats:
         """Largest ΔSNR of a step from each SNR that loses at most this share of the shift's energy to saturation.
 
-        A channel delivers the mean shift `Channel.delivered`, where the shift |error|·√ΔSNR is wanted: the sign channel's
-        saturates. The share that is lost of the energy grows with ΔSNR. A channel that loses nothing has no bound: ∞.
+        A channel delivers the mean shift `Channel.delivered`, where the shift |error|·√ΔSNR is wanted: the sign
+        channel's saturates. The share that is lost of the energy grows with ΔSNR. A channel that loses nothing has no
+        bound: ∞.
         """
         wanted = self._errors(chains)[:, None] * np.exp(LOG_GAINS / 2)[None, :, None]
         lost = np.square(wanted - channel.delivered(wanted)).mean(axis=2) / np.square(wanted).mean(axis=2)

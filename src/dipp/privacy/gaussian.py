@@ -20,8 +20,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scipy import special
-
 from dipp.errors import DippError
 
 DIAMETER = 2.0
@@ -90,6 +88,8 @@ def _delta(mu: float, epsilon: float) -> float:
 
     As b² = a² + 2ε, e^ε·Φ(b) = e^(−a²/2)·erfcx(−b/√2)/2, and for a < 0 Φ(a) is of the same form.
     """
+    from scipy import special  # here, because it is slow to import, and few need it
+
     a = mu / 2 - epsilon / mu
     behind = special.erfcx((mu - a) / math.sqrt(2))
     if a < 0:

@@ -22,8 +22,11 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws
+from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws, Words
 from dipp.core.selection import Scores
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 
 MAX_BLOCKS = 256
 """Blocks in a tile: enough to drown the cost of a call, few enough for the first-level cache."""
@@ -188,22 +191,23 @@ def _tiling(candidates: int) -> tuple[int, int]:
     return blocks, -(-candidates // (DRAWS_PER_BLOCK * blocks))
 
 
+@numba.njit(cache=True)
+def _generator(
+    stream: NDArray[np.uint32], blocks: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint16]]:
+    """Keys of a stream, room for the words of a tile, and the same room seen as draws."""
+    words = np.empty((4, blocks), np.uint32)
+    return round_keys(stream), words, words.reshape(4 * blocks).view(np.uint16)
+
+
 @numba.njit(parallel=True, cache=True)
-def sign_scores(
-    streams: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    m: NDArray[np.int16],
-    totals: NDArray[np.int32],
-    flush: int,
-    out: Scores,
-) -> None:
+def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, flush: int, out: Scores) -> None:
     """score = 2·Σ_{bit set} m − Σ m; m is padded with zeros to whole groups, `flush` groups fit into 16-bit lanes."""
     blocks, tiles = _tiling(out.shape[1])
     width = DRAWS_PER_BLOCK * blocks
     for task in numba.prange(out.shape[0] * tiles):
         row, tile = task // tiles, task % tiles
-        keys, words = round_keys(streams[row]), np.empty((4, blocks), np.uint32)
-        draws = words.reshape(4 * blocks).view(np.uint16)
+        keys, words, draws = _generator(streams[row], blocks)
         lanes, sums = np.zeros(width, np.int16), np.zeros(width, np.int32)
         for group in range(offsets[row + 1] - offsets[row]):
             fill(words, keys, group, tile * blocks, streams[row, 3], streams[row, 2])
@@ -217,20 +221,14 @@ def sign_scores(
 
 @numba.njit(parallel=True, cache=True)
 def laplace_scores(
-    streams: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    shifts: NDArray[np.int32],
-    law: NDArray[np.uint16],
-    flush: int,
-    out: Scores,
+    streams: Words, offsets: Longs, shifts: Ints, law: NDArray[np.uint16], flush: int, out: Scores
 ) -> None:
     """score = 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m|, which is Σ |z| − |z − m|."""
     blocks, tiles = _tiling(out.shape[1])
     width = DRAWS_PER_BLOCK * blocks
     for task in numba.prange(out.shape[0] * tiles):
         row, tile = task // tiles, task % tiles
-        keys, words = round_keys(streams[row]), np.empty((4, blocks), np.uint32)
-        draws = words.reshape(4 * blocks).view(np.uint16)
+        keys, words, draws = _generator(streams[row], blocks)
         lanes, sums = np.zeros(width, np.uint16), np.zeros(width, np.int32)
         y, whole, c3 = np.empty(width, np.uint16), np.empty(width, np.uint16), np.full(width, law[5])
         total = 0
@@ -251,7 +249,7 @@ def laplace_scores(
 
 
 @numba.njit(cache=True)
-def _write(row: NDArray[np.int32], tile: int, sums: NDArray[np.int32], scale: int, total: int) -> None:
+def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
     """row[candidate] = scale·sum − total, lanes put into the order of candidates."""
     blocks = sums.size // DRAWS_PER_BLOCK
     for j in range(4):
@@ -264,13 +262,7 @@ def _write(row: NDArray[np.int32], tile: int, sums: NDArray[np.int32], scale: in
 
 @numba.njit(parallel=True, cache=True)
 def potential_scores(
-    streams: NDArray[np.uint32],
-    offsets: NDArray[np.int64],
-    shifts: NDArray[np.int32],
-    values: NDArray[np.int32],
-    knots: NDArray[np.int32],
-    knot_bits: int,
-    out: Scores,
+    streams: Words, offsets: Longs, shifts: Ints, values: Ints, knots: Ints, knot_bits: int, out: Scores
 ) -> None:
     """score = Σ Φ(z) − Φ(z − m), Φ looked up as in `PotentialLaw`."""
     blocks, tiles = _tiling(out.shape[1])
@@ -278,8 +270,7 @@ def potential_scores(
     mask = (1 << knot_bits) - 1
     for task in numba.prange(out.shape[0] * tiles):
         row, tile = task // tiles, task % tiles
-        keys, words = round_keys(streams[row]), np.empty((4, blocks), np.uint32)
-        draws = words.reshape(4 * blocks).view(np.uint16)
+        keys, words, draws = _generator(streams[row], blocks)
         sums = np.zeros(width, np.int32)
         for i in range(offsets[row + 1] - offsets[row]):
             m = np.int64(shifts[offsets[row] + i])

@@ -8,6 +8,8 @@ alone out of the loop over the groups.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import triton
 import triton.language as tl
 
@@ -23,8 +25,12 @@ _PER_BLOCK = tl.constexpr(DRAWS_PER_BLOCK)
 _BINS, _RANGE_BITS = tl.constexpr(BINS), tl.constexpr(RANGE_BITS)
 
 
+T: TypeAlias = tl.tensor
+"""A tensor, or a number: what the arguments of all kernels are."""
+
+
 @triton.jit
-def _philox(group: tl.tensor, block: tl.tensor, stream: tl.tensor) -> tl.tensor:
+def _philox(group: T, block: T, stream: T) -> T:
     """The four words of a block: `randomness.philox` at (group, block, chunk, nonce)."""
     key0, key1 = tl.load(stream).to(tl.uint32), tl.load(stream + 1).to(tl.uint32)
     c0, c1 = tl.cast(group, tl.uint32), tl.cast(block, tl.uint32)
@@ -38,7 +44,7 @@ def _philox(group: tl.tensor, block: tl.tensor, stream: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _phi(z: tl.tensor, knots: tl.tensor, knot_bits: tl.tensor) -> tl.tensor:
+def _phi(z: T, knots: T, knot_bits: T) -> T:
     """Φ(z), linear between knots that hold value and rise in one 64-bit word (`PotentialLaw.phi`)."""
     size = tl.abs(z)
     knot = tl.load(knots + (size >> knot_bits))
@@ -47,14 +53,7 @@ def _phi(z: tl.tensor, knots: tl.tensor, knot_bits: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _term(
-    draw: tl.tensor,
-    shift: tl.tensor,
-    table: tl.tensor,
-    knots: tl.tensor,
-    size: tl.tensor,
-    LAW: tl.constexpr,  # noqa: N803
-) -> tl.tensor:
+def _term(draw: T, shift: T, table: T, knots: T, size: T, LAW: tl.constexpr) -> T:
     """What one draw adds to the sum of a Laplace or potential score.
 
     Laplace: min(max(±z, 0), |m|), from the `size` magnitudes up to the limit in `table`; `scores` doubles the sum and
@@ -72,19 +71,19 @@ def _term(
 
 @triton.jit(do_not_specialize=["size"])
 def scores(
-    out: tl.tensor,
-    streams: tl.tensor,
-    offsets: tl.tensor,
-    shifts: tl.tensor,
-    bases: tl.tensor,
-    order: tl.tensor,
-    table: tl.tensor,
-    knots: tl.tensor,
-    size: tl.tensor,
-    stride: tl.tensor,
-    LAW: tl.constexpr,  # noqa: N803
-    ORDERED: tl.constexpr,  # noqa: N803
-    TILE: tl.constexpr,  # noqa: N803
+    out: T,
+    streams: T,
+    offsets: T,
+    shifts: T,
+    bases: T,
+    order: T,
+    table: T,
+    knots: T,
+    size: T,
+    stride: T,
+    LAW: tl.constexpr,
+    ORDERED: tl.constexpr,
+    TILE: tl.constexpr,
 ) -> None:
     """Scores of TILE blocks of eight candidates of a chunk."""
     row = tl.program_id(0).to(tl.int64)
@@ -132,9 +131,7 @@ def scores(
 
 
 @triton.jit
-def _exponents(
-    scores: tl.tensor, k: tl.tensor, top: tl.tensor, candidates: tl.tensor, fraction_bits: tl.tensor
-) -> tl.tensor:
+def _exponents(scores: T, k: T, top: T, candidates: T, fraction_bits: T) -> T:
     """Whole bits and fraction of min(top − score, R·2^S) (`selection.exponents`); R + 1 bits beyond the candidates."""
     score = tl.load(scores + k, mask=k < candidates, other=0)
     clipped = tl.minimum(top - score, _RANGE_BITS << fraction_bits)
@@ -143,14 +140,7 @@ def _exponents(
 
 @triton.jit(do_not_specialize=["fraction_bits"])
 def bin_sums(
-    out: tl.tensor,
-    scores: tl.tensor,
-    tops: tl.tensor,
-    weights: tl.tensor,
-    candidates: tl.tensor,
-    stride: tl.tensor,
-    fraction_bits: tl.tensor,
-    TILE: tl.constexpr,  # noqa: N803
+    out: T, scores: T, tops: T, weights: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
     """Adds the weights of TILE candidates to their bins' sums: integers, so the order of the additions is nothing."""
     row = tl.program_id(0).to(tl.int64)
@@ -162,15 +152,7 @@ def bin_sums(
 
 @triton.jit(do_not_specialize=["fraction_bits"])
 def tile_sums(
-    out: tl.tensor,
-    scores: tl.tensor,
-    tops: tl.tensor,
-    weights: tl.tensor,
-    bins: tl.tensor,
-    candidates: tl.tensor,
-    stride: tl.tensor,
-    fraction_bits: tl.tensor,
-    TILE: tl.constexpr,  # noqa: N803
+    out: T, scores: T, tops: T, weights: T, bins: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
     """The sum of the chosen bin's weights in a tile of candidates."""
     row = tl.program_id(0).to(tl.int64)
@@ -182,19 +164,19 @@ def tile_sums(
 
 @triton.jit(do_not_specialize=["fraction_bits", "count"])
 def place(
-    out: tl.tensor,
-    tiles: tl.tensor,
-    targets: tl.tensor,
-    count: tl.tensor,
-    scores: tl.tensor,
-    tops: tl.tensor,
-    weights: tl.tensor,
-    bins: tl.tensor,
-    candidates: tl.tensor,
-    stride: tl.tensor,
-    fraction_bits: tl.tensor,
-    COUNT: tl.constexpr,  # noqa: N803
-    TILE: tl.constexpr,  # noqa: N803
+    out: T,
+    tiles: T,
+    targets: T,
+    count: T,
+    scores: T,
+    tops: T,
+    weights: T,
+    bins: T,
+    candidates: T,
+    stride: T,
+    fraction_bits: T,
+    COUNT: tl.constexpr,
+    TILE: tl.constexpr,
 ) -> None:
     """The first candidate at which the running sum of the chosen bin's weights exceeds the target.
 
@@ -215,14 +197,7 @@ def place(
 
 
 @triton.jit
-def winners(
-    out: tl.tensor,
-    streams: tl.tensor,
-    offsets: tl.tensor,
-    indices: tl.tensor,
-    GROUP: tl.constexpr,  # noqa: N803
-    TILE: tl.constexpr,  # noqa: N803
-) -> None:
+def winners(out: T, streams: T, offsets: T, indices: T, GROUP: tl.constexpr, TILE: tl.constexpr) -> None:
     """What the chosen candidate drew for TILE coordinates of a chunk: 16-bit draws, or bits of groups of sixteen."""
     row = tl.program_id(0).to(tl.int64)
     low, high = tl.load(offsets + row), tl.load(offsets + row + 1)
