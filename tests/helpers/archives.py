@@ -1,0 +1,94 @@
+"""Plans and archives of made-up indices: for the tests of the file format, which need no denoiser."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from dipp.core.plan import Coding, Plan, Step
+from dipp.format.archive import Archive
+from dipp.format.header import Claim, Header
+from dipp.format.packing import Shape
+from dipp.format.release import Release
+
+MODEL = hashlib.sha256(b"a denoiser").hexdigest()
+SEED = bytes(range(16))
+TIMES = (999, 620, 560, 505, 455, 410, 365, 325, 290, 255)
+GAINS = (2**-8, 2**-7.5, 2**-7, 2**-6.5, 2**-6, 2**-5.5, 2**-5, 2**-4.5, 2**-4)
+SIZES = (1024, 800, 640, 512, 400, 320, 250, 180, 128)
+
+
+def rounded_down(value: float, bits: int = 16) -> float:
+    """The value with only the first bits of its 32-bit float."""
+    pattern = int.from_bytes(struct.pack(">f", value)) >> 32 - bits << 32 - bits
+    return float(struct.unpack(">f", pattern.to_bytes(4))[0])
+
+
+def nine_steps(coding: Coding, gain_bits: int = 16) -> Plan:
+    """A plan as a schedule makes them for CIFAR-sized images."""
+    units = 0 if coding.code.fixed_length else 70
+    rows = zip(TIMES, TIMES[1:], GAINS, SIZES, strict=False)
+    return Plan(
+        coding,
+        tuple(Step(start, end, rounded_down(gain, gain_bits), size, 14, units) for start, end, gain, size in rows),
+        separate=False,
+    )
+
+
+def small_plan(coding: Coding, chunk_size: int = 20) -> Plan:
+    units = 0 if coding.code.fixed_length else 80
+    steps = Step(9, 5, 2**-7, chunk_size, 9, units), Step(5, 2, 2**-6, chunk_size, 12, units)
+    return Plan(coding, steps, separate=False)
+
+
+def release(plan: Plan, channels: int = 3, delta: float | None = None) -> Release:
+    return Release(plan, MODEL, SEED, channels, delta)
+
+
+def counts(plan: Plan, shape: Shape) -> tuple[int, ...]:
+    """Chunks of each step of an image."""
+    height, width, channels = shape
+    return plan.chunk_counts(height * width, channels)
+
+
+def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int]]:
+    """Indices that look random, the same on every machine; small ones are common, as in a zeta code."""
+    images = []
+    for image, shape in enumerate(shapes):
+        widths = [step.index_bits for step, n in zip(plan.steps, counts(plan, shape), strict=True) for _ in range(n)]
+        words = [zlib.crc32(struct.pack("<3I", salt, image, place)) for place in range(len(widths))]
+        images.append([(word >> 5) % (1 << word % (width + 1)) for word, width in zip(words, widths, strict=True)])
+    return images
+
+
+def archived(plan: Plan, shapes: Sequence[Shape], indices: Any, delta: float | None = None) -> Archive:
+    """An archive of given indices; without images, of three channels."""
+    return Archive.build(release(plan, shapes[0][2] if shapes else 3, delta), shapes, indices)
+
+
+def build(
+    plan: Plan, shapes: Sequence[Shape], salt: int = 0, separate: bool = False, delta: float | None = None
+) -> Archive:
+    """An archive of made-up indices."""
+    plan = dataclasses.replace(plan, separate=separate)
+    return archived(plan, shapes, made_up(plan, shapes, salt), delta)
+
+
+def header_of(archive: Archive) -> Header:
+    """The front of its file, read again."""
+    front = Header(archive.release, archive.runs, None)
+    return dataclasses.replace(front, claim=archive.release.claim(front.smallest))
+
+
+def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
+    """What the header of such images states."""
+    return release(plan, channels).claim(pixels)
+
+
+def sealed(data: bytes) -> bytes:
+    """The bytes with the right checksum in place of their last four."""
+    return data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")

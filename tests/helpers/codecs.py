@@ -1,0 +1,42 @@
+"""A codec on an untrained network, with a plan of three steps, and pictures: what it promises needs no good network."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from dipp.codec.codec import Codec
+from dipp.core.plan import Coding, Plan, Step
+from dipp.models.diffusion import NoiseSchedule
+from helpers.networks import tiny_denoiser
+
+SEED = bytes(range(16))
+TIMESTEPS = (999, 700, 450, 300)
+
+
+def make_plan(coding: Coding, schedule: NoiseSchedule, index_bits: int = 8) -> Plan:
+    """Three steps, with the gains that the schedule has."""
+    steps = []
+    units = 0 if coding.code.fixed_length else 80
+    for start, end in itertools.pairwise(TIMESTEPS):
+        gain = float(np.nextafter(np.float32(schedule.snr(end) - schedule.snr(start)), np.float32(0)))
+        steps.append(Step(start, end, gain, chunk_size=30, index_bits=index_bits, exponent_units=units))
+    return Plan(coding, tuple(steps))
+
+
+def make_codec(coding: Coding) -> Codec:
+    """Few candidates, so that it is fast."""
+    denoiser = tiny_denoiser()
+    return Codec(denoiser, make_plan(coding, denoiser.schedule, index_bits=6))
+
+
+def pictures(count: int, height: int = 8, width: int = 8) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(3).integers(0, 256, (count, height, width, 3), np.uint8)
+
+
+def pictures_of_two_sizes() -> list[np.ndarray[Any, Any]]:
+    """Two of 8×8 and one of 8×16."""
+    generator = np.random.default_rng(3)
+    return [generator.integers(0, 256, shape, np.uint8) for shape in ((8, 8, 3), (8, 8, 3), (8, 16, 3))]
