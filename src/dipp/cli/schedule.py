@@ -11,7 +11,8 @@ from dipp import files
 from dipp.cli.options import PlanOptions
 
 if TYPE_CHECKING:
-    from dipp.planning.planner import Planner, Point
+    from dipp.planning.planner import Point
+    from dipp.planning.presets import Plans
 
 
 def schedule(
@@ -35,22 +36,28 @@ def schedule(
         typer.echo(f"frontier: {plot}")
 
 
-def _text(planner: Planner, point: Point) -> str:
-    from dipp.core.plan import Plan
+def _text(planner: Plans, point: Point) -> str:
+    from dipp.core.plan import SensingStep, Step
     from dipp.privacy.certificate import Certificate
 
-    coding = point.plan.coding
-    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
-    for step in point.plan.steps:
-        cost = "    none"
-        if coding.certified:
-            alone = Certificate.of(Plan(coding, (step,)), planner.channels, planner.pixels)
-            cost = f"{alone.epsilon:8.4f}"
-        lines.append(
-            f"{step.start:>5} → {step.end:<4}  {step.snr_gain:10.4g}  {cost}  {step.chunk_size:>6}  {step.index_bits}"
-        )
+    plan, coding = point.plan, point.plan.coding
+    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
+    ledger = Certificate.of(plan, planner.channels, planner.pixels).ledger if coding.certified else None
+    for number, step in enumerate(plan.steps):
+        cost = f"{ledger.selections[number].charge().epsilon:8.4f}" if ledger else "    none"
+        name, tilt = f"{number:>12}", f"{'':7}  {'':7}"
+        if isinstance(step, SensingStep):
+            tilt = f"{step.tilt:7.4f}  {step.clip:7.4f}"
+        elif isinstance(step, Step):
+            name = f"{step.start:>5} → {step.end:<4}"
+        lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt}  {cost}  {step.chunk_size:>6}  {step.index_bits}")
     lines.append(f"{coding.name}, α = {coding.code.alpha_name}")
+    if plan.sensing:
+        groups = plan.mask.period // planner.channels
+        lines.append(f"{len(plan.steps)} steps of {groups} groups a pass; {len(plan.steps) - 1} network calls")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
+    if point.bound:
+        lines.append("the rate binds, and not the budget: --bpp allows more")
     return "\n".join(lines)
 
 
@@ -59,7 +66,11 @@ def _draw(points: tuple[Point, ...], chosen: Point, output: Path) -> None:
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot([p.bpp for p in points], [p.psnr for p in points], color="#08519c", label="fewest bits to each final SNR")
+    axes.plot([p.bpp for p in points], [p.psnr for p in points], color="#9ecae1", zorder=1)
+    for number, name in enumerate(dict.fromkeys(point.plan.code.name for point in points)):
+        own = [point for point in points if point.plan.code.name == name]
+        colour = ("#08519c", "#31a354", "#756bb1", "#636363")[number % 4]
+        axes.plot([p.bpp for p in own], [p.psnr for p in own], ".", color=colour, label=name)
     axes.plot([chosen.bpp], [chosen.psnr], "o", color="#d94801", label="chosen")
     axes.set(xscale="log", xlabel="expected payload bits per pixel", ylabel="expected PSNR of the posterior mean, dB")
     axes.grid(alpha=0.3)

@@ -1,6 +1,6 @@
 """The coded chain: the one loop that encoder and decoder share.
 
-    x_T common randomness → for each step: x̂0 (public) → an index a chunk → noise z → x_s = μ_p + σ(s, t)·z → …
+    first state → for each step: x̂0 (public) → an index a chunk → noise z → next state → …
 
 The two differ only in where the indices come from: `Choose` selects them by the private image (`encoder.Selector`), or
 reads them from a file (`decoder.IndexReader`). All else is a function of the plan, the public seed and the indices, so
@@ -16,18 +16,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp import scoring
+from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.plan import Plan, Step
+from dipp.core.plan import CodedStep, Plan
 from dipp.format.packing import Shape
-from dipp.models import diffusion
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,7 @@ class StepLayout:
     """What is public about one step of a batch of equal-sized images."""
 
     number: int
-    step: Step
+    step: CodedStep
     arithmetic: Arithmetic
     chunks: chunking.Chunks
     channels: int
@@ -102,30 +102,27 @@ class Chain:
         dims = height * width * channels
         return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
 
-    def start(self) -> torch.Tensor:
-        """x_T, from the common randomness alone: one state, from which all images of the size start."""
-        import torch
-
-        height, width, channels = self.shape
-        state = diffusion.start(self.seed, (channels, height, width))
-        return torch.from_numpy(state)[None].to(self.denoiser.device)
+    @functools.cached_property
+    def trajectory(self) -> Trajectory:
+        """How the state moves."""
+        return trajectory(self.plan, self.denoiser)
 
     def run(
         self, images: Sequence[int], choose: Choose, steps: int | None = None
     ) -> tuple[torch.Tensor, list[Indices]]:
         """Walk the first `steps` steps (all, unless told): the state that both sides reach, and the indices."""
-        x_t, chosen = self.start(), []
+        height, width, channels = self.shape
+        state, chosen = self.trajectory.start(self.seed, (channels, height, width)), []
         for number in range(len(self.plan.steps) if steps is None else steps):
             layout = self.layout(number, images)
-            x_hat = self.denoiser.x0(x_t, layout.step.start)
-            flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, x_t.device)]
+            # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
+            x_hat = self.trajectory.predict(number, state).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+            flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, state.device)]
             chosen.append(choose(layout, flat.expand(len(images), -1)))
-            noise = self._noise(layout, chosen[-1])
-            transition = self.denoiser.schedule.step(layout.step.start, layout.step.end)
-            x_t = transition.next_state(x_t, x_hat, noise)
-        return x_t.expand(len(images), -1, -1, -1), chosen
+            state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]))
+        return state.expand(len(images), -1, -1, -1), chosen
 
-    def _noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
+    def noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
         """The unit-variance noise of the chosen candidates, and 0 where the step does not touch."""
         import torch
 
@@ -133,7 +130,11 @@ class Chain:
         if not layout.chunks.count:
             return torch.zeros((1, channels, height, width), device=device)
         law, on = layout.arithmetic.law, scoring.backend(device.type)
-        drawn = torch.as_tensor(on.winners(law, layout.streams, layout.offsets, indices.reshape(-1))).to(torch.int64)
+
+        def winners(chosen: Indices) -> Any:
+            return on.winners(law, layout.streams, layout.offsets, chosen)
+
+        drawn = torch.as_tensor(self.plan.code.chosen_draws(indices.reshape(-1), winners)).to(device, torch.int64)
         values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)
         noise = torch.zeros((len(indices), height * width * channels), device=device)
         noise[:, _order_of(layout, device)] = values

@@ -19,6 +19,7 @@ from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import Pixels, as_pixels, to_pixels
+from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
 from dipp.core.plan import Plan
 from dipp.errors import DippError
@@ -43,8 +44,6 @@ BATCH = {"cpu": 16, "cuda": 512}
 """Images that are encoded or decoded at a time, at most."""
 BATCH_PIXELS = 1 << 20
 """Pixels of such a batch: it holds a larger image alone."""
-LOST_GAIN = 1 / 128
-"""A plan's SNR gains are the model's, rounded down by less than this share (`planning.planner`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +54,13 @@ class Codec:
     plan: Plan
     budget: Budget | None = None
     """What the plan was made for: images so small that they would exceed it are refused."""
+    table: str | None = None
+    """SHA-256 of the public residuals that the gains of a sensing plan follow from."""
+    bound: bool = False
+    """Whether the rate, and not the budget, limits the picture."""
 
     def __post_init__(self) -> None:
-        for step in self.plan.steps:
-            real = self.denoiser.schedule.step(step.start, step.end).snr_gain
-            if not real * (1 - LOST_GAIN) <= step.snr_gain <= real * (1 + 2.0**-20):  # a float's rounding
-                raise DippError(
-                    f"plan: step {step.start} → {step.end} claims the SNR gain {step.snr_gain:.4g}, "
-                    f"where the model has {real:.4g}; do not trust the file"
-                )
+        trajectory(self.plan, self.denoiser)  # refuses a plan that does not fit the denoiser
 
     @classmethod
     def from_pretrained(
@@ -89,8 +86,11 @@ class Codec:
         recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
         denoiser = models.load(model, device)
-        planner = recipe.planner(denoiser, ErrorTable.of_model(model, calibration), budget, pixels)
-        return cls(denoiser, planner.choose(budget, final_timestep=final_timestep, bpp=bpp).plan, budget)
+        table = ErrorTable.of_model(model, calibration)
+        planner = recipe.planner(denoiser, table, budget, pixels)
+        point = planner.choose(budget, final_timestep=final_timestep, bpp=bpp)
+        digest = table.residuals.digest if point.plan.sensing and table.residuals is not None else None
+        return cls(denoiser, point.plan, budget, digest, point.bound)
 
     @classmethod
     def for_archive(cls, source: Archive, model: str | Path = embedded.FOLDER, *, device: str = "cpu") -> Codec:
@@ -104,12 +104,13 @@ class Codec:
         """The codec of a release that is under way or done: its plan, on the denoiser that it names."""
         denoiser = models.load(model, device)
         denoiser.require_identity(release.model)
-        return cls(denoiser, release.plan, budget)
+        return cls(denoiser, release.plan, budget, release.table)
 
-    def release(self, seed: bytes) -> Release:
-        """What is public about an encoding with this codec and a public seed."""
+    def release(self, seed: bytes, *, given: bool = False) -> Release:
+        """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn."""
         delta = self.budget.delta if self.budget else None
-        return Release(self.plan, self.denoiser.identity, seed, self.denoiser.channels, delta)
+        table, given = (self.table, given) if self.plan.sensing else (None, False)  # format 1 has no room for them
+        return Release(self.plan, self.denoiser.identity, seed, self.denoiser.channels, delta, table, given)
 
     def encode(
         self, images: Iterable[Any], *, seed: bytes | None = None, progress: Progress = lambda _: None
@@ -118,7 +119,7 @@ class Codec:
 
         The public seed is drawn before the first image is looked at; a fixed one is for tests.
         """
-        seed = randomness.fresh_seed() if seed is None else seed
+        given, seed = seed is not None, randomness.fresh_seed() if seed is None else seed
         recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []
@@ -129,7 +130,7 @@ class Codec:
             shapes.extend([(height, width, channels)] * len(batch))
             done += len(batch)
             progress(done)
-        return Archive.build(self.release(seed), shapes, rows, recorded=recorder.ledger(self.plan, done))
+        return Archive.build(self.release(seed, given=given), shapes, rows, recorded=recorder.ledger(self.plan, done))
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
         """The indices of equal-sized images, a row each; what was done is written down by the recorder.
@@ -148,7 +149,8 @@ class Codec:
         chain = self._chain(seed, shape)
         states, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
         if denoise:
-            states = diffusion.fast(self._predict, self.denoiser.schedule, states, self.plan.steps[-1].end)
+            noisy, t = chain.trajectory.noisy(len(self.plan.steps), states)
+            states = diffusion.fast(self._predict, self.denoiser.schedule, noisy, t)
         return to_pixels(states)
 
     def _counts(self, shape: Shape) -> tuple[int, ...]:
@@ -205,7 +207,7 @@ class Codec:
         plan = source.release.plan
         if steps is not None and not 0 <= steps <= len(plan.steps):
             raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps}")
-        end = plan.steps[-1].end if steps is None else (plan.steps[0].start, *(s.end for s in plan.steps))[steps]
+        done = len(plan.steps) if steps is None else steps
         first = 0
         for shape, run in groupby(range(len(source)), key=source.shape):
             if shape[0] * shape[1] > MAX_PICTURE:
@@ -217,7 +219,7 @@ class Codec:
                 count = min(remaining, self.batch_size(shape))
                 reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
                 state, _ = chain.run(range(first, first + count), reader, steps)
-                yield state, end
+                yield chain.trajectory.noisy(done, state)
                 first, remaining = first + count, remaining - count
 
     def _denoised(

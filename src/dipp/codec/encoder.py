@@ -16,8 +16,7 @@ from dipp import scoring
 from dipp.codec.chain import Indices, StepLayout
 from dipp.core.plan import Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.errors import DippError
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.ledger import Observed, Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -37,47 +36,49 @@ class Selector:
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Scores from the private pixels, an index a chunk from the scores."""
         if not layout.chunks.count:  # a step that touches nothing of so small an image
-            self._record(layout, self._levels(layout), layout.arithmetic.fraction_bits, layout.step.candidates)
+            self._record(layout, self._observed(layout))
             return np.empty((len(self.pixels), 0), np.int64)
         scored = scoring.Candidates(self.task(layout, x_hat), scoring.backend(self.device))
         return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
         """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
-        arithmetic, candidates, levels = layout.arithmetic, layout.step.candidates, self._levels(layout)
-        private: NDArray[np.int32] = levels[self.pixels[:, layout.chunks.order]]
+        arithmetic, used = layout.arithmetic, self._observed(layout)
+        private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
             private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
         )
+        if used.clip is not None:
+            shifts = shifts.clip(-used.clip, used.clip)
         task = scoring.ScoringTask(
             arithmetic.law,
-            arithmetic.fraction_bits,
-            candidates,
+            used.fraction_bits,
+            used.candidates,
             layout.streams,
             layout.offsets,
             shifts.reshape(-1),
-            self.plan.code.order(self.seed, candidates, arithmetic.fraction_bits),
+            self.plan.code.order(self.seed, used.candidates, used.fraction_bits),
         )
-        self._record(layout, levels, task.fraction_bits, task.candidates)
+        self._record(layout, used)
         return task
 
-    def _levels(self, layout: StepLayout) -> NDArray[np.int32]:
-        """The table A that pixels are looked up in."""
-        return layout.arithmetic.levels(SIGNAL_OF_PIXEL)
+    def _observed(self, layout: StepLayout) -> Observed:
+        """The public integers of the step, as they are used: the table A that pixels are looked up in, and the clip."""
+        own = layout.arithmetic
+        return Observed(own.levels(SIGNAL_OF_PIXEL), own.largest_shift, own.fraction_bits, layout.step.candidates)
 
-    def _record(self, layout: StepLayout, levels: NDArray[np.int32], fraction_bits: int, candidates: int) -> None:
+    def _record(self, layout: StepLayout, used: Observed) -> None:
         """Write down what the ε of the step depends on, as it was used."""
         images, coordinates = self.pixels.shape
         shape = images, coordinates // layout.channels, layout.channels
-        self.recorder.observe(layout.number, self.plan, shape, layout.chunks, levels, fraction_bits, candidates)
+        self.recorder.observe(layout.number, self.plan, shape, layout.chunks, used)
 
 
 def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
     """`private` less `Arithmetic.centres`, where the prediction lies, so that the host need not fetch it."""
     import torch
 
-    if not bool(x_hat.isfinite().all()):
-        raise DippError("x_hat: finite predictions are needed; the denoiser returned NaN or infinity")
     largest = layout.arithmetic.level_of_one
-    centres = (layout.arithmetic.unit * x_hat.double()).round().clamp(-largest, largest).to(torch.int32)
+    finite = x_hat.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    centres = (layout.arithmetic.unit * finite).round().clamp(-largest, largest).to(torch.int32)
     return torch.from_numpy(private).to(x_hat.device) - centres

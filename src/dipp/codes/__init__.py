@@ -3,6 +3,7 @@
 | module | for the codec | for one vector | what it is | certificate |
 |---|---|---|---|---|
 | `flat` | `Flat` | `FlatCode` | α = 1, no order, an index of fixed length | its integers |
+| `pairs` | `Pairs` | | one bit a coordinate: randomised response against the prediction | its integers |
 | `ppr` | `StepLimited` | `StepLimitedPPR` | the paper's Definition 3: α ≥ 1, Poisson order, zeta code | its integers |
 | `pfr` | `Functional` | `PFR` | α = ∞, no private randomness | none, and it says so |
 | `exact` | | `ExactPPR` | Definition 2, α > 1, any mechanism of bounded ratio | 2αε in exact arithmetic |
@@ -13,11 +14,12 @@ here and to name its class in `CODES`.
 
 from dipp.codes.exact import ExactPPR
 from dipp.codes.flat import Flat, FlatCode
+from dipp.codes.pairs import Pairs
 from dipp.codes.pfr import PFR, Functional
 from dipp.codes.ppr import StepLimited, StepLimitedPPR
 from dipp.core.code import Code
 
-CODES: dict[str, type[Code]] = {kind.name: kind for kind in (Flat, StepLimited, Functional)}
+CODES: dict[str, type[Code]] = {kind.name: kind for kind in (Flat, Pairs, StepLimited, Functional)}
 """By name: the codes that a plan may take."""
 
-__all__ = ["CODES", "PFR", "ExactPPR", "Flat", "FlatCode", "Functional", "StepLimited", "StepLimitedPPR"]
+__all__ = ["CODES", "PFR", "ExactPPR", "Flat", "FlatCode", "Functional", "Pairs", "StepLimited", "StepLimitedPPR"]

@@ -1,8 +1,8 @@
 """What the codes that draw by the exponential mechanism share: one secure draw, and its price.
 
 **Proof sketch of the price.** Let one pixel change, t of whose coordinates take part in a selection, each moving every
-score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁ = `loss`
-belongs to t = 1 (`selection`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
+score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁
+belongs to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
 - *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no
@@ -15,13 +15,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dipp.core import selection
-from dipp.core.code import Charge, Code, Indices, Scored
+from dipp.core.code import Charge, Code, Indices, Moved, Scored
 
 
 class Exponential(Code):
     """A code whose index is drawn by the exponential mechanism on integer scores. Subclasses have a rational α."""
 
     alpha: Fraction
+
+    @classmethod
+    def at(cls, alpha: Fraction) -> Exponential:
+        """With that α."""
+        return cls(alpha)  # type: ignore[call-arg] # subclasses are dataclasses of an α
 
     @property
     def score_alpha(self) -> Fraction:
@@ -32,11 +37,12 @@ class Exponential(Code):
         """One secure draw a chunk."""
         return scored.select()
 
-    def loss(self, units: int, fraction_bits: int) -> float:
-        """2·units·ln 2/2^S + η, rounded up; α is in the units already."""
-        return selection.epsilon(units, fraction_bits)
+    def eta(self, moved: Moved) -> float:  # noqa: ARG002
+        """That of the selection, whatever the scores."""
+        return selection.ETA
 
-    def charge(self, loss: float, touched: int, apart: bool) -> Charge:
-        """See the module's text. Division by 8 is exact, so that sums of ρ round as sums of squares do."""
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+        """See the module's text; α is in the units. Division by 8 is exact: sums of ρ round as sums of squares do."""
+        loss = selection.epsilon(moved.units, moved.fraction_bits)
         pure = touched * loss
         return Charge(pure, (touched * loss**2 if apart else pure**2) / 8)

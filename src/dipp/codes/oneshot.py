@@ -25,7 +25,7 @@ from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.code import Code
+from dipp.core.code import Code, Moved
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -112,7 +112,8 @@ class OneShot(ABC):
     @property
     def epsilon(self) -> float:
         """Pure ε for any change of one coordinate of x, from the integers that are really used."""
-        loss = self.code.loss(self._arithmetic.sensitivity, self._arithmetic.fraction_bits)
+        own = self._arithmetic
+        loss = self.code.charge(Moved(own.sensitivity, own.limit, own.fraction_bits)).epsilon
         self.channel.require_certified()
         return loss
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dipp.codes.ordered import Ordered, OrderedOneShot
-from dipp.core.code import Charge, Indices, Scored
+from dipp.core.code import Charge, Indices, Moved, Scored
 from dipp.errors import NoCertificateError
 
 NO_CERTIFICATE = "PFR: the index is a function of x and the public seed (ε = ∞); use another code"
@@ -46,11 +46,11 @@ class Functional(Ordered):
         """The best score wins."""
         return scored.best()
 
-    def loss(self, units: int, fraction_bits: int) -> float:  # noqa: ARG002
-        """There is none that is finite."""
+    def eta(self, moved: Moved) -> float:  # noqa: ARG002
+        """There is nothing to add to."""
         raise NoCertificateError(NO_CERTIFICATE)
 
-    def charge(self, loss: float, touched: int, apart: bool) -> Charge:  # noqa: ARG002
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:  # noqa: ARG002
         """There is none that is finite."""
         raise NoCertificateError(NO_CERTIFICATE)
 

@@ -1,14 +1,23 @@
 """The integer arithmetic of a step: where the private pixel becomes an integer shift, and what that costs.
 
-With α and S folded in, one unit of score is 2^−S bits; `Arithmetic` fixes, per step and from public numbers only,
-A(x) = trunc(α·L·√ΔSNR·x/ln 2·2^S) for the private pixel, c = round(…x̂0…) for the public prediction, and the integer
-shift m = A(x) − c. Every score (`laws`) is 1-Lipschitz in m, exactly:
+With α and S folded in, one unit of score is 2^−S bits. `Arithmetic` fixes, per step and from public numbers only, the
+integers by which the private pixel x and the public prediction x̂0 meet:
+
+    A(x) = trunc(unit·x),    c = round(unit·x̂0) within ±A(1),    m = clip(A(x) − c, −M, M)
+
+where unit = α·K/ln 2·2^S for the *tilt* of K nats per unit of x. Every score (`laws`) is 1-Lipschitz in the shift m,
+exactly:
 
     sign       ±m
     Laplace    |z| − |z − m|
     potential  Φ(z) − Φ(z − m) with an integer Φ whose neighbouring values differ by at most one
 
-so that a pixel moves the score of any candidate by at most (its touched coordinates)·(A(1) − A(−1)) units.
+**Sensitivity.** For a fixed public c, A(x) lies in an interval of length 2A(1), and the clip leaves one of length 2M:
+the shift moves by at most D = min(2A(1), 2M) units, whatever the pixel, and so does the score of any candidate.
+
+**Tilt and clip.** A step that conveys a shift (x0 − x̂0)·√ΔSNR through its channel has K = L·√ΔSNR and no clip: the
+largest shift is 2A(1). A *clipped* step has a largest tilt of V nats, which the residual reaches at the clip c: K = V/c,
+and M = trunc(α·V/ln 2·2^S). Both M and A(1) are rounded towards zero, so that no integer exceeds its real number.
 """
 
 from __future__ import annotations
@@ -17,6 +26,7 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +40,38 @@ Floats = NDArray[np.float64]
 
 MIN_LEVEL = 128
 """S is the smallest with A(1) at least this, if the tables hold it: truncation then costs under 1/128 of the budget."""
+MIN_CLIP = 512
+"""With a clip, S is the smallest with M at least this: the one number that counts may have more digits."""
 MAX_LEVEL = 1 << 10
-"""A(1) stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
+"""A(1), or M with a clip, stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
+MAX_SLOPE = 1 << 28
+"""A(1) of a clipped step stays below this, so that differences of levels fit into 32 bits."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The clip of a step: public, and fixed before a picture is read."""
+
+    tilt: float
+    """V: the largest tilt of a coordinate, in nats."""
+    width: float
+    """c: the residual |x0 − x̂0| from which on the tilt is V."""
+
+    def __post_init__(self) -> None:
+        if not (0 < self.tilt < math.inf and 0 < self.width < math.inf):
+            raise DippError(f"clip: a tilt and a width above 0 are needed, got {self.tilt} and {self.width}")
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The public integer arithmetic of one step of a channel: scale S, levels A(x), shifts m, sensitivity."""
+    """The public integers of one step of a channel: scale S, levels A(x), centres c, shifts m, sensitivity D."""
 
     channel: Channel
     snr_gain: float
-    """ΔSNR of the step: the shift is (x0 − x̂0)·√ΔSNR for data in [−1, 1]."""
+    """ΔSNR of the step: without a clip, the shift is (x0 − x̂0)·√ΔSNR for data in [−1, 1]."""
     alpha: Fraction = Fraction(1)
+    clip: Clip | None = None
+    """With a clip, tilt and gain are two numbers: the integers follow from the clip alone."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.snr_gain) and self.snr_gain > 0):
@@ -49,23 +79,40 @@ class Arithmetic:
         largest = 1 << selection.MAX_FRACTION_BITS
         if not Fraction(1, largest) <= self.alpha <= largest:
             raise DippError(f"alpha: a rational from 2^-15 to 2^15 is needed, got {self.alpha}")
-        if self.level_of_one < 1:
-            raise DippError(f"snr_gain: {self.snr_gain} is too small to move any score; take fewer, larger steps")
-        if self.level_of_one >= MAX_LEVEL:
-            raise DippError(f"snr_gain: {self.snr_gain} is too large for one step; split it into smaller ones")
+        name = f"snr_gain: {self.snr_gain}" if self.clip is None else f"tilt: {self.clip.tilt}"
+        if self._digits < 1 or self.level_of_one < 1:
+            raise DippError(f"{name} is too small to move any score; take fewer, larger steps")
+        if self._digits >= MAX_LEVEL:
+            raise DippError(f"{name} is too large for one step; split it into smaller ones")
+        if self.level_of_one >= MAX_SLOPE:
+            raise DippError(f"clip: a width of {self.clip and self.clip.width} is too small; take a wider one")
 
     @property
     def _real_level(self) -> float:
-        return float(self.alpha) * self.channel.unit_slope * math.sqrt(self.snr_gain) / math.log(2)
+        """Bits of score per unit of x, α inside: A(1) at S = 0, if it were not truncated."""
+        slope = self.channel.unit_slope * math.sqrt(self.snr_gain)
+        if self.clip is not None:
+            slope = self.clip.tilt / self.clip.width
+        return float(self.alpha) * slope / math.log(2)
+
+    @property
+    def _real_largest(self) -> float:
+        """What S is chosen for: the bits of the largest tilt or, without a clip, those of x = 1."""
+        return self._real_level if self.clip is None else float(self.alpha) * self.clip.tilt / math.log(2)
 
     @functools.cached_property
     def fraction_bits(self) -> int:
-        """S: the smallest with A(1) ≥ 128, and at most what the tables of the law and of the selection hold."""
-        wanted = max(0, math.ceil(math.log2(MIN_LEVEL / self._real_level)))
-        while math.trunc(self._real_level * 2.0**wanted) < MIN_LEVEL:
+        """S: the smallest that gives units enough to `_real_largest`, and at most what the tables hold."""
+        least = MIN_LEVEL if self.clip is None else MIN_CLIP
+        wanted = max(0, math.ceil(math.log2(least / self._real_largest)))
+        while math.trunc(self._real_largest * 2.0**wanted) < least:
             wanted += 1
         largest = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(self.alpha)))
         return min(wanted, largest)
+
+    @property
+    def _digits(self) -> int:
+        return math.trunc(self._real_largest * 2.0**self.fraction_bits)
 
     @property
     def unit(self) -> float:
@@ -78,19 +125,19 @@ class Arithmetic:
         return math.trunc(self.unit)
 
     @property
+    def largest_shift(self) -> int | None:
+        """M, truncated as well; None, where there is no clip."""
+        return None if self.clip is None else self._digits
+
+    @property
     def limit(self) -> int:
-        """No integer shift is larger in size: |A(x)| and |c| are at most A(1)."""
-        return 2 * self.level_of_one
+        """No integer shift is larger in size: |A(x)| and |c| are at most A(1), and the clip is M."""
+        return 2 * self.level_of_one if self.clip is None else min(2 * self.level_of_one, self._digits)
 
     @property
     def sensitivity(self) -> int:
-        """Units by which one coordinate can move any candidate's score: A(1) − A(−1)."""
-        return 2 * self.level_of_one
-
-    def epsilon(self, touched: int = 1) -> float:
-        """Pure ε of one selection in which `touched` coordinates belong to the protected unit (α is inside)."""
-        self.channel.require_certified()
-        return selection.epsilon(touched * self.sensitivity, self.fraction_bits)
+        """D: units by which one coordinate can move any candidate's score."""
+        return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._digits)
 
     def levels(self, x: Floats) -> NDArray[np.int32]:
         """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""
@@ -100,15 +147,22 @@ class Arithmetic:
         return np.trunc(self.unit * x).astype(np.int32)
 
     def centres(self, x_hat: NDArray[np.floating]) -> NDArray[np.int32]:
-        """c = round(unit·x̂0), clamped to ±A(1), from the public transcript."""
-        if not np.isfinite(x_hat).all():
-            raise DippError("x_hat: finite predictions are needed; the denoiser returned NaN or infinity")
-        c = np.rint(self.unit * np.asarray(x_hat, np.float64))
-        return np.clip(c, -self.level_of_one, self.level_of_one).astype(np.int32)
+        """c = round(unit·x̂0) within ±A(1), from the public transcript; 0 for a prediction that is not finite.
+
+        So the encoder never fails on a transcript. One that did, and was run again, would release a file that is
+        conditioned on not having failed.
+        """
+        finite = np.nan_to_num(np.asarray(x_hat, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        return np.clip(np.rint(self.unit * finite), -self.level_of_one, self.level_of_one).astype(np.int32)
+
+    def clipped(self, shifts: Any) -> Any:
+        """The shifts within ±M, as an array or a tensor of 32-bit integers."""
+        return shifts if self.clip is None else shifts.clip(-self._digits, self._digits)
 
     def shifts(self, x: Floats, x_hat: Floats) -> NDArray[np.int32]:
-        """m = A(x) − c, where the private values enter (of pictures: `chain.Selector`)."""
-        return self.levels(x) - self.centres(x_hat)
+        """m = clip(A(x) − c, ±M), where the private values enter (of pictures: `encoder.Selector`)."""
+        shifts: NDArray[np.int32] = self.clipped(self.levels(x) - self.centres(x_hat))
+        return shifts
 
     @functools.cached_property
     def law(self) -> IntegerLaw:

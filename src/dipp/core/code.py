@@ -7,14 +7,15 @@ codes themselves are in `dipp.codes`, a file each.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core.entropy import Model
-from dipp.errors import NoCertificateError
+from dipp.errors import DippError, NoCertificateError
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,6 +29,28 @@ class Scored(Protocol):
 
     def best(self) -> Indices:
         """The index of the best score of each chunk: a function of the private image."""
+
+    def single_shifts(self) -> NDArray[np.int32]:
+        """The private integer shifts themselves, on the host; every chunk must be a single coordinate."""
+
+    @property
+    def limit(self) -> int:
+        """The largest size that a shift can have."""
+
+    @property
+    def fraction_bits(self) -> int:
+        """S: a unit of score is 2^−S bits."""
+
+
+class Moved(NamedTuple):
+    """How far one coordinate can move a selection, in the step's integers."""
+
+    units: int
+    """D: units by which it can move any score."""
+    largest: int
+    """The largest size that its shift can have."""
+    fraction_bits: int
+    """S: a unit is 2^−S bits."""
 
 
 class Charge(NamedTuple):
@@ -43,6 +66,13 @@ class Code(ABC):
     """A code that the codec can use. Codes are frozen dataclasses: equal parameters make equal codes."""
 
     name: ClassVar[str]
+
+    @classmethod
+    def at(cls, alpha: Fraction) -> Code:
+        """The code of this kind that folds α into its scores, for records of what was drawn."""
+        if alpha != cls().score_alpha:
+            raise DippError(f"alpha: {cls().score_alpha} is needed with {cls.name}, got {alpha}")
+        return cls()
 
     @property
     @abstractmethod
@@ -68,15 +98,19 @@ class Code(ABC):
         return None
 
     @abstractmethod
-    def loss(self, units: int, fraction_bits: int) -> float:
-        """Pure ε of a selection whose scores one coordinate moves by so many units of 2^−S bits, at most."""
-
-    @abstractmethod
-    def charge(self, loss: float, touched: int, apart: bool) -> Charge:
-        """What the selections cost a pixel of which `touched` coordinates take part, `loss` being the ε of one.
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+        """What the selections cost a pixel of which `touched` coordinates take part, each moving them so far.
 
         `apart` says that no two of them take part in the same selection.
         """
+
+    @abstractmethod
+    def eta(self, moved: Moved) -> float:
+        """η: nats of that ε that the rounding of the code's own tables accounts for, for one coordinate."""
+
+    def chosen_draws(self, indices: Indices, winners: Callable[[Indices], Any]) -> Any:
+        """What the chosen candidates have drawn, coordinate after coordinate; `winners` looks candidates up."""
+        return winners(indices)
 
     @property
     @abstractmethod

@@ -8,12 +8,15 @@ plan alone.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from dipp.core.arithmetic import Arithmetic
+from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
 from dipp.core.code import Code
 from dipp.core.masks import Mask
@@ -48,21 +51,15 @@ class Coding:
             raise NoCertificateError(f"{self.name}: it is not differentially private, so there is no certificate")
 
 
-@dataclass(frozen=True)
-class Step:
-    """One coded step t → s of the diffusion."""
+class CodedStep(ABC):
+    """What every step has: a gain in SNR, the sizes of its chunks and indices, and its integers."""
 
-    start: int
-    """Timestep t."""
-    end: int
-    """Timestep s < t."""
     snr_gain: float
-    """SNR(s) − SNR(t), rounded down to a 32-bit float: this number, and not the model's, scales the private shifts."""
     chunk_size: int
     """Coordinates of a chunk, at most: an image of d touched ones has ⌈d/chunk_size⌉ chunks of nearly equal size."""
     index_bits: int
     """log2 n: each chunk selects among 2^index_bits candidates."""
-    exponent_units: int = 0
+    exponent_units: int
     """The parameter of the index's entropy code (`Code.exponent_units`); 0 for fixed-length indices."""
 
     @property
@@ -70,13 +67,12 @@ class Step:
         """n: what each chunk selects among."""
         return 1 << self.index_bits
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.end < self.start < 1 << 16:
-            raise DippError(f"step: timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
-        if not (
-            math.isfinite(self.snr_gain) and self.snr_gain > 0 and self.snr_gain == float(np.float32(self.snr_gain))
-        ):
-            raise DippError(f"snr_gain: a finite 32-bit float above 0 is needed, got {self.snr_gain}")
+    @abstractmethod
+    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
+        """The public integers of the step."""
+
+    def _check(self) -> None:
+        _require_float32("snr_gain", self.snr_gain)
         if not 1 <= self.chunk_size < 1 << 32:
             raise DippError(f"chunk_size: 1 to 2^32 - 1 coordinates are needed, got {self.chunk_size}")
         if not 1 <= self.index_bits <= MAX_INDEX_BITS:
@@ -86,20 +82,85 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Step(CodedStep):
+    """One coded step t → s of the diffusion, which conveys the shift (x0 − x̂0)·√ΔSNR."""
+
+    start: int
+    """Timestep t."""
+    end: int
+    """Timestep s < t."""
+    snr_gain: float
+    """SNR(s) − SNR(t), rounded down to a 32-bit float: this number, and not the model's, scales the private shifts."""
+    chunk_size: int
+    index_bits: int
+    exponent_units: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.end < self.start < 1 << 16:
+            raise DippError(f"step: timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
+        self._check()
+
+    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
+        """The integers of an unclipped step."""
+        return _arithmetic(channel, self.snr_gain, alpha)
+
+
+@dataclass(frozen=True)
+class SensingStep(CodedStep):
+    """One step of clipped sensing: tilted signs of clipped residuals, with tilt and gain as two numbers.
+
+    The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0. The gain is what the state's SNR grows
+    by: it is public, chosen so that the update of the state is right on the average over public pictures, and has no
+    part in the privacy.
+    """
+
+    tilt: float
+    """V: the largest tilt, in nats, as a 32-bit float."""
+    clip: float
+    """c: the residual from which on the tilt is V, as a 32-bit float."""
+    snr_gain: float
+    chunk_size: int
+    index_bits: int
+    exponent_units: int = 0
+
+    def __post_init__(self) -> None:
+        _require_float32("tilt", self.tilt)
+        _require_float32("clip", self.clip)
+        self._check()
+
+    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
+        """The integers of a clipped step."""
+        return _arithmetic(channel, self.snr_gain, alpha, Clip(self.tilt, self.clip))
+
+
+def _require_float32(name: str, value: float) -> None:
+    """Numbers that sender and receiver compute with are 32-bit floats, as the file has them."""
+    if not (math.isfinite(value) and value > 0 and value == float(np.float32(value))):
+        raise DippError(f"{name}: a finite 32-bit float above 0 is needed, got {value}")
+
+
+@dataclass(frozen=True)
 class Plan:
-    """A coding and its steps, along descending timesteps."""
+    """A coding and its steps: along descending timesteps, or steps of clipped sensing."""
 
     coding: Coding
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] | tuple[SensingStep, ...]
     separate: bool = True
     """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
 
     def __post_init__(self) -> None:
         if not self.steps:
             raise DippError("steps: at least one step is needed; the budget may be too small for any")
-        for before, after in zip(self.steps, self.steps[1:], strict=False):
-            if before.end != after.start:
+        if len({type(step) for step in self.steps}) > 1:
+            raise DippError("steps: steps of one kind are needed, along timesteps or of sensing")
+        for before, after in itertools.pairwise(self.steps):
+            if isinstance(before, Step) and isinstance(after, Step) and before.end != after.start:
                 raise DippError(f"steps: each must start where the last ended, got {before.end} and {after.start}")
+
+    @property
+    def sensing(self) -> bool:
+        """Whether the steps are those of clipped sensing."""
+        return isinstance(self.steps[0], SensingStep)
 
     @property
     def channel(self) -> Channel:
@@ -116,9 +177,9 @@ class Plan:
         """Which coordinates the steps touch."""
         return self.coding.channel.mask
 
-    def arithmetic(self, step: Step) -> Arithmetic:
+    def arithmetic(self, step: CodedStep) -> Arithmetic:
         """The public integers of a step."""
-        return _arithmetic(self.channel, step.snr_gain, self.code.score_alpha)
+        return step.arithmetic(self.channel, self.code.score_alpha)
 
     def chunk_counts(self, pixels: int, channels: int) -> tuple[int, ...]:
         """How many chunks, and so indices, each step of an image has: public, from the plan and the size alone.

@@ -35,6 +35,8 @@ RANGE_BITS = 64
 """R: scores further than this below the best one are treated as if they were this far."""
 BINS = RANGE_BITS + 1
 FRACTION_WEIGHT_BITS = 40
+POWER_BITS = 192
+"""Bits to which powers of two with fractional exponents are computed."""
 MAX_FRACTION_BITS = 15
 """Largest S: the table of fractions has 2^S entries."""
 MAX_CANDIDATES = 1 << 22
@@ -63,6 +65,26 @@ def epsilon(sensitivity: int, fraction_bits: int) -> float:
 
 
 @functools.cache
+def _roots(fraction_bits: int) -> tuple[int, ...]:
+    """2^(−2^i/2^S)·2^192 for i = 0 … S: each the square root of the next, rounded down, from 2^−1 down."""
+    roots = [1 << (POWER_BITS - 1)]
+    for _ in range(fraction_bits):
+        roots.append(math.isqrt(roots[-1] << POWER_BITS))
+    return tuple(reversed(roots))
+
+
+def power(units: int, fraction_bits: int) -> int:
+    """2^(−units/2^S)·2^192 for units ≥ 0, by integer arithmetic; its relative error stays below 2^−170."""
+    _check_scale(fraction_bits)
+    whole, fraction = units >> fraction_bits, units & ((1 << fraction_bits) - 1)
+    product = 1 << POWER_BITS
+    for i, root in enumerate(_roots(fraction_bits)):
+        if fraction >> i & 1:
+            product = (product * root) >> POWER_BITS
+    return product >> whole
+
+
+@functools.cache
 def fraction_weights(fraction_bits: int) -> Sums:
     """F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1, by integer arithmetic only.
 
@@ -71,15 +93,11 @@ def fraction_weights(fraction_bits: int) -> Sums:
     f/2^S) is irrational for 0 < f < 2^S).
     """
     _check_scale(fraction_bits)
-    precision = 192
-    root = 1 << (precision - 1)
-    for _ in range(fraction_bits):
-        root = math.isqrt(root << precision)
-    weights, power = [], 1 << precision
-    half = 1 << (precision - FRACTION_WEIGHT_BITS - 1)
+    root, weights, weight = _roots(fraction_bits)[0], [], 1 << POWER_BITS
+    half = 1 << (POWER_BITS - FRACTION_WEIGHT_BITS - 1)
     for _ in range(1 << fraction_bits):
-        weights.append((power + half) >> (precision - FRACTION_WEIGHT_BITS))
-        power = (power * root) >> precision
+        weights.append((weight + half) >> (POWER_BITS - FRACTION_WEIGHT_BITS))
+        weight = (weight * root) >> POWER_BITS
     table = np.array(weights, np.int64)
     table.flags.writeable = False
     return table

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from dipp.codes import Flat, Functional, StepLimited
+from dipp.codes import CODES, Flat, Functional, StepLimited
 from dipp.core.channels import CHANNELS, Channel
 from dipp.core.code import Code
 from dipp.core.masks import MAX_PERIOD
-from dipp.core.plan import MAX_PIXELS, Coding, Plan, Step
+from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged, varint
@@ -27,8 +27,13 @@ from dipp.format.release import MAX_STEPS, MODEL_BYTES, Release
 from dipp.privacy.ledger import MAX_CHANNELS
 
 MAGIC = b"DIPP"
-VERSION = 1
-ORDERED, SEPARATE, DELTA, SHORT_GAINS = 0x10, 0x20, 0x40, 0x80
+VERSION = 2
+"""The newest version of the format. What version 1 can say is still written in version 1."""
+SENSING, ORDERED, SEPARATE, DELTA, SHORT_GAINS = 0x01, 0x10, 0x20, 0x40, 0x80
+SEED_GIVEN, BEACON, SOURCE, TABLE = 1, 2, 3, 4
+"""Keys of the fields of format 2. A public beacon and the window and grey mode of the source have their keys already."""
+FIELD_BYTES = {SEED_GIVEN: 0, TABLE: 32}
+"""Fields that this version of dipp knows, and their lengths."""
 CHANNEL_BITS = 0x0F
 MAX_ALPHA_PART = (1 << 15) - 1
 MAX_FLOAT = (2 - 2.0**-23) * 2.0**127
@@ -49,41 +54,64 @@ class Header:
     """Pure ε and ρ of the certificate; None where the coding has none."""
 
     def to_bytes(self) -> bytes:
-        """The header as it stands in the file."""
+        """The header as it stands in the file, in the version that the release takes."""
+        release = self.release
+        front = MAGIC + bytes([release.version])
+        body = self._version_1() if release.version == 1 else self._version_2()
+        return front + body + varint(len(self.runs)) + b"".join(map(column, self.runs.T))
+
+    def _version_1(self) -> bytes:
         release, plan = self.release, self.release.plan
-        gains = np.array([int.from_bytes(struct.pack("<f", step.snr_gain), "little") for step in plan.steps])
-        short = not (gains & 0xFFFF).any()
+        gains, short = _float_column([step.snr_gain for step in plan.steps])
         flags = _channel_number(plan.channel)
         flags |= ORDERED * (not plan.code.fixed_length) | SEPARATE * plan.separate
         flags |= DELTA * (release.delta is not None) | SHORT_GAINS * short
-        doubles = [*(self.claim or ()), *([] if release.delta is None else [release.delta])]
-        names = ["chunk_size", "index_bits"] + ["exponent_units"] * (not plan.code.fixed_length)
         return b"".join(
             (
-                MAGIC + bytes([VERSION, flags]) + bytes.fromhex(release.model) + release.seed,
+                bytes([flags]) + bytes.fromhex(release.model) + release.seed,
                 _channel_bytes(plan.channel) + _alpha_bytes(plan.code) + varint(release.channels),
-                struct.pack(f"<{len(doubles)}d", *doubles),
-                varint(len(plan.steps)) + varint(plan.steps[0].start),
-                *(varint(step.start - step.end) for step in plan.steps),
-                column(gains >> 16 * short),
-                *(column(np.array([getattr(step, name) for step in plan.steps])) for name in names),
-                varint(len(self.runs)),
-                *map(column, self.runs.T),
+                self._doubles(),
+                _timesteps(plan),
+                gains,
+                *_sizes(plan),
             )
         )
+
+    def _version_2(self) -> bytes:
+        release, plan = self.release, self.release.plan
+        names = ("tilt", "clip", "snr_gain") if plan.sensing else ("snr_gain",)
+        floats = [_float_column([getattr(step, name) for step in plan.steps]) for name in names]
+        flags = SENSING * plan.sensing | SEPARATE * plan.separate | DELTA * (release.delta is not None)
+        flags |= SHORT_GAINS * all(short for _, short in floats)
+        if not flags & SHORT_GAINS:
+            floats = [_float_column([getattr(step, name) for step in plan.steps], short=False) for name in names]
+        fields = {SEED_GIVEN: b"" if release.seed_given else None}
+        fields |= {TABLE: None if release.table is None else bytes.fromhex(release.table)}
+        stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
+        return b"".join(
+            (
+                bytes([flags]) + bytes.fromhex(release.model) + release.seed,
+                varint(len(stored)),
+                *(varint(key) + varint(len(value)) + value for key, value in stored),
+                varint(_channel_number(plan.channel)) + _channel_bytes(plan.channel),
+                varint(_code_number(plan.code)) + _rational(plan.code.score_alpha) + varint(release.channels),
+                self._doubles(),
+                varint(len(plan.steps)) if plan.sensing else _timesteps(plan),
+                *(content for content, _ in floats),
+                *_sizes(plan),
+            )
+        )
+
+    def _doubles(self) -> bytes:
+        """Claim and δ, where there are any."""
+        doubles = [*(self.claim or ()), *([] if self.release.delta is None else [self.release.delta])]
+        return struct.pack(f"<{len(doubles)}d", *doubles)
 
     @classmethod
     def read(cls, reader: ByteReader) -> Header:
         """Read a header and leave the reader behind it. A claim that does not follow from the plan is refused."""
-        check_kind(reader.take(len(MAGIC) + 1))
-        flags = reader.take(1)[0]
-        model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
-        coding = Coding(_read_channel(reader, flags & CHANNEL_BITS), _read_code(reader, bool(flags & ORDERED)))
-        channels = reader.varint("channels", 1, MAX_CHANNELS)
-        claim = struct.unpack("<2d", reader.take(16)) if coding.certified else None
-        delta = struct.unpack("<d", reader.take(8))[0] if flags & DELTA else None
-        steps = tuple(_read_steps(reader, coding.code, bool(flags & SHORT_GAINS)))
-        release = Release(Plan(coding, steps, bool(flags & SEPARATE)), model, seed, channels, delta)
+        version = check_kind(reader.take(len(MAGIC) + 1))
+        release, claim = _read_version_1(reader) if version == 1 else _read_version_2(reader)
         # A run has an image, and an image has a byte or, after the first of a run, at least a bit.
         count = reader.varint("runs", 0, reader.left)
         images = reader.column("images", count, 1, 8 * reader.left)
@@ -132,15 +160,68 @@ def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
     return content
 
 
-def check_kind(front: bytes) -> None:
-    """Refuse what is no archive, or a newer one, by the first bytes of the file."""
+def check_kind(front: bytes) -> int:
+    """Refuse what is no archive, or a newer one, by the first bytes of the file; its version of the format."""
     if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
         raise DippError("this is not a dipp archive")
     version = front[len(MAGIC)] if len(front) > len(MAGIC) else VERSION
     if version > VERSION:
         raise DippError(f"written by a newer dipp (format {version}); upgrade")
-    if version < VERSION:
+    if version < 1:
         raise DippError("this is not a dipp archive")
+    return version
+
+
+def _read_version_1(reader: ByteReader) -> tuple[Release, Claim | None]:
+    flags = reader.take(1)[0]
+    model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
+    coding = Coding(_read_channel(reader, flags & CHANNEL_BITS), _read_code(reader, bool(flags & ORDERED)))
+    channels = reader.varint("channels", 1, MAX_CHANNELS)
+    claim, delta = _read_doubles(reader, coding, flags)
+    times = _read_timesteps(reader)
+    (gains,) = _read_floats(reader, ("snr_gain",), len(times) - 1, bool(flags & SHORT_GAINS))
+    sizes = _read_sizes(reader, coding.code, len(gains))
+    steps = tuple(map(Step, times[:-1], times[1:], gains, *sizes))
+    return Release(Plan(coding, steps, bool(flags & SEPARATE)), model, seed, channels, delta), claim
+
+
+def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
+    flags = reader.take(1)[0]
+    if flags & ~(SENSING | SEPARATE | DELTA | SHORT_GAINS):
+        raise damaged("it has flags that mean nothing")
+    model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
+    fields: dict[int, bytes] = {}
+    for _ in range(reader.varint("fields", 0, len(FIELD_BYTES))):
+        key = reader.varint("field", max(fields, default=0) + 1, 255)
+        if key not in FIELD_BYTES:
+            raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
+        fields[key] = reader.take(reader.varint("length", FIELD_BYTES[key], FIELD_BYTES[key]))
+    channel = _read_channel(reader, reader.varint("channel", 0, 255))
+    coding = Coding(channel, _read_numbered_code(reader))
+    channels = reader.varint("channels", 1, MAX_CHANNELS)
+    claim, delta = _read_doubles(reader, coding, flags)
+    short, code = bool(flags & SHORT_GAINS), coding.code
+    if flags & SENSING:
+        count = reader.varint("steps", 1, MAX_STEPS)
+        floats = _read_floats(reader, ("tilt", "clip", "snr_gain"), count, short)
+        steps: tuple[Step, ...] | tuple[SensingStep, ...] = tuple(
+            map(SensingStep, *floats, *_read_sizes(reader, code, count))
+        )
+    else:
+        times = _read_timesteps(reader)
+        (gains,) = _read_floats(reader, ("snr_gain",), len(times) - 1, short)
+        steps = tuple(map(Step, times[:-1], times[1:], gains, *_read_sizes(reader, code, len(gains))))
+    table = fields[TABLE].hex() if TABLE in fields else None
+    plan = Plan(coding, steps, bool(flags & SEPARATE))
+    release = Release(plan, model, seed, channels, delta, table, SEED_GIVEN in fields)
+    if release.version != VERSION:
+        raise damaged("format 1 would have done")
+    return release, claim
+
+
+def _read_doubles(reader: ByteReader, coding: Coding, flags: int) -> tuple[Claim | None, float | None]:
+    claim = struct.unpack("<2d", reader.take(16)) if coding.certified else None
+    return claim, struct.unpack("<d", reader.take(8))[0] if flags & DELTA else None
 
 
 def _channel_number(channel: Channel) -> int:
@@ -173,14 +254,24 @@ def _read_channel(reader: ByteReader, number: int) -> Channel:
 
 
 def _alpha_bytes(code: Code) -> bytes:
-    """α: numerator and denominator, or 0 for ∞. With the flag for the order, that is all of a code in this format."""
-    alpha = code.score_alpha
+    """α: numerator and denominator, or 0 for ∞. With the flag for the order, that is all of a code in format 1."""
     if isinstance(code, Functional):
         return varint(0)
     if not isinstance(code, Flat | StepLimited):
-        raise DippError(f"code: {code.name} has no place in format {VERSION} of the file")
+        raise DippError(f"code: {code.name} has no place in format 1 of the file")
+    return _rational(code.score_alpha)
+
+
+def _rational(alpha: Fraction) -> bytes:
     parts = (checked("alpha", part, 1, MAX_ALPHA_PART) for part in (alpha.numerator, alpha.denominator))
     return b"".join(map(varint, parts))
+
+
+def _read_rational(reader: ByteReader, numerator: int) -> Fraction:
+    alpha = Fraction(numerator, reader.varint("alpha", 1, MAX_ALPHA_PART))
+    if alpha.numerator != numerator:
+        raise damaged("alpha is not in lowest terms")
+    return alpha
 
 
 def _read_code(reader: ByteReader, ordered: bool) -> Code:
@@ -189,23 +280,60 @@ def _read_code(reader: ByteReader, ordered: bool) -> Code:
         if not ordered:
             raise damaged("α = ∞ goes with the Poisson order")
         return Functional()
-    alpha = Fraction(numerator, reader.varint("alpha", 1, MAX_ALPHA_PART))
-    if alpha.numerator != numerator:
-        raise damaged("alpha is not in lowest terms")
+    alpha = _read_rational(reader, numerator)
     return StepLimited(alpha) if ordered else Flat(alpha)
 
 
-def _read_steps(reader: ByteReader, code: Code, short: bool) -> Iterable[Step]:
+def _code_number(code: Code) -> int:
+    if CODES.get(code.name) is not type(code):
+        raise DippError(f"code: {code.name} has no number in the file format")
+    return [*CODES].index(code.name)
+
+
+def _read_numbered_code(reader: ByteReader) -> Code:
+    number = reader.varint("code", 0, len(CODES) - 1)
+    alpha = _read_rational(reader, reader.varint("alpha", 1, MAX_ALPHA_PART))
+    return [*CODES.values()][number].at(alpha)
+
+
+def _timesteps(plan: Plan) -> bytes:
+    """Number of steps, the first timestep, and the timesteps that each step takes."""
+    along = [step for step in plan.steps if isinstance(step, Step)]
+    steps = (varint(step.start - step.end) for step in along)
+    return varint(len(along)) + varint(along[0].start) + b"".join(steps)
+
+
+def _read_timesteps(reader: ByteReader) -> list[int]:
     count = reader.varint("steps", 1, MAX_STEPS)
     times = [reader.varint("start", 1, (1 << 16) - 1)]
     for _ in range(count):
         times.append(times[-1] - reader.varint("timesteps", 1, times[-1]))
-    gains = reader.column("snr_gain", count, 1, (1 << (16 if short else 32)) - 1)
-    if not short and not (gains & 0xFFFF).any():
-        raise damaged("snr_gain has too many bytes")
-    patterns = (gains << 16 * short).astype(np.uint32)
+    return times
+
+
+def _float_column(values: Sequence[float], short: bool | None = None) -> tuple[bytes, bool]:
+    """32-bit floats as a column of their bits, or of the upper half of these, if the lower half of all is zero."""
+    bits = np.array([int.from_bytes(struct.pack("<f", value), "little") for value in values])
+    short = not (bits & 0xFFFF).any() if short is None else short
+    return column(bits >> 16 * short), short
+
+
+def _read_floats(reader: ByteReader, names: Sequence[str], count: int, short: bool) -> list[tuple[float, ...]]:
+    columns = [reader.column(name, count, 1, (1 << (16 if short else 32)) - 1) for name in names]
+    if not short and not any((values & 0xFFFF).any() for values in columns):
+        raise damaged(f"{names[-1]} has too many bytes")
+    patterns = ((values << 16 * short).astype(np.uint32).astype("<u4").tobytes() for values in columns)
+    return [struct.unpack(f"<{count}f", pattern) for pattern in patterns]
+
+
+def _sizes(plan: Plan) -> list[bytes]:
+    """Chunk sizes, index bits and, where indices are entropy coded, the parameters of their codes."""
+    names = ["chunk_size", "index_bits"] + ["exponent_units"] * (not plan.code.fixed_length)
+    return [column(np.array([getattr(step, name) for step in plan.steps])) for name in names]
+
+
+def _read_sizes(reader: ByteReader, code: Code, count: int) -> tuple[list[int], list[int], list[int]]:
     sizes = reader.column("chunk_size", count, 1, (1 << 32) - 1).tolist()
     bits = reader.column("index_bits", count, 1, 255).tolist()
     exponents = [0] * count if code.fixed_length else reader.column("exponent_units", count, 1, 255).tolist()
-    floats = struct.unpack(f"<{count}f", patterns.astype("<u4").tobytes())
-    return map(Step, times[:-1], times[1:], floats, sizes, bits, exponents)
+    return sizes, bits, exponents

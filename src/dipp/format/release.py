@@ -37,6 +37,10 @@ class Release:
     """Channels C of every image."""
     delta: float | None = None
     """δ of the budget, where an (ε, δ) was asked for."""
+    table: str | None = None
+    """Hex SHA-256 of the public table that the gains of a sensing plan follow from; None along timesteps."""
+    seed_given: bool = False
+    """Whether the caller gave the seed, and it was not drawn by the encoder before it read a picture."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -44,6 +48,8 @@ class Release:
             raise DippError(f"model: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}")
         if len(self.seed) != SEED_BYTES:
             raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {len(self.seed)}")
+        if self.table is not None and not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.table):
+            raise DippError(f"table: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}")
         if self.delta is not None and not 0 < self.delta < 1:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
         checked("channels", self.channels, 1, MAX_CHANNELS)
@@ -54,6 +60,11 @@ class Release:
             checked("zeta codes", len(parameters), 1, MAX_ENTROPY_CODES)
         for step in steps:
             checked("exponent_units", step.exponent_units, *((0, 0) if code.fixed_length else (1, 255)))
+
+    @property
+    def version(self) -> int:
+        """The version of the file format that this takes: 1, if it has nothing that came with 2."""
+        return 2 if self.plan.sensing or self.table is not None or self.seed_given else 1
 
     def layout(self, pixels: int) -> Layout:
         """How the indices of an image of so many pixels are packed."""

@@ -42,6 +42,14 @@ class Denoiser(ABC):
         `fast` may take fewer bits: for the final denoising only, which nobody has to follow.
         """
 
+    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:
+        """x̂0 of states y = x0 + noise/√SNR at any SNR above 0: `x0` of γ_t·y at the timestep of the nearest SNR.
+
+        A network that takes the SNR itself has its own.
+        """
+        t = self.schedule.nearest(snr)
+        return self.x0(self.schedule.gamma(t) * y, t, fast=fast)
+
     @property
     def sample_pixels(self) -> int:
         """Pixels of a picture of the denoiser's own size: what plans are made for, unless told."""

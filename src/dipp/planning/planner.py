@@ -82,17 +82,20 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Point:
-    """The plan of fewest bits to a final timestep."""
+    """A plan, and what is expected of it."""
 
-    final_timestep: int
+    final_timestep: int | None
+    """Timestep at which its steps end; None, if they end at an SNR between timesteps."""
     plan: Plan
     bits: float
     """Expected payload bits of an image."""
     bpp: float
     snr: float
-    """SNR at the final timestep."""
+    """Final SNR."""
     psnr: float
     """Expected PSNR of x̂0 there, in dB."""
+    bound: bool = False
+    """Whether the rate, and not the budget, kept it from being better."""
 
 
 class _Edges(NamedTuple):
@@ -221,7 +224,7 @@ class Planner:
         snrs, channel, name = self._snrs, self.coding.channel, self.chains
         forward = np.triu(np.ones((len(snrs), len(snrs)), np.bool_), 1)
         real = np.where(forward, snrs - snrs[:, None], 1.0)
-        gain, loss = _cut(real), np.full_like(real, math.inf)
+        gain, loss = short_floats(real), np.full_like(real, math.inf)
         allowed = forward & (gain <= self.table.unsaturated_gains(channel, snrs, self.sizes.saturation, name)[:, None])
         level, loss[allowed] = losses(self.coding, gain[allowed])  # most are barred: work for the others alone
         allowed[allowed] = (level >= 1) & (level < arithmetic.MAX_LEVEL)
@@ -297,10 +300,10 @@ def _cheapest(
     return None
 
 
-def _cut(gains: Floats) -> Floats:
-    """Gains cut to the upper half of a 32-bit float, which takes two bytes less a step in the file: < 1/128 smaller."""
-    short = gains.astype(np.float32)
-    below = np.where(short > gains, np.nextafter(short, np.float32(0)), short)
+def short_floats(values: Floats) -> Floats:
+    """Numbers cut to the upper half of a 32-bit float, which takes two bytes less in the file: < 1/128 smaller."""
+    short = values.astype(np.float32)
+    below = np.where(short > values, np.nextafter(short, np.float32(0)), short)
     return (below.view(np.int32) & -(1 << 16)).view(np.float32).astype(np.float64)
 
 

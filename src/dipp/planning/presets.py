@@ -1,4 +1,4 @@
-"""Presets: recipes for plans. Each is a coding with the sizes of its code, which `benchmarks/choice.py` chose per ε.
+"""Presets: recipes for plans. What a preset is must fit in one sentence.
 
 To add a preset is to name it in `PRESETS`.
 """
@@ -6,17 +6,20 @@ To add a preset is to name it in `PRESETS`.
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Protocol
 
-from dipp.codes import Flat, Functional, StepLimited
+from dipp.codes import Flat, Functional, Pairs, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.plan import Coding
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule
-from dipp.planning.planner import Planner, Sizes
+from dipp.planning.planner import Planner, Point, Sizes
+from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
@@ -29,38 +32,59 @@ DIFFC = Coding(Gaussian(), Functional())
 SHARP = Coding(Sign(period=3), Flat())
 THRIFTY = Coding(Sign(period=3), StepLimited(Fraction(2)))
 """The channel of `SHARP` under the paper's code: twice the ε, and fewer bits."""
+SENSED = (Coding(Sign(period=12), Pairs()), Coding(Sign(period=12), Flat()))
+"""Codings of sensing with four groups a pass, by the codes that the planner takes most."""
+DEFAULT_BPP = 1.0
+"""Payload bits per pixel of sensing plans, at most, unless told."""
+
+
+class Plans(Protocol):
+    """What every planner offers."""
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of the images that it plans for."""
+
+    @property
+    def channels(self) -> int:
+        """Their channels."""
+
+    def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
+        """The plan of the best expected picture within the budget, and within a rate or to a timestep, if given."""
+
+    def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
+        """Plans of ascending bits and quality within the budget."""
 
 
 @dataclass(frozen=True)
-class Preset:
+class Preset(ABC):
     """How plans are made."""
 
     name: str
     summary: str
     """What it is, in one sentence."""
-    coding: Coding
-    tiers: Mapping[float, Sizes] = field(hash=False)
-    """The sizes from an ε on, in ascending order from 0: the larger ε, the more a step may saturate before more and
-    smaller steps would gain anything."""
-    chains: str
-    """The name under which a cost table keeps what coded chains of this coding showed."""
-    rival: str | None = None
-    """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
 
-    def sizes(self, budget: Budget | None) -> Sizes:
-        """The sizes for a budget: those of its ε, with or without δ, so that no more δ ever costs quality."""
-        epsilon = budget.epsilon if budget else 0.0
-        if budget and budget.rho is not None:
-            epsilon = conversions.epsilon_of_zcdp(budget.rho, USUAL_DELTA)
-        return [sizes for least, sizes in self.tiers.items() if (epsilon or 0.0) >= least][-1]
+    @property
+    @abstractmethod
+    def certified(self) -> bool:
+        """Whether its plans have a certificate."""
+
+    @property
+    @abstractmethod
+    def codings(self) -> tuple[Coding, ...]:
+        """The codings that its plans may have, for audits that need no model."""
+
+    @abstractmethod
+    def planner(self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None) -> Plans:
+        """The planner within a budget, for images of so many pixels, or of the denoiser's own size."""
 
     def budget(self, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
         """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
         if delta is not None and epsilon is None:
             raise DippError("budget: delta goes with epsilon")
-        if (epsilon is None) == (rho is None) and (self.coding.certified or epsilon is not None):
+        if (epsilon is None) == (rho is None) and (self.certified or epsilon is not None):
             raise DippError("budget: give epsilon, epsilon with delta, or rho")
-        if not self.coding.certified:
+        if not self.certified:
             if epsilon is not None or rho is not None:
                 raise NoCertificateError(
                     f"preset: {self.name} has no certificate, so no budget can bind it; use another"
@@ -71,17 +95,84 @@ class Preset:
         assert epsilon is not None  # noqa: S101 - for the type checker
         return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
 
-    def planner(
-        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None
-    ) -> Planner:
-        """The planner within a budget, for images of so many pixels, or of the denoiser's own size."""
+    @staticmethod
+    def _require_measured(denoiser: Denoiser, table: ErrorTable) -> None:
         measured = table.provenance.get("model", denoiser.identity)
         if measured != denoiser.identity:
             raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
+
+
+@dataclass(frozen=True)
+class SensingPreset(Preset):
+    """Plans of clipped sensing, in so many network calls and within a rate unless told otherwise."""
+
+    calls: int
+    """Network calls along the chain, at most."""
+
+    @property
+    def certified(self) -> bool:
+        """All of its codes are."""
+        return True
+
+    @property
+    def codings(self) -> tuple[Coding, ...]:
+        """One bit of a pixel at a time, under each of the codes that the planner may take."""
+        return SENSED
+
+    def planner(
+        self,
+        denoiser: Denoiser,
+        table: ErrorTable,
+        budget: Budget | None,
+        pixels: int | None = None,  # noqa: ARG002
+    ) -> SensingPlanner:
+        """The planner on the residuals of a table."""
+        self._require_measured(denoiser, table)
+        if table.residuals is None:
+            raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
+        size = denoiser.sample_pixels if pixels is None else pixels
+        return SensingPlanner(table.residuals, denoiser.schedule, denoiser.channels, size, self.calls, DEFAULT_BPP)
+
+
+@dataclass(frozen=True)
+class SteppedPreset(Preset):
+    """Plans along the timesteps of a diffusion, as the paper has them."""
+
+    coding: Coding
+    tiers: Mapping[float, Sizes] = field(hash=False)
+    """The sizes from an ε on, in ascending order from 0: the larger ε, the more a step may saturate before more and
+    smaller steps would gain anything."""
+    chains: str
+    """The name under which a cost table keeps what coded chains of this coding showed."""
+    rival: SteppedPreset | None = None
+    """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
+
+    @property
+    def certified(self) -> bool:
+        """As its coding is."""
+        return self.coding.certified
+
+    @property
+    def codings(self) -> tuple[Coding, ...]:
+        """Its one coding."""
+        return (self.coding,)
+
+    def sizes(self, budget: Budget | None) -> Sizes:
+        """The sizes for a budget: those of its ε, with or without δ, so that no more δ ever costs quality."""
+        epsilon = budget.epsilon if budget else 0.0
+        if budget and budget.rho is not None:
+            epsilon = conversions.epsilon_of_zcdp(budget.rho, USUAL_DELTA)
+        return [sizes for least, sizes in self.tiers.items() if (epsilon or 0.0) >= least][-1]
+
+    def planner(
+        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None
+    ) -> Planner:
+        """The planner along timesteps."""
+        self._require_measured(denoiser, table)
         rival = None
         # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
-        if self.rival and preset(self.rival).chains in table.inflation:
-            rival = preset(self.rival).planner(denoiser, table, budget, pixels)
+        if self.rival and self.rival.chains in table.inflation:
+            rival = self.rival.planner(denoiser, table, budget, pixels)
         size = denoiser.sample_pixels if pixels is None else pixels
         return _planner(
             denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes(budget), rival
@@ -103,30 +194,34 @@ def _planner(
     return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes, rival=rival)
 
 
-_SHARP = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
-_SWIFT, _THRIFTY, _PAPER = {0.0: Sizes(16, 3.0, saturation=0.12)}, {0.0: Sizes(20, 6.0)}, {0.0: Sizes(16, 2.0)}
-PRESETS = {
+_PAPER = {0.0: Sizes(16, 2.0)}
+_UNCLIPPED = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
+UNCLIPPED = SteppedPreset(
+    "unclipped",
+    "What sharp was before there was sensing: kept to be compared with.",
+    SHARP,
+    _UNCLIPPED,
+    chains="sharp",
+    rival=SteppedPreset("unclipped thrifty", "Its rival.", THRIFTY, {0.0: Sizes(20, 6.0)}, chains="thrifty"),
+)
+PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset(
-            "sharp",
-            "One bit on one channel of a pixel at a time, the flat code; where the rate is the limit, as thrifty.",
-            SHARP,
-            _SHARP,
-            chains="sharp",
-            rival="thrifty",
-        ),
-        Preset("swift", "As sharp, in fewer and larger steps with fewer candidates.", SHARP, _SWIFT, chains="sharp"),
-        Preset("thrifty", "The channel of sharp under the paper's code.", THRIFTY, _THRIFTY, chains="thrifty"),
-        Preset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, chains="paper"),
-        Preset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, chains="diffc"),
+        SensingPreset("sharp", "The best picture within ε and within the rate, whatever code that takes.", calls=31),
+        SensingPreset("swift", "The same in few network calls.", calls=4),
+        SteppedPreset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, "paper"),
+        SteppedPreset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, "diffc"),
     )
 }
 """The default first."""
+GONE = {"thrifty": "its code is one of those that sharp may take: use sharp, with --bpp where bits are few"}
+"""Presets that were, and what to use instead."""
 
 
 def preset(name: str) -> Preset:
     """The preset of a name."""
+    if name in GONE:
+        raise DippError(f"preset: {name} is gone, {GONE[name]}")
     if name not in PRESETS:
         raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
     return PRESETS[name]

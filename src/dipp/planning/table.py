@@ -33,6 +33,7 @@ from dipp.core.channels import Channel
 from dipp.errors import DippError
 from dipp.models import hub
 from dipp.models.diffusion import Denoise, NoiseSchedule, normals
+from dipp.planning.residuals import Residuals
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +63,8 @@ class ErrorTable:
     """len(timesteps) × Q: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
     inflation: Mapping[str, Floats] = field(default_factory=dict)
     """By name of the coded chains: the factor on mean squares that they showed, at each grid point."""
+    residuals: Residuals | None = None
+    """Residuals of sensing chains; None in tables of before there were any."""
     provenance: Mapping[str, str | int] = field(default_factory=dict)
     """Which public data, how many images, and the command that made the table."""
 
@@ -153,6 +156,8 @@ class ErrorTable:
             "inflation": {name: _rounded(row) for name, row in self.inflation.items()},
             "provenance": dict(self.provenance),
         }
+        if self.residuals is not None:
+            content["sensing"] = self.residuals.to_dict(_rounded)
         with files.atomic(path) as part:
             part.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
 
@@ -176,7 +181,8 @@ class ErrorTable:
             raise DippError(f"{path.name}: not a calibration of format {VERSION}; make it anew with `dipp calibrate`")
         names = ("timesteps", "snrs", "quantiles", "inflation", "provenance")
         try:
-            return cls(**{name: content[name] for name in names})
+            sensing = None if "sensing" not in content else Residuals.from_dict(content["sensing"])
+            return cls(**{name: content[name] for name in names}, residuals=sensing)
         except DippError as error:
             raise DippError(f"{path.name}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

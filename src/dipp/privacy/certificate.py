@@ -123,7 +123,7 @@ class Certificate:
         """What each step costs the pixels, if it touches them: where a period leaves steps out, more than they add."""
         for release, ledger in enumerate(self.releases):
             for one in ledger.selections:
-                pure, rho = one.charge(one.loss())
+                pure, rho = one.charge()
                 yield StepCost(release, one.step, self._of_group(pure), self._of_group(rho, squared=True))
 
     def for_pixels(self, count: int) -> Certificate:

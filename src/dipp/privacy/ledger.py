@@ -30,16 +30,16 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.codes.exponential import Exponential
-from dipp.codes.flat import Flat
+from dipp.codes import CODES, Flat
 from dipp.core import masks, selection
+from dipp.core.arithmetic import MAX_SLOPE
 from dipp.core.chunking import Chunks
-from dipp.core.code import Charge
+from dipp.core.code import Charge, Code, Moved
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 
@@ -51,18 +51,19 @@ LEVELS = 255
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one step released of every image: an index a chunk, drawn by the exponential mechanism on integer scores."""
+    """What one step released of every image: an index a chunk, drawn from integer scores by the rule of a code."""
 
     step: int
     """Number of the step, from 0."""
     alpha: Fraction
     """α, which is folded into the sensitivity already."""
     sensitivity: int
-    """Units by which one coordinate can move any score: the range of the table that pixels are looked up in."""
+    """D: units by which one coordinate can move any score. That is the range of the table that pixels are looked up in,
+    or of the clip, if that is smaller."""
     fraction_bits: int
     """S: a unit is 2^−S bits."""
     eta: float
-    """η: nats that the rounding of the weights can add."""
+    """η: nats that the rounding of the code's tables can add."""
     candidates: int
     """n. It plays no part in ε, but had it depended on an image, it would tell about it."""
     chunks: int
@@ -71,6 +72,13 @@ class Selection:
     """Coordinates of a pixel that the step touches, at most."""
     apart: bool
     """Whether no two of them are in one chunk."""
+    clip: int | None = None
+    """M: shifts are clipped to ±M units; None, where they are not."""
+    slope: int | None = None
+    """A(1), where shifts are clipped: a small change moves a shift by its share of 2A(1), and not of D, which would be
+    too little. None, where they are not: A(1) is then D/2."""
+    code: str | None = None
+    """Name of the code that drew the indices. None stands for the exponential mechanism, in ledgers of format 1."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -86,33 +94,53 @@ class Selection:
                 raise DippError(f"{name}: a whole number from {least} to {most} is needed, got {value}")
         if not isinstance(self.alpha, Fraction) or self.alpha <= 0:
             raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
-        if self.eta != selection.ETA:
-            raise DippError(f"eta: the selection's {selection.ETA} is needed, got {self.eta}")
+        if self.code is not None and self.code not in CODES:
+            raise DippError(f"code: one of {', '.join(CODES)} is needed, got {self.code}")
+        if (self.clip is None) != (self.slope is None):
+            raise DippError("clip, slope: both of them, or neither, are needed")
+        if self.clip is not None and self.slope is not None:
+            whole = all(type(value) is int and 1 <= value < MAX_SLOPE for value in (self.clip, self.slope))
+            if not whole or self.sensitivity != 2 * min(self.clip, self.slope):
+                raise DippError(
+                    f"clip, slope: whole numbers, twice the smaller of which is the sensitivity {self.sensitivity}, are "
+                    f"needed, got {self.clip} and {self.slope}"
+                )
+        if self.eta != self.rule.eta(self._moved(self.sensitivity)):
+            raise DippError(f"eta: that of the code is needed, got {self.eta}")
         if not isinstance(self.apart, bool):
             raise DippError(f"apart: true or false is needed, got {self.apart}")
         if self.apart and 0 < self.chunks < self.touched:
             raise DippError(f"apart: {self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
 
-    def loss(self, units: int | None = None) -> float:
-        """ε₁: pure ε of a selection in which one coordinate moves by so many units (as far as it can, unless told)."""
-        return self.code.loss(self.sensitivity if units is None else units, self.fraction_bits)
-
-    def charge(self, loss: float) -> Charge:
-        """What a touched pixel pays for the selections that it takes part in, `loss` being the ε of one coordinate."""
-        return self.code.charge(loss, self.touched, self.apart)
+    @property
+    def public(self) -> tuple[int | None, ...]:
+        """What must be the same for all images of a step, because it would tell about them if it were not."""
+        return self.fraction_bits, self.candidates, self.clip, self.slope
 
     @property
-    def code(self) -> Exponential:
-        """By which rule an index is drawn: all codes that have a certificate so far share this one."""
-        return Flat(self.alpha)
+    def rule(self) -> Code:
+        """The code that prices the selections."""
+        return Flat(self.alpha) if self.code is None else CODES[self.code].at(self.alpha)
+
+    def charge(self, change: int = LEVELS) -> Charge:
+        """What a touched pixel pays, if each of its coordinates changes by at most so many of the 255 levels."""
+        return self.rule.charge(self._moved(self.moved(change)), self.touched, self.apart)
+
+    def _moved(self, units: int) -> Moved:
+        largest = self.sensitivity
+        if self.clip is not None and self.slope is not None:
+            largest = min(self.clip, 2 * self.slope)
+        return Moved(units, largest, self.fraction_bits)
 
     def moved(self, change: int) -> int:
         """Units by which a coordinate moves a score, if it changes by so many of the 255 levels.
 
-        A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1 = s/2 + 1. Truncation toward zero moves by no more
-        than the real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses.
+        A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1. Truncation toward zero moves by no more than the
+        real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses. A clip
+        moves by no more than what it clips.
         """
-        return min(self.sensitivity, -(-(self.sensitivity + 2) * change // LEVELS))
+        slope = self.sensitivity // 2 if self.slope is None else self.slope
+        return min(self.sensitivity, -(-(2 * slope + 2) * change // LEVELS))
 
 
 @dataclass(frozen=True)
@@ -144,11 +172,23 @@ class Ledger:
         plan.coding.require_certified()
         selections = []
         for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(pixels, channels), strict=True)):
-            arithmetic = plan.arithmetic(step)
-            touched, apart = plan.mask.touches(channels), plan.apart(chunks, channels)
-            scale, candidates = (arithmetic.sensitivity, arithmetic.fraction_bits), step.candidates
-            alpha = plan.code.score_alpha
-            selections.append(Selection(number, alpha, *scale, selection.ETA, candidates, chunks, touched, apart))
+            own = plan.arithmetic(step)
+            selections.append(
+                Selection(
+                    step=number,
+                    alpha=plan.code.score_alpha,
+                    sensitivity=own.sensitivity,
+                    fraction_bits=own.fraction_bits,
+                    eta=plan.code.eta(Moved(own.sensitivity, own.limit, own.fraction_bits)),
+                    candidates=step.candidates,
+                    chunks=chunks,
+                    touched=plan.mask.touches(channels),
+                    apart=plan.apart(chunks, channels),
+                    clip=own.largest_shift,
+                    slope=None if own.clip is None else own.level_of_one,
+                    code=_code_name(plan),
+                )
+            )
         return cls(channels, plan.mask.period, tuple(selections))
 
     @property
@@ -168,7 +208,7 @@ class Ledger:
 
     @functools.cached_property
     def _worst(self) -> Charge:
-        charges = [one.charge(one.loss()) for one in self.selections]
+        charges = [one.charge() for one in self.selections]
         return Charge(*(self.mask.worst(column, self.channels) for column in zip(*charges, strict=True)))
 
     def epsilon_of_change(self, change: int) -> float:
@@ -181,12 +221,17 @@ class Ledger:
             raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")
         if not change:
             return 0.0
-        charges = [one.charge(one.loss(one.moved(change))).epsilon for one in self.selections]
+        charges = [one.charge(change).epsilon for one in self.selections]
         return self.mask.worst(charges, self.channels) / self.mask.touches(self.channels)
 
     def to_dict(self) -> dict[str, Any]:
         """The ledger for JSON."""
-        rows = [dataclasses.asdict(one) | {"alpha": str(one.alpha)} for one in self.selections]
+        # What is None was not there in ledgers of format 1, and is left out.
+        rows = [
+            {name: value for name, value in dataclasses.asdict(one).items() if value is not None}
+            | {"alpha": str(one.alpha)}
+            for one in self.selections
+        ]
         return {"channels": self.channels, "period": self.period, "selections": rows}
 
     @classmethod
@@ -197,6 +242,17 @@ class Ledger:
             return cls(content["channels"], content["period"], tuple(rows))
         except (KeyError, TypeError):
             raise DippError("ledger: the fields that Ledger.to_dict writes are needed") from None
+
+
+class Observed(NamedTuple):
+    """The integers of a step as the encoder used them."""
+
+    table: NDArray[np.int32]
+    """A of each of the 256 pixel values: what the private pixels were looked up in."""
+    clip: int | None
+    """What the shifts were clipped to, if they were."""
+    fraction_bits: int
+    candidates: int
 
 
 class Recorder:
@@ -213,17 +269,8 @@ class Recorder:
         self._seen: set[tuple[int, int]] = set()
         self._spent: dict[int, NDArray[np.float64]] = {}
 
-    def observe(
-        self,
-        step: int,
-        plan: Plan,
-        shape: tuple[int, int, int],
-        chunks: Chunks,
-        table: NDArray[np.int32],
-        fraction_bits: int,
-        candidates: int,
-    ) -> None:
-        """Record a step of images × pixels × channels: the table that pixels are looked up in, its scale, the chunks.
+    def observe(self, step: int, plan: Plan, shape: tuple[int, int, int], chunks: Chunks, task: Observed) -> None:
+        """Record a step of images × pixels × channels: the integers that were really used, and the chunks.
 
         What has no certificate leaves no record. Nothing here depends on an image.
         """
@@ -236,22 +283,29 @@ class Recorder:
         touched = int(np.bincount(pixel).max(initial=1))
         # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
         apart = not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any()
+        spread, largest = int(task.table.max()) - int(task.table.min()), int(task.table.max())
+        sensitivity = spread if task.clip is None else min(spread, 2 * task.clip)
+        limit = spread if task.clip is None else min(task.clip, spread)
         met = Selection(
-            step,
-            plan.code.score_alpha,
-            int(table.max()) - int(table.min()),
-            fraction_bits,
-            selection.ETA,
-            candidates,
-            chunks.count,
-            touched,
+            step=step,
+            alpha=plan.code.score_alpha,
+            sensitivity=sensitivity,
+            fraction_bits=task.fraction_bits,
+            eta=plan.code.eta(Moved(sensitivity, limit, task.fraction_bits)),
+            candidates=task.candidates,
+            chunks=chunks.count,
+            touched=touched,
             # A deal that was not asked to keep them apart promises nothing, even if it did.
             apart=apart and (touched == 1 or plan.separate),
+            clip=task.clip,
+            slope=None if task.clip is None else largest,
+            code=_code_name(plan),
         )
         if (step, pixels) not in self._seen:
             self._seen.add((step, pixels))
             spent = self._spent.setdefault(pixels, np.zeros(pixels))
-            spent += np.bincount(pixel, minlength=pixels) * met.loss()
+            one = dataclasses.replace(met, touched=1, apart=True)  # of a pixel, each coordinate that was touched
+            spent += np.bincount(pixel, minlength=pixels) * one.charge().epsilon
         before = self._met.setdefault(step, met)
         self._met[step] = dataclasses.replace(
             met,
@@ -260,7 +314,7 @@ class Recorder:
             touched=max(met.touched, before.touched),
             apart=met.apart and before.apart,
         )
-        if (met.fraction_bits, met.candidates) != (before.fraction_bits, before.candidates):
+        if met.public != before.public:
             raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
 
     def ledger(self, plan: Plan, images: int) -> Ledger | None:
@@ -278,6 +332,11 @@ class Recorder:
         if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
             raise DippError("ledger: a pixel was touched more often than the mask design says; report this")
         return found
+
+
+def _code_name(plan: Plan) -> str | None:
+    """Records of sensing name their code; those of format 1 did not."""
+    return plan.code.name if plan.sensing else None
 
 
 def _fraction(text: str) -> Fraction:

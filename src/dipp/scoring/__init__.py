@@ -91,6 +91,22 @@ class Candidates:
         """The index of the best score of each chunk."""
         return best(self.task, self.on)
 
+    def single_shifts(self) -> NDArray[np.int32]:
+        """The private shifts, on the host; every chunk must be a single coordinate."""
+        if self.task.chunks != self.task.offsets[-1]:
+            raise DippError("offsets: chunks of a single coordinate each are needed by this code")
+        return self.on.host(self.task.shifts)
+
+    @property
+    def limit(self) -> int:
+        """The largest size of a shift."""
+        return self.task.law.limit
+
+    @property
+    def fraction_bits(self) -> int:
+        """S of the task."""
+        return self.task.fraction_bits
+
 
 def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
     """The task in batches of about as many scores as the backend keeps at a time."""

@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
-from dipp.core.plan import Plan
+from dipp.core.plan import Plan, Step
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import PRESETS, Preset
+from dipp.planning.presets import PRESETS, SteppedPreset
 from dipp.planning.table import ErrorTable, measure
 from dipp.privacy.budget import Budget
+from dipp.training.sensing import sensing_residuals
 
 if TYPE_CHECKING:
     import torch
 
+STEPPED = tuple(preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified)
+"""Presets along timesteps, whose coded chains are followed."""
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 SEED = bytes(16)
 """Calibration is public and repeatable."""
@@ -46,9 +49,8 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
     progress("exact states")
     facts = {"model": denoiser.identity, **provenance}
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
-    # The first preset of a coding stands for all of them.
-    firsts = {preset.chains: preset for preset in reversed(PRESETS.values()) if preset.coding.certified}
-    for preset in firsts.values():
+    table = replace(table, residuals=sensing_residuals(denoiser, pixels, progress))
+    for preset in STEPPED:
         for number in range(ROUNDS):
             progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
             table = _inflated(table, denoiser, preset, pixels)
@@ -65,18 +67,20 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
         return select(layout, x_hat)
 
     height, width, channels = pixels.shape[1:]
-    x_t, _ = Chain(plan, denoiser, SEED, (height, width, channels)).run(range(len(pixels)), choose)
-    last = denoiser.x0(x_t, plan.steps[-1].end).permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
+    chain = Chain(plan, denoiser, SEED, (height, width, channels))
+    state, _ = chain.run(range(len(pixels)), choose)
+    last = chain.trajectory.expected(len(plan.steps), state).permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
     return [*met[1:], float(np.square(last - to_signal(flat)).mean())]
 
 
-def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
+def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
         plans = preset.planner(denoiser, table, budget, pixels.shape[1] * pixels.shape[2])
         if points := replace(plans, rival=None).frontier(budget):
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):
+                assert isinstance(step, Step)  # noqa: S101 - for the type checker
                 snr = denoiser.schedule.snr(step.end)
                 factors.setdefault(snr, []).append(error / float(table.mse(snr)))
     snrs = np.array(sorted(factors))

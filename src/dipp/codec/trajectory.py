@@ -1,0 +1,150 @@
+"""Trajectories: how the public state of a picture moves along a plan, from knowing nothing to the last step.
+
+A trajectory knows what the denoiser is asked in each step and what becomes of the state once the step's noise z (of unit
+variance over all coordinates, 0 where the step does not touch) is known. Everything here is public.
+
+| trajectory | plan | state | start |
+|---|---|---|---|
+| `Diffusion` | steps along timesteps | x_t, of the noise schedule | x_T, common randomness |
+| `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | nothing: SNR 0 |
+
+**Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and of
+the new observation x̂0 + z/√g:
+
+    y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g.
+
+SNRs are sums of gains, and lie between timesteps; which timestep is nearest is the denoiser's business. Before the first
+step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dipp.core.plan import Plan, SensingStep, Step
+from dipp.errors import DippError
+from dipp.models import diffusion
+from dipp.models.denoiser import Denoiser
+
+if TYPE_CHECKING:
+    import torch
+
+LOST_GAIN = 1 / 128
+"""A plan's SNR gains along timesteps are the model's, rounded down by less than this share (`planning.planner`)."""
+
+
+class Trajectory(ABC):
+    """The public states of a plan on a denoiser."""
+
+    @abstractmethod
+    def start(self, seed: bytes, shape: tuple[int, int, int]) -> torch.Tensor:
+        """The state before the first step, for images (C, H, W): one for all images of the size."""
+
+    @abstractmethod
+    def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
+        """x̂0 before step `number`."""
+
+    @abstractmethod
+    def advance(self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """The state after step `number`."""
+
+    @abstractmethod
+    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """The state after so many steps as x_t of the noise schedule, and its timestep t: where samplers start."""
+
+    @abstractmethod
+    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+        """The expected picture after so many steps: one call of the denoiser."""
+
+
+def trajectory(plan: Plan, denoiser: Denoiser) -> Trajectory:
+    """The trajectory of a plan; one that does not fit the denoiser is refused."""
+    along = [step for step in plan.steps if isinstance(step, Step)]
+    if along:
+        return Diffusion(along, denoiser)
+    return Sensing([step for step in plan.steps if isinstance(step, SensingStep)], denoiser)
+
+
+@dataclass(frozen=True, eq=False)
+class Diffusion(Trajectory):
+    """States x_t along the timesteps of the denoiser's noise schedule."""
+
+    steps: Sequence[Step]
+    denoiser: Denoiser
+
+    def __post_init__(self) -> None:
+        for step in self.steps:
+            real = self.denoiser.schedule.step(step.start, step.end).snr_gain
+            if not real * (1 - LOST_GAIN) <= step.snr_gain <= real * (1 + 2.0**-20):  # a float's rounding
+                raise DippError(
+                    f"plan: step {step.start} → {step.end} claims the SNR gain {step.snr_gain:.4g}, "
+                    f"where the model has {real:.4g}; do not trust the file"
+                )
+
+    def start(self, seed: bytes, shape: tuple[int, int, int]) -> torch.Tensor:
+        """x_T, from the common randomness alone."""
+        import torch
+
+        return torch.from_numpy(diffusion.start(seed, shape))[None].to(self.denoiser.device)
+
+    def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
+        """x̂0 at the step's first timestep."""
+        return self.denoiser.x0(state, self.steps[number].start)
+
+    def advance(self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """x_s = μ_p + σ(s, t)·z."""
+        step = self.steps[number]
+        return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
+
+    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """The state itself."""
+        return state, (self.steps[0].start, *(step.end for step in self.steps))[steps]
+
+    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+        """x̂0 at the timestep that was reached."""
+        return self.denoiser.x0(*self.noisy(steps, state), fast=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Sensing(Trajectory):
+    """States y at continuous SNRs."""
+
+    steps: Sequence[SensingStep]
+    denoiser: Denoiser
+
+    def snr(self, steps: int) -> float:
+        """SNR after so many steps: the exact sum of their gains."""
+        return math.fsum(step.snr_gain for step in itertools.islice(self.steps, steps))
+
+    def start(self, seed: bytes, shape: tuple[int, int, int]) -> torch.Tensor:  # noqa: ARG002
+        """Mid-grey, at SNR 0."""
+        import torch
+
+        return torch.from_numpy(np.zeros((1, *shape), np.float32)).to(self.denoiser.device)
+
+    def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
+        """Mid-grey at first, then the denoiser's prediction at the SNR so far."""
+        return self.denoiser.at_snr(state, self.snr(number)) if number else state
+
+    def advance(self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """The precision-weighted mean: see the module's text."""
+        before, gain = self.snr(number), self.steps[number].snr_gain
+        total = before + gain
+        return (before / total) * state + (gain / total) * x_hat + (math.sqrt(gain) / total) * noise
+
+    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """γ_t·y at the timestep whose SNR is nearest; pure noise's, if nothing was decoded."""
+        schedule = self.denoiser.schedule
+        t = schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
+        return schedule.gamma(t) * state, t
+
+    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+        """x̂0 at the SNR that was reached."""
+        return self.denoiser.at_snr(state, self.snr(steps), fast=True) if steps else state

@@ -1,0 +1,118 @@
+"""Pairs: one bit a coordinate, randomised response against the prediction. Nothing is searched.
+
+A chunk is one coordinate with the two antithetic candidates z = +1 and z = −1. Its integer shift m tilts the coin:
+
+    P[+] = e^v/(e^v + e^−v) = 1/(1 + e^−2v),      v = m·ln 2/2^S nats,      |v| ≤ V
+
+The index is the bit itself: 1 stands for +. One uniform 64-bit integer u from the operating system's generator decides,
+bit = (u < T[m]), with the integer threshold T[m] = ⌊2^64·P[+]⌋ for m > 0, 2^64 − T[−m] for m < 0 and 2^63 for m = 0.
+
+**Proof sketch of the price.** Let one coordinate move v by at most D ≤ 2V nats, so that v and v' = v − D lie in [−V, V].
+Without the rounding of T, ln P[+ | v] − ln P[+ | v'] is a difference of ln σ(2v), which is concave and rises: it is
+largest at the lower end, v' = −V. By symmetry the same holds for −. So
+
+    ε = ln[(1 + e^(2V))/(1 + e^(2(V − D)))] + η
+
+which is 2V for the largest change of a clipped step (D = 2V), half of what the flat code pays for the same tilt.
+
+*Rounding.* T is off by less than one unit, so each probability by less than 2^−64, relative to the smaller one at most
+2^−64·(1 + e^(2V)); this enters once in P and once in P': η = 2^−63·(1 + e^(2V)).
+
+*ρ.* The loss ranges over an interval of length 2D (from + to −), so ρ ≤ (2D + 2η)²/8 (`privacy.conversions`, 1). And
+whatever is ε-DP is a processing of randomised response with the same ε, whose Rényi divergences satisfy
+(a − 1)·D_a = ln[cosh((a − ½)ε)/cosh(ε/2)]; ln cosh(ε·√w) is concave in w = (a − ½)², so its tangent at w = ¼ bounds it:
+ρ ≤ ε·tanh(ε/2). The smaller of the two holds. It is *not* ε²/8, which belongs to a loss that ranges over ε.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core import entropy, randomness, selection
+from dipp.core.code import Charge, Code, Floats, Indices, Moved, Scored
+from dipp.errors import DippError
+
+MAX_TILT = 20.0
+"""Largest V in nats: the unlikelier bit still has a probability of 2^−58, far above the 2^−64 of a threshold."""
+UP = 1 + 2.0**-40
+"""Relative rounding that covers the floating-point error of the few operations here by far."""
+
+
+@functools.lru_cache(maxsize=256)
+def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
+    """T[m] for m = −largest … largest (entry m + largest), by integer arithmetic alone.
+
+    2^(−2m/2^S) is taken to 192 bits (`selection.power`), so that the quotient is rounded down exactly.
+    """
+    one = 1 << selection.POWER_BITS
+    upper = [(one << 64) // (one + selection.power(2 * m, fraction_bits)) for m in range(1, largest + 1)]
+    table = np.array([(1 << 64) - t for t in reversed(upper)] + [1 << 63] + upper, np.uint64)
+    table.flags.writeable = False
+    return table
+
+
+@dataclass(frozen=True)
+class Pairs(Code):
+    """One bit a coordinate, for the codec."""
+
+    name = "pairs"
+
+    @property
+    def score_alpha(self) -> Fraction:
+        """1: the law is that of the shifts as they are."""
+        return Fraction(1)
+
+    def draw(self, scored: Scored) -> Indices:
+        """One secure 64-bit integer a coordinate."""
+        shifts, limit = scored.single_shifts(), scored.limit
+        if not limit * math.log(2) <= MAX_TILT * 2.0**scored.fraction_bits:
+            raise DippError(f"tilt: at most {MAX_TILT:g} nats are possible for a pair")
+        table = thresholds(limit, scored.fraction_bits)
+        drawn = np.frombuffer(randomness.private_bytes(8 * len(shifts)), np.uint64)
+        return (drawn < table[shifts + limit]).astype(np.int64)
+
+    def chosen_draws(self, indices: Indices, winners: object) -> NDArray[np.uint16]:  # noqa: ARG002
+        """The bits are what the candidates have drawn."""
+        return indices.astype(np.uint16)
+
+    def eta(self, moved: Moved) -> float:
+        """2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
+        return 2.0**-63 * (1 + math.exp(2 * _nats(moved.largest, moved.fraction_bits))) * UP
+
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+        """See the module's text; every coordinate is a chunk of its own, so that those of a pixel are always apart."""
+        if not apart and touched > 1:
+            raise DippError("pairs: each coordinate is a chunk of its own")
+        rounding = self.eta(moved)
+        v, d = _nats(moved.largest, moved.fraction_bits), _nats(moved.units, moved.fraction_bits)
+        pure = (_softplus(2 * v) - _softplus(2 * (v - d))) * UP + rounding
+        rho = min((2 * d + 2 * rounding) ** 2 / 8, pure * math.tanh(pure / 2)) * UP
+        return Charge(touched * pure, touched * rho)
+
+    @property
+    def fixed_length(self) -> bool:
+        """Yes: a bit."""
+        return True
+
+    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
+        """There is none: nothing could be saved."""
+        raise DippError("pairs: its indices have a fixed length, and no entropy code")
+
+    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
+        """All of them."""
+        return np.asarray(index_bits, np.float64)
+
+
+def _nats(units: int, fraction_bits: int) -> float:
+    return units * math.log(2) * 2.0**-fraction_bits
+
+
+def _softplus(x: float) -> float:
+    """ln(1 + e^x), without overflow."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

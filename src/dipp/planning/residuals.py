@@ -1,0 +1,105 @@
+"""Residuals of sensing chains: what the planner knows of a denoiser beside its errors on exact states.
+
+A sensing chain asks every coordinate against the prediction, so that what a step conveys depends on the sizes of the
+residuals |x0 − x̂0| that it meets. `Residuals` holds their distribution on really coded public pictures, by the SNR of
+the state: at each SNR the residuals of all coordinates, sorted and cut into Q slices of equal count, and of each slice
+the root mean square. Before the first step nothing is known, the prediction is mid-grey, and the residual is x0 itself:
+that row stands at SNR 0. Between the other rows everything is interpolated over log SNR; beyond them the nearest counts.
+
+A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some sizes of
+an index and of its pad (the bits by which an index exceeds the divergence of its chunk).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Public statistics of residuals on sensing chains, in units of x ∈ [−1, 1]."""
+
+    snrs: Floats
+    """Ascending, from 0 on."""
+    quantiles: Floats
+    """A row for each SNR: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
+    searches: Floats
+    """Rows (index bits, pad) at which a searching code was measured."""
+    realised: Floats
+    """The share of its tilt that it realised, for each row."""
+
+    def __post_init__(self) -> None:
+        for name in ("snrs", "quantiles", "searches", "realised"):
+            array = np.array(getattr(self, name), np.float64)
+            if not np.isfinite(array).all():
+                raise DippError(f"{name}: finite numbers are needed")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.snrs.ndim != 1 or len(self.snrs) < 3 or self.snrs[0] != 0 or (np.diff(self.snrs) <= 0).any():
+            raise DippError("snrs: three or more ascending ones, from 0 on, are needed")
+        if self.quantiles.ndim != 2 or len(self.quantiles) != len(self.snrs) or (self.quantiles < 0).any():
+            raise DippError(f"quantiles: a row of sizes for each of {len(self.snrs)} SNRs is needed")
+        if not (self.quantiles[:, -1] > 0).all():
+            raise DippError("quantiles: residuals that are not all 0 are needed")
+        if self.searches.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
+            raise DippError("searches, realised: rows of index bits and pad, and a share above 0 for each, are needed")
+
+    def at(self, snrs: Floats) -> Floats:
+        """Sizes of residuals at each of some SNRs: a row of Q for each."""
+        inner, logs = self.quantiles[1:], np.log(self.snrs[1:])
+        place = np.interp(np.log(np.maximum(snrs, self.snrs[1] * 1e-6)), logs, np.arange(len(logs)))
+        low = np.minimum(place.astype(np.int64), len(logs) - 2)
+        share = (place - low)[:, None]
+        rows = np.exp((1 - share) * _logs(inner[low]) + share * _logs(inner[low + 1]))
+        return np.where(np.asarray(snrs)[:, None] > 0, rows, self.quantiles[:1])
+
+    def mse(self, snrs: Floats) -> Floats:
+        """Mean squared error of the expected picture at each SNR, per coordinate."""
+        found: Floats = np.square(self.at(np.asarray(snrs, np.float64))).mean(axis=1)
+        return found
+
+    def psnr(self, snrs: Floats) -> Floats:
+        """Its PSNR in dB: the data's range [−1, 1] has the square 4."""
+        return np.asarray(10 * np.log10(4 / self.mse(snrs)), np.float64)
+
+    def realised_at(self, index_bits: int, pad: float) -> float:
+        """The share of its tilt that a searching code realises with these sizes; the nearest that were measured."""
+        distance = np.abs(self.searches - (index_bits, pad)).sum(axis=1)
+        return float(self.realised[distance.argmin()])
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Hex SHA-256 of the statistics as they are stored: files name the table that their gains follow from."""
+        digest = hashlib.sha256(b"dipp/residuals/1")
+        for array in (self.snrs, self.quantiles, self.searches, self.realised):
+            digest.update(np.array(array.shape, "<u8").tobytes() + np.ascontiguousarray(array, "<f8").tobytes())
+        return digest.hexdigest()
+
+    def to_dict(self, rounded: Any) -> dict[str, Any]:
+        """The statistics for JSON; `rounded` cuts digits."""
+        return {
+            "snrs": rounded(self.snrs),
+            "quantiles": rounded(self.quantiles),
+            "searches": rounded(self.searches),
+            "realised": rounded(self.realised),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Residuals:
+        """The statistics that `to_dict` wrote."""
+        return cls(**{name: content[name] for name in ("snrs", "quantiles", "searches", "realised")})
+
+
+def _logs(sizes: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(sizes, 1e-9)), np.float64)

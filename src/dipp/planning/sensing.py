@@ -1,0 +1,257 @@
+"""The planner of clipped sensing: the best expected picture within a budget and within a rate.
+
+A sensing plan is made of few numbers: the code, the clip k in deviations of the residual, the number N of steps, and the
+number g of groups a pass. N steps are T = N/g passes; the worst pixel is touched ⌈T⌉ times, so that each touch may cost
+1/⌈T⌉ of the budget, which fixes the tilt V. The rest follows step by step from the public residuals (`Residuals`), with
+no network call. At SNR s, with residuals r of deviation d,
+
+    clip  c = k·d,      tilt  θ(r) = V·min(|r|/c, 1),      gain  ΔSNR = q·(κ·E[|r|·tanh θ]/E[r²])²
+
+where q is the share of the coordinates that the step touches and κ the share of its tilt that the code realises (1 for
+pairs). This gain makes the update of the state right on the average over the public pictures: the selected signs s have
+E[s·r] = κ·E[|r|·tanh θ], and the state moves by √ΔSNR·z with z = ±1/√q.
+
+In bits, a pair takes one a touched coordinate; a code that searches takes index_bits for every index_bits − pad bits of
+the divergence Σ(θ·tanh θ − ln cosh θ)/ln 2.
+
+Every combination of a grid is followed at once, which takes a fraction of a second. What the planner believes is public
+and costs quality alone; a plan counts only if its certificate, from its integers, is within the budget.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.codes import Flat, Pairs, StepLimited
+from dipp.core.channels import Sign
+from dipp.core.code import Code
+from dipp.core.masks import MAX_PERIOD, of_period
+from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.errors import DippError
+from dipp.models.diffusion import NoiseSchedule
+from dipp.planning.planner import NEAR_TIE, Point, short_floats
+from dipp.planning.residuals import Residuals
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+
+Floats = NDArray[np.float64]
+
+CLIPS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+"""k: clips in deviations of the residual."""
+PASSES = (*(2.0 ** (-i / 3) for i in range(21, 0, -1)), 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
+"""T: from every 128th pixel touched once to every pixel touched sixteen times."""
+SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
+"""Index bits and pads of codes that search."""
+SAFE = 1 - 1e-9
+"""Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
+MAX_CHUNK = 1 << 18
+"""Coordinates of a chunk, at most: scores stay below 2^30."""
+
+
+class Choice(NamedTuple):
+    """A sensing plan before its steps are worked out."""
+
+    code: Code
+    index_bits: int
+    pad: float
+    groups: int
+    """g: steps of a pass."""
+    steps: int
+    """N."""
+    clip: float
+    """k."""
+
+    @property
+    def touches(self) -> int:
+        """How often the worst pixel is touched: ⌈N/g⌉."""
+        return -(-self.steps // self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class SensingPlanner:
+    """Finds sensing plans on a denoiser's public residuals, for images of one size."""
+
+    residuals: Residuals
+    schedule: NoiseSchedule
+    channels: int
+    pixels: int
+    calls: int
+    """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
+    rate: float
+    """Payload bits per pixel, at most, unless another rate or a timestep is given."""
+
+    def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
+        """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
+        if bpp is not None and final_timestep is not None:
+            raise DippError("final_timestep, bpp: at most one of them is needed")
+        every = self.frontier(budget)
+        if final_timestep is not None:
+            snr = self.schedule.snr(final_timestep)
+            within, limit = [point for point in every if point.snr >= snr][:1], f"final_timestep: {final_timestep}"
+        else:
+            most = self.rate if bpp is None else bpp
+            within, limit = [point for point in every if point.bpp <= most * (1 + RATE_SLACK)], f"bpp: {most:g}"
+        if not within:
+            raise DippError(f"{limit} is out of reach of {budget}; `dipp schedule` lists what is within")
+        good = within[-1].psnr - NEAR_TIE
+        chosen = min((point for point in within if point.psnr >= good), key=lambda point: point.bits)
+        return replace(chosen, bound=len(within) < len(every) and final_timestep is None)
+
+    def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
+        """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
+        if budget is None:
+            raise DippError("budget: give epsilon, epsilon with delta, or rho")
+        choices, tilts = self._within(budget)
+        if not choices:
+            raise DippError(f"budget: {budget} is too small for any step")
+        snrs, bits, _, _ = self._follow(choices, tilts)
+        quality, points = self.residuals.psnr(snrs), list[Point]()
+        for i in np.lexsort((-quality, bits)):
+            if not points or quality[i] > points[-1].psnr + 1e-3:
+                point = self._point(choices[i], float(tilts[i]), budget)
+                if point is not None:
+                    points.append(point)
+        return tuple(points)
+
+    @functools.cached_property
+    def _choices(self) -> list[Choice]:
+        most = self.calls + 1
+        searching = [(code, *sizes) for code in (Flat(), StepLimited(Fraction(2))) for sizes in SEARCHES]
+        lengths = sorted({most, *(n for n in (2, 4, 8, 12, 16, 24) if n < most)})
+        found = []
+        for (code, bits, pad), passes, clip in itertools.product([(Pairs(), 1, 0.0), *searching], PASSES, CLIPS):
+            for steps in lengths:
+                groups = max(1, round(steps / passes))
+                if self.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
+                    found.append(Choice(code, bits, pad, groups, steps, clip))
+        return list(dict.fromkeys(found))
+
+    def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
+        """The choices whose touches the budget can pay for, and the largest tilts that it pays for."""
+        tilt = functools.cache(lambda code, touches: largest_tilt(code, touches, budget))
+        tilts = [tilt(choice.code, choice.touches) for choice in self._choices]
+        kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
+        return [choice for choice, _ in kept], np.array([value for _, value in kept])
+
+    def _follow(self, choices: Sequence[Choice], tilts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Final SNRs and bits of choices; clips and gains of their steps, choices × steps (0 beyond the last)."""
+        count, longest = len(choices), max(choice.steps for choice in choices)
+        touched = np.zeros((count, longest))
+        for i, choice in enumerate(choices):
+            mask = of_period(self.channels * choice.groups)
+            touched[i, : choice.steps] = mask.counts(choice.steps, self.pixels, self.channels)
+        width = np.array([choice.clip for choice in choices])
+        index_bits = np.array([choice.index_bits for choice in choices], np.float64)
+        target = np.array([max(choice.index_bits - choice.pad, 1.0) for choice in choices])
+        share = np.array([_share(choice, self.residuals) for choice in choices])
+        single = np.array([isinstance(choice.code, Pairs) for choice in choices])
+        snr, bits = np.zeros(count), np.zeros(count)
+        clips, gains = np.zeros((count, longest)), np.zeros((count, longest))
+        for step in range(longest):
+            r = self.residuals.at(snr)
+            power = np.square(r).mean(axis=1)
+            clips[:, step] = short_floats(width * np.sqrt(power))
+            theta = tilts[:, None] * np.minimum(r / clips[:, step, None], 1.0)
+            told = share * (r * np.tanh(theta)).mean(axis=1)
+            gain = short_floats(
+                np.maximum(touched[:, step] / (self.pixels * self.channels) * (told / power) ** 2, TINY)
+            )
+            gains[:, step] = np.where(touched[:, step] > 0, gain, 0.0)
+            snr = snr + gains[:, step]
+            kl = touched[:, step] * divergence(theta).mean(axis=1)
+            searched = np.ceil(kl / target) * index_bits
+            bits += np.where(single, touched[:, step], np.where(touched[:, step] > 0, searched, 0.0))
+        return snr, bits, clips, gains
+
+    def _point(self, choice: Choice, tilt: float, budget: Budget) -> Point | None:
+        """The plan of a choice, if its certificate is within the budget."""
+        snr, _, clips, gains = self._follow([choice], np.array([tilt]))
+        value = float(short_floats(np.array([tilt]))[0])
+        mask = of_period(self.channels * choice.groups)
+        steps, total = [], 0.0
+        residual_snr = 0.0
+        for touched, clip, gain in zip(
+            mask.counts(choice.steps, self.pixels, self.channels).tolist(),
+            clips[0].tolist(),
+            gains[0].tolist(),
+            strict=True,
+        ):
+            size, width, bits, units = 1, 1, float(touched), 0
+            if not isinstance(choice.code, Pairs):
+                theta = value * np.minimum(self.residuals.at(np.array([residual_snr]))[0] / clip, 1.0)
+                kl = max(1e-9, float(divergence(theta[None]).mean()))
+                target = max(choice.index_bits - choice.pad, 1.0)
+                chunks = max(1, math.ceil(touched * kl / target))
+                size = min(MAX_CHUNK, max(1, -(-touched // chunks)))
+                count = -(-touched // size)
+                width = min(choice.index_bits, max(1, math.ceil(touched * kl / count + choice.pad)))
+                units = choice.code.exponent_units(touched * kl / count)
+                share = np.array([touched * kl / count])
+                bits = count * float(choice.code.expected_bits(share, np.array([float(width)]))[0])
+            if not gain:  # a step that touches nothing of so small an image; others may be larger
+                gain = float(short_floats(np.array([TINY]))[0])
+            steps.append(SensingStep(value, clip, gain, size, width, units))
+            total, residual_snr = total + bits, residual_snr + gain
+        plan = Plan(Coding(Sign(period=self.channels * choice.groups), choice.code), tuple(steps))
+        if not budget.allows(Certificate.of(plan, self.channels, self.pixels)):
+            return None
+        total += choice.code.padding_bits
+        quality = float(self.residuals.psnr(snr)[0])
+        return Point(None, plan, total, total / self.pixels, float(snr[0]), quality)
+
+
+LEAST_TILT = 2e-3
+"""V in nats below which a step has too few integer levels."""
+RATE_SLACK = 0.002
+"""Share by which a plan may exceed a rate: pictures are not always whole groups."""
+TINY = 1e-8
+"""Least gain of a step."""
+
+
+def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
+    """V: the largest tilt that a pixel can pay for so many times, in nats and before α is folded in."""
+    if isinstance(code, Pairs):
+        pure: Callable[[float], float] = lambda epsilon: epsilon / 2  # noqa: E731
+        zcdp: Callable[[float], float] = lambda rho: _inverse(lambda e: e * math.tanh(e / 2), rho) / 2  # noqa: E731
+        most = 19.0
+    else:
+        alpha = float(code.score_alpha)
+        pure = lambda epsilon: epsilon / (4 * alpha)  # noqa: E731
+        zcdp = lambda rho: math.sqrt(8 * rho) / (4 * alpha)  # noqa: E731
+        most = 8.0
+    found = []
+    if budget.epsilon is not None:
+        found.append(pure(budget.epsilon / touches))
+    if rho := budget.zcdp_limit:
+        found.append(zcdp(rho / touches))
+    return float(short_floats(np.array([min(most, max(found) * SAFE)]))[0])
+
+
+def _inverse(function: Callable[[float], float], value: float) -> float:
+    """The argument at which a rising function has a value, from below."""
+    low, high = 0.0, 1.0
+    while function(high) < value:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) <= value else (low, middle)
+    return low
+
+
+def _share(choice: Choice, residuals: Residuals) -> float:
+    return 1.0 if isinstance(choice.code, Pairs) else residuals.realised_at(choice.index_bits, choice.pad)
+
+
+def divergence(theta: Floats) -> Floats:
+    """(θ·tanh θ − ln cosh θ)/ln 2: bits that a coin tilted by θ says."""
+    log_cosh = theta + np.log1p(np.exp(-2 * theta)) - math.log(2)
+    return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)

@@ -1,0 +1,154 @@
+"""Sensing chains on public pictures: the residuals that a denoiser's encodings meet, for the planner.
+
+The chains are really coded, by the codec's own masks, integers and pairs. No plan is needed for them: before each step
+the clip and the gain are computed from the public pictures' own residuals, by the planner's formulas. The residuals that
+are met go into a table by the SNR of the state; chains of several tilts are averaged, since it is the SNR that matters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import scoring
+from dipp.codec.chain import Chain
+from dipp.codec.encoder import Selector
+from dipp.codes import Flat, Pairs
+from dipp.core import randomness
+from dipp.core.channels import Sign
+from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.signal import to_signal
+from dipp.models.denoiser import Denoiser
+from dipp.planning.planner import short_floats
+from dipp.planning.residuals import Residuals
+from dipp.planning.sensing import SEARCHES, divergence
+from dipp.planning.table import SLICES
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float64]
+Pixels = NDArray[np.uint8]
+Progress = Callable[[str], None]
+
+SEED = bytes(16)
+"""Calibration is public and repeatable, but for the private coin of the chains."""
+TILTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""V of the chains: pairs at ε = 0.5 to 16 a touch."""
+GROUPS, PASSES = 16, 2
+CLIP = 0.5
+"""k: clip in deviations of the residual."""
+POINTS = 40
+"""SNRs of the table."""
+SEARCHED_TILT = 0.5
+SEARCHED_PICTURES, SEARCHED_COORDINATES = 16, 768
+"""What the share of a searching code is measured on."""
+
+
+def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) -> Residuals:
+    """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C)."""
+    met: list[tuple[float, Floats]] = []
+    for tilt in TILTS:
+        progress(f"sensing chains of tilt {tilt:g}")
+        met += sensing_chain(denoiser, pixels, tilt)
+    progress("the share of its tilt that a searching code realises")
+    realised = [_realised(pixels[:SEARCHED_PICTURES], bits, pad) for bits, pad in SEARCHES]
+    snrs, rows = _table(met)
+    return Residuals(snrs, rows, np.array(SEARCHES), np.array(realised))
+
+
+def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float) -> list[tuple[float, Floats]]:
+    """Code public pictures by pairs of one tilt: SNR, and slices of the residuals' sizes, before each step and after."""
+    import torch
+
+    height, width, channels = pixels.shape[1:]
+    flat = pixels.reshape(len(pixels), -1)
+    x = to_signal(flat)
+    coding = Coding(Sign(period=channels * GROUPS), Pairs())
+    steps: list[SensingStep] = []
+    state = torch.zeros((1, channels, height, width), device=denoiser.device)
+    met, snr = [], 0.0
+    for number in range(GROUPS * PASSES + 1):
+        x_hat = denoiser.at_snr(state, snr) if number else state
+        residual = np.abs(x - _rows(x_hat))
+        met.append((snr, slices(residual)))
+        if number == GROUPS * PASSES:
+            break
+        power = float(np.square(residual).mean())
+        clip = float(short_floats(np.array([CLIP * math.sqrt(power)]))[0])
+        theta = tilt * np.minimum(residual / clip, 1.0)
+        told = float((residual * np.tanh(theta)).mean())
+        gain = (told / power) ** 2 / (channels * GROUPS)
+        steps.append(SensingStep(tilt, clip, float(short_floats(np.array([gain]))[0]), 1, 1))
+        chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, (height, width, channels))
+        layout = chain.layout(number, range(len(pixels)))
+        order = torch.tensor(layout.chunks.order, device=state.device)
+        touched = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order]
+        select = Selector(chain.plan, SEED, flat, denoiser.device.type)
+        indices = select(layout, touched.expand(len(pixels), -1))
+        state = chain.trajectory.advance(number, state, x_hat, chain.noise(layout, indices))
+        snr += steps[-1].snr_gain
+    return met
+
+
+def slices(sizes: Floats) -> Floats:
+    """Root mean squares of the Q slices of the sorted sizes, as equal in count as can be."""
+    squares = np.sort(np.square(sizes), axis=None)
+    return np.sqrt([part.mean() for part in np.array_split(squares, SLICES)])
+
+
+def _rows(x: torch.Tensor) -> Floats:
+    return np.asarray(x.permute(0, 2, 3, 1).reshape(len(x), -1).cpu(), np.float64)
+
+
+def _table(met: list[tuple[float, Floats]]) -> tuple[Floats, Floats]:
+    """One row an SNR: of all chains that pass it, the mean logarithm of their interpolated sizes."""
+    start = np.sqrt(np.mean([np.square(row) for snr, row in met if snr == 0], axis=0))
+    chains, current = list[list[tuple[float, Floats]]](), list[tuple[float, Floats]]()
+    for snr, row in met:
+        if snr == 0:
+            current = []
+            chains.append(current)
+        else:
+            current.append((snr, row))
+    low, high = min(chain[0][0] for chain in chains), max(chain[-1][0] for chain in chains)
+    snrs, rows = np.geomspace(low, high, POINTS), []
+    for snr in snrs:
+        found = []
+        for chain in chains:
+            places = np.log([one for one, _ in chain])
+            if places[0] - 1e-9 <= math.log(snr) <= places[-1] + 1e-9:
+                logs = np.log(np.maximum([row for _, row in chain], 1e-9))
+                found.append([np.interp(math.log(snr), places, column) for column in logs.T])
+        rows.append(np.exp(np.mean(found, axis=0)))
+    return np.concatenate([[0.0], snrs]), np.stack([start, *rows])
+
+
+def _realised(pixels: Pixels, index_bits: int, pad: float) -> float:
+    """E[s·r]/E[r·tanh θ] of the flat code on some pictures' residuals against mid-grey, at one tilt."""
+    flat = pixels.reshape(len(pixels), -1)[:, :SEARCHED_COORDINATES]
+    r = to_signal(flat)
+    clip = float(short_floats(np.array([np.sqrt(np.square(r).mean())]))[0])
+    theta = SEARCHED_TILT * np.clip(r / clip, -1, 1)
+    size = max(1, int((index_bits - pad) / divergence(np.abs(theta)).mean()))
+    step = SensingStep(SEARCHED_TILT, clip, 2.0**-6, size, index_bits)
+    arithmetic, on = step.arithmetic(Sign(period=3), Flat().score_alpha), scoring.backend("cpu")
+    chunks = -(-flat.shape[1] // size)
+    bounds = np.linspace(0, flat.shape[1], chunks + 1).astype(np.int64)
+    starts = np.concatenate([image * flat.shape[1] + bounds[:-1] for image in range(len(flat))])
+    streams = [randomness.stream(SEED, image) for image in range(len(flat)) for _ in range(chunks)]
+    task = scoring.ScoringTask(
+        arithmetic.law,
+        arithmetic.fraction_bits,
+        step.candidates,
+        scoring.stream_rows(streams, [*range(chunks)] * len(flat)),
+        np.append(starts, flat.size),
+        arithmetic.shifts(r.reshape(-1), np.zeros(r.size)),
+    )
+    drawn = on.host(on.winners(task.law, task.streams, task.offsets, scoring.select(task, on)))
+    told, wanted = ((2.0 * drawn - 1) * r.reshape(-1)).sum(), (r * np.tanh(theta)).sum()
+    return min(1.0, float(told / wanted))
