@@ -79,7 +79,7 @@ class Header:
 
     def _version_2(self) -> bytes:
         release, plan = self.release, self.release.plan
-        names = ("tilt", "clip", "snr_gain") if plan.sensing else ("snr_gain",)
+        names = ("clip", "snr_gain") if plan.sensing else ("snr_gain",)
         floats = [_float_column([getattr(step, name) for step in plan.steps]) for name in names]
         flags = SENSING * plan.sensing | SEPARATE * plan.separate | DELTA * (release.delta is not None)
         flags |= SHORT_GAINS * all(short for _, short in floats)
@@ -97,6 +97,10 @@ class Header:
                 varint(_code_number(plan.code)) + _rational(plan.code.score_alpha) + varint(release.channels),
                 self._doubles(),
                 varint(len(plan.steps)) if plan.sensing else _timesteps(plan),
+                *(
+                    [_float_column([step.tilt for step in plan.steps if isinstance(step, SensingStep)], short=False)[0]]
+                    * plan.sensing
+                ),
                 *(content for content, _ in floats),
                 *_sizes(plan),
             )
@@ -203,7 +207,9 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
     short, code = bool(flags & SHORT_GAINS), coding.code
     if flags & SENSING:
         count = reader.varint("steps", 1, MAX_STEPS)
-        floats = _read_floats(reader, ("tilt", "clip", "snr_gain"), count, short)
+        # All digits of the tilt, by which the certificate is computed; it is mostly the same for all steps.
+        tilts = _read_floats(reader, ("tilt",), count, None)
+        floats = tilts + _read_floats(reader, ("clip", "snr_gain"), count, short)
         steps: tuple[Step, ...] | tuple[SensingStep, ...] = tuple(
             map(SensingStep, *floats, *_read_sizes(reader, code, count))
         )
@@ -318,11 +324,12 @@ def _float_column(values: Sequence[float], short: bool | None = None) -> tuple[b
     return column(bits >> 16 * short), short
 
 
-def _read_floats(reader: ByteReader, names: Sequence[str], count: int, short: bool) -> list[tuple[float, ...]]:
+def _read_floats(reader: ByteReader, names: Sequence[str], count: int, short: bool | None) -> list[tuple[float, ...]]:
+    """Columns of floats that are short if all are (None: never)."""
     columns = [reader.column(name, count, 1, (1 << (16 if short else 32)) - 1) for name in names]
-    if not short and not any((values & 0xFFFF).any() for values in columns):
+    if short is False and not any((values & 0xFFFF).any() for values in columns):
         raise damaged(f"{names[-1]} has too many bytes")
-    patterns = ((values << 16 * short).astype(np.uint32).astype("<u4").tobytes() for values in columns)
+    patterns = ((values << 16 * bool(short)).astype(np.uint32).astype("<u4").tobytes() for values in columns)
     return [struct.unpack(f"<{count}f", pattern) for pattern in patterns]
 
 

@@ -45,6 +45,8 @@ from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
 
+LENGTHS = (8, 16)
+"""N: numbers of steps that are tried beside the most that the calls allow."""
 CLIPS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """k: clips in deviations of the residual."""
 PASSES = (*(2.0 ** (-i / 3) for i in range(21, 0, -1)), 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
@@ -55,6 +57,14 @@ SAFE = 1 - 1e-9
 """Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
 MAX_CHUNK = 1 << 18
 """Coordinates of a chunk, at most: scores stay below 2^30."""
+LEAST_TILT = 2e-3
+"""V in nats below which a step has too few integer levels."""
+RATE_SLACK = 0.002
+"""Share by which a plan may exceed a rate: pictures are not always whole groups."""
+TINY = 1e-8
+"""Least gain of a step, and least divergence: steps that touch nothing of a small picture have them."""
+LEAST_GAIN = 0.02
+"""dB by which a point of the frontier must be better than the one before it."""
 
 
 class Choice(NamedTuple):
@@ -74,6 +84,29 @@ class Choice(NamedTuple):
     def touches(self) -> int:
         """How often the worst pixel is touched: ⌈N/g⌉."""
         return -(-self.steps // self.groups)
+
+
+class Chunked(NamedTuple):
+    """Chunks of one step, for each of some choices."""
+
+    size: Floats
+    index_bits: Floats
+    kl: Floats
+    """Divergence of a chunk, in bits."""
+    bits: Floats
+    """Bits of the step."""
+
+
+class Followed(NamedTuple):
+    """Choices worked out: final SNR and bits of each, and the numbers of their steps, choices × steps."""
+
+    snr: Floats
+    bits: Floats
+    clips: Floats
+    gains: Floats
+    sizes: Floats
+    index_bits: Floats
+    kls: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +136,9 @@ class SensingPlanner:
         if not within:
             raise DippError(f"{limit} is out of reach of {budget}; `dipp schedule` lists what is within")
         good = within[-1].psnr - NEAR_TIE
-        chosen = min((point for point in within if point.psnr >= good), key=lambda point: point.bits)
+        chosen = min(
+            (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
+        )
         return replace(chosen, bound=len(within) < len(every) and final_timestep is None)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
@@ -113,20 +148,22 @@ class SensingPlanner:
         choices, tilts = self._within(budget)
         if not choices:
             raise DippError(f"budget: {budget} is too small for any step")
-        snrs, bits, _, _ = self._follow(choices, tilts)
-        quality, points = self.residuals.psnr(snrs), list[Point]()
-        for i in np.lexsort((-quality, bits)):
-            if not points or quality[i] > points[-1].psnr + 1e-3:
-                point = self._point(choices[i], float(tilts[i]), budget)
-                if point is not None:
-                    points.append(point)
+        followed = self._follow(choices, tilts)
+        quality, points = self.residuals.psnr(followed.snr), list[Point]()
+        for i in np.lexsort((-quality, followed.bits)):
+            if points and quality[i] <= points[-1].psnr + LEAST_GAIN:
+                continue
+            plan = self._plan(choices[i], float(tilts[i]), followed, int(i))
+            if budget.allows(Certificate.of(plan, self.channels, self.pixels)):
+                bits = float(followed.bits[i])
+                points.append(Point(None, plan, bits, bits / self.pixels, float(followed.snr[i]), float(quality[i])))
         return tuple(points)
 
     @functools.cached_property
     def _choices(self) -> list[Choice]:
         most = self.calls + 1
         searching = [(code, *sizes) for code in (Flat(), StepLimited(Fraction(2))) for sizes in SEARCHES]
-        lengths = sorted({most, *(n for n in (2, 4, 8, 12, 16, 24) if n < most)})
+        lengths = sorted({most, *(n for n in LENGTHS if n < most)})
         found = []
         for (code, bits, pad), passes, clip in itertools.product([(Pairs(), 1, 0.0), *searching], PASSES, CLIPS):
             for steps in lengths:
@@ -142,79 +179,61 @@ class SensingPlanner:
         kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 
-    def _follow(self, choices: Sequence[Choice], tilts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Final SNRs and bits of choices; clips and gains of their steps, choices × steps (0 beyond the last)."""
+    def _follow(self, choices: Sequence[Choice], tilts: Floats) -> Followed:
+        """Work out all steps of all choices, by the formulas of the module's text."""
         count, longest = len(choices), max(choice.steps for choice in choices)
         touched = np.zeros((count, longest))
         for i, choice in enumerate(choices):
             mask = of_period(self.channels * choice.groups)
             touched[i, : choice.steps] = mask.counts(choice.steps, self.pixels, self.channels)
         width = np.array([choice.clip for choice in choices])
-        index_bits = np.array([choice.index_bits for choice in choices], np.float64)
-        target = np.array([max(choice.index_bits - choice.pad, 1.0) for choice in choices])
-        share = np.array([_share(choice, self.residuals) for choice in choices])
-        single = np.array([isinstance(choice.code, Pairs) for choice in choices])
-        snr, bits = np.zeros(count), np.zeros(count)
-        clips, gains = np.zeros((count, longest)), np.zeros((count, longest))
+        share = np.array([self._share(choice) for choice in choices])
+        snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
+        clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
             r = self.residuals.at(snr)
             power = np.square(r).mean(axis=1)
             clips[:, step] = short_floats(width * np.sqrt(power))
             theta = tilts[:, None] * np.minimum(r / clips[:, step, None], 1.0)
             told = share * (r * np.tanh(theta)).mean(axis=1)
-            gain = short_floats(
-                np.maximum(touched[:, step] / (self.pixels * self.channels) * (told / power) ** 2, TINY)
+            part = touched[:, step] / (self.pixels * self.channels)
+            gains[:, step] = short_floats(np.maximum(part * (told / power) ** 2, TINY))
+            kl = np.maximum(touched[:, step] * divergence(theta).mean(axis=1), TINY)
+            cost = self._chunked(choices, touched[:, step], kl)
+            sizes[:, step], index_bits[:, step], kls[:, step] = cost.size, cost.index_bits, cost.kl
+            snr, bits = snr + np.where(part > 0, gains[:, step], 0.0), bits + cost.bits
+        return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
+
+    def _chunked(self, choices: Sequence[Choice], touched: Floats, kl: Floats) -> Chunked:
+        """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
+        most = np.array([choice.index_bits for choice in choices], np.float64)
+        pad = np.array([choice.pad for choice in choices])
+        single = np.array([isinstance(choice.code, Pairs) for choice in choices])
+        size = np.clip(np.floor(touched * (most - pad) / kl), 1, MAX_CHUNK)
+        size = np.where(single, 1.0, np.minimum(size, np.maximum(touched, 1.0)))
+        chunks = np.ceil(touched / size)
+        each = kl / np.maximum(chunks, 1.0)
+        index_bits = np.where(single, 1.0, np.clip(np.ceil(each + pad), 1, most))
+        bits = np.empty(len(choices))
+        for code in dict.fromkeys(choice.code for choice in choices):
+            own = np.array([choice.code == code for choice in choices])
+            bits[own] = chunks[own] * code.expected_bits(each[own], index_bits[own])
+        return Chunked(size, index_bits, each, bits)
+
+    def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
+        """The plan of one of the choices that were followed."""
+        columns = (followed.clips, followed.gains, followed.sizes, followed.index_bits, followed.kls)
+        steps = [
+            SensingStep(tilt, clip, gain, int(size), int(bits), choice.code.exponent_units(kl))
+            for clip, gain, size, bits, kl in zip(
+                *(one[number, : choice.steps].tolist() for one in columns), strict=True
             )
-            gains[:, step] = np.where(touched[:, step] > 0, gain, 0.0)
-            snr = snr + gains[:, step]
-            kl = touched[:, step] * divergence(theta).mean(axis=1)
-            searched = np.ceil(kl / target) * index_bits
-            bits += np.where(single, touched[:, step], np.where(touched[:, step] > 0, searched, 0.0))
-        return snr, bits, clips, gains
+        ]
+        return Plan(Coding(Sign(period=self.channels * choice.groups), choice.code), tuple(steps))
 
-    def _point(self, choice: Choice, tilt: float, budget: Budget) -> Point | None:
-        """The plan of a choice, if its certificate is within the budget."""
-        snr, _, clips, gains = self._follow([choice], np.array([tilt]))
-        value = float(short_floats(np.array([tilt]))[0])
-        mask = of_period(self.channels * choice.groups)
-        steps, total = [], 0.0
-        residual_snr = 0.0
-        for touched, clip, gain in zip(
-            mask.counts(choice.steps, self.pixels, self.channels).tolist(),
-            clips[0].tolist(),
-            gains[0].tolist(),
-            strict=True,
-        ):
-            size, width, bits, units = 1, 1, float(touched), 0
-            if not isinstance(choice.code, Pairs):
-                theta = value * np.minimum(self.residuals.at(np.array([residual_snr]))[0] / clip, 1.0)
-                kl = max(1e-9, float(divergence(theta[None]).mean()))
-                target = max(choice.index_bits - choice.pad, 1.0)
-                chunks = max(1, math.ceil(touched * kl / target))
-                size = min(MAX_CHUNK, max(1, -(-touched // chunks)))
-                count = -(-touched // size)
-                width = min(choice.index_bits, max(1, math.ceil(touched * kl / count + choice.pad)))
-                units = choice.code.exponent_units(touched * kl / count)
-                share = np.array([touched * kl / count])
-                bits = count * float(choice.code.expected_bits(share, np.array([float(width)]))[0])
-            if not gain:  # a step that touches nothing of so small an image; others may be larger
-                gain = float(short_floats(np.array([TINY]))[0])
-            steps.append(SensingStep(value, clip, gain, size, width, units))
-            total, residual_snr = total + bits, residual_snr + gain
-        plan = Plan(Coding(Sign(period=self.channels * choice.groups), choice.code), tuple(steps))
-        if not budget.allows(Certificate.of(plan, self.channels, self.pixels)):
-            return None
-        total += choice.code.padding_bits
-        quality = float(self.residuals.psnr(snr)[0])
-        return Point(None, plan, total, total / self.pixels, float(snr[0]), quality)
-
-
-LEAST_TILT = 2e-3
-"""V in nats below which a step has too few integer levels."""
-RATE_SLACK = 0.002
-"""Share by which a plan may exceed a rate: pictures are not always whole groups."""
-TINY = 1e-8
-"""Least gain of a step."""
+    def _share(self, choice: Choice) -> float:
+        """κ."""
+        return 1.0 if isinstance(choice.code, Pairs) else self.residuals.realised_at(choice.index_bits, choice.pad)
 
 
 def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
@@ -233,7 +252,7 @@ def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
         found.append(pure(budget.epsilon / touches))
     if rho := budget.zcdp_limit:
         found.append(zcdp(rho / touches))
-    return float(short_floats(np.array([min(most, max(found) * SAFE)]))[0])
+    return float(np.nextafter(np.float32(min(most, max(found) * SAFE)), np.float32(0)))
 
 
 def _inverse(function: Callable[[float], float], value: float) -> float:
@@ -245,10 +264,6 @@ def _inverse(function: Callable[[float], float], value: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) <= value else (low, middle)
     return low
-
-
-def _share(choice: Choice, residuals: Residuals) -> float:
-    return 1.0 if isinstance(choice.code, Pairs) else residuals.realised_at(choice.index_bits, choice.pad)
 
 
 def divergence(theta: Floats) -> Floats:
