@@ -13,9 +13,9 @@ from dipp.models.unet import UNetDenoiser
 IDENTITY = "ab" * 32
 """What `tiny_denoiser` is called: nothing is hashed."""
 ROUNDING = 1e-4
-"""By how much x̂0 of one network may differ where only the order of its sums does: fp32 errs by 6e-8 of a number, a layer
-adds up some hundreds of them, and there are some twenty layers. What is really another x̂0 differs by a thousand times
-as much.
+"""By how much x̂0 of one network may differ where only the order of its sums does: fp32 errs by 6e-8 of a number, a
+layer adds up some hundreds of them, and there are some twenty layers. What is really another x̂0 differs by a thousand
+times as much.
 """
 
 
