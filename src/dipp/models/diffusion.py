@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from dipp.core import randomness
 from dipp.errors import DippError
@@ -182,6 +181,8 @@ class NoiseSchedule:
 
 def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Public standard normals of a stream, in C order: the normal quantiles of its 32-bit uniforms."""
+    from scipy import special  # which the command line can do without
+
     uniforms = randomness.uniforms(source, math.prod(shape))
     return np.asarray(special.ndtri(uniforms), np.float32).reshape(shape)
 
