@@ -19,10 +19,10 @@ from dipp.errors import DippError
 class ScoringTask:
     """Chunks of any sizes that share one step's law, scale and number of candidates.
 
-    Chunk i has the shifts shifts[offsets[i]:offsets[i + 1]] and the candidates of
-    streams[i] = (key0, key1, nonce, chunk). The shifts are private; everything else is public. In every chunk the
-    largest possible |score|, with the order, stays below 2^30 (checked here), so that int32 sums are exact whatever
-    their order.
+    Chunk i has the shifts shifts[offsets[i]:offsets[i + 1]], and its candidates are those of the row streams[i], which
+    is (key0, key1, nonce, chunk). The shifts are private; everything else is public. In every chunk the largest
+    possible
+    |score|, with the order, stays below 2^30 (checked here), so that int32 sums are exact whatever their order.
     """
 
     law: IntegerLaw
