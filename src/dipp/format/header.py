@@ -175,9 +175,9 @@ def _read_channel(reader: ByteReader, number: int) -> Channel:
 def _alpha_bytes(code: Code) -> bytes:
     """α: numerator and denominator, or 0 for ∞. With the flag for the order, that is all of a code in this format."""
     alpha = code.score_alpha
-    if isinstance(code, Functional):
+    if type(code) is Functional:
         return varint(0)
-    if not isinstance(code, Flat | StepLimited):
+    if type(code) not in (Flat, StepLimited):
         raise DippError(f"code: {code.name} has no place in format {VERSION} of the file")
     parts = (checked("alpha", part, 1, MAX_ALPHA_PART) for part in (alpha.numerator, alpha.denominator))
     return b"".join(map(varint, parts))
