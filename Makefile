@@ -39,13 +39,13 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/baseline.py --out $(BENCH)/baseline.json
 	$(BIN)/python benchmarks/schedule.py --quick --out $(BENCH)/schedule.json
 	$(BIN)/python benchmarks/size.py --preset swift --largest 128 --output $(BENCH)
-	$(BIN)/python benchmarks/datasets.py cpu --quick --rounds 1 --out $(BENCH)/datasets-cpu.json
+	$(BIN)/python benchmarks/privatize.py cpu --quick --rounds 1 --out $(BENCH)/datasets-cpu.json
 	$(BIN)/python benchmarks/audit.py --quick --out $(BENCH)/audit.json --plot $(BENCH)/audit.png
 	$(BIN)/python benchmarks/fit_zeta.py --quick --out $(BENCH)/fit_zeta.json
 	$(BIN)/python benchmarks/gaussian_plot.py --out $(BENCH)/gaussian.png
 	$(BIN)/python benchmarks/scoring.py plot --out $(BENCH)/scoring.png
 	$(BIN)/python benchmarks/quality_plot.py --out $(BENCH)/quality.png
-	$(BIN)/python benchmarks/datasets.py plot --out $(BENCH)/datasets.png
+	$(BIN)/python benchmarks/privatize.py plot --out $(BENCH)/datasets.png
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,9 +1,9 @@
 """Whole datasets: what an engine costs over the bare codec, and memory against the number of pictures.
 
-    python benchmarks/datasets.py cpu --cifar CIFAR_FOLDER --out benchmarks/results/datasets-cpu.json
-    python benchmarks/datasets.py cuda --cifar CIFAR_FOLDER --model MODEL --calibration TABLE \
+    python benchmarks/privatize.py cpu --cifar CIFAR_FOLDER --out benchmarks/results/datasets-cpu.json
+    python benchmarks/privatize.py cuda --cifar CIFAR_FOLDER --model MODEL --calibration TABLE \
         --out benchmarks/results/datasets-cuda.json
-    python benchmarks/datasets.py plot --out benchmarks/results/datasets.png
+    python benchmarks/privatize.py plot --out benchmarks/results/datasets.png
 
 `cpu` encodes the first 5,000 training images of CIFAR-10 (without a folder: tiles of the sample pictures, over and
 over) in nine steps of a small untrained network; they are stored as PNGs in a Parquet file. "bare" is the codec alone,
@@ -33,11 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from inputs import SAMPLES, pictures, repeated
 from provenance import provenance, write
-
-# This file has the name of a library, which must stay within reach: of this process, of spawned ones, and of Ray's.
-sys.path = [place for place in sys.path if not place or Path(place).resolve() != Path(__file__).resolve().parent]
 
 RESULTS = Path(__file__).parent / "results"
 IMAGES = 5000
@@ -92,6 +88,7 @@ def make_source(images: Path, path: Path, count: int) -> None:
     """Images as PNGs in a Parquet file, repeated if there are not enough."""
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from inputs import pictures, repeated  # not above, where every spawned worker would load all that it loads
     from PIL import Image
 
     files, labels = [], []
@@ -325,7 +322,7 @@ def main() -> None:
     """Run one of the modes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=("cpu", "cuda", "plot", "one"))
-    parser.add_argument("--cifar", type=Path, default=SAMPLES, help="of the CPU, any source of `dipp train` will do")
+    parser.add_argument("--cifar", type=Path, help="of the CPU, any source of `dipp train`; else the sample pictures")
     parser.add_argument("--quick", action="store_true", help="of the CPU: few images, and no Ray")
     parser.add_argument("--model", default="")
     parser.add_argument("--calibration", type=Path)
@@ -351,8 +348,10 @@ def main() -> None:
         plot(chosen.out)
     else:
         if chosen.mode == "cpu":
+            from inputs import SAMPLES
+
             count = QUICK_IMAGES if chosen.quick else chosen.images
-            result = cpu(chosen.cifar, chosen.rounds, count, chosen.quick)
+            result = cpu(chosen.cifar or SAMPLES, chosen.rounds, count, chosen.quick)
         else:
             result = cuda(chosen.cifar, chosen.model, chosen.calibration, chosen.epsilon, chosen.rounds, chosen.device)
         facts = provenance(chosen.device if chosen.mode == "cuda" else "cpu")
