@@ -10,8 +10,8 @@ images (base64); the certificate of the shard's worst pixel; which positions of 
 which of them were skipped and why. So a shard can be checked and decoded without any other file. The key `huggingface`
 names the classes for `datasets`.
 
-A shard is written without compression and without a dictionary of payloads, which are random bits. It is read a few
-rows at a time, and refused once it takes a multiple of the file's size in memory, whatever its metadata says.
+A shard is written without compression and without a dictionary of payloads, because they do not compress. It is read a
+few rows at a time, and refused once it takes a multiple of the file's size in memory, whatever its metadata says.
 """
 
 from __future__ import annotations
