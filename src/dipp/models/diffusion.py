@@ -181,7 +181,7 @@ class NoiseSchedule:
 
 def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Public standard normals of a stream, in C order: the normal quantiles of its 32-bit uniforms."""
-    from scipy import special  # which the command line can do without
+    from scipy import special  # imported here, because most commands do not need it
 
     uniforms = randomness.uniforms(source, math.prod(shape))
     return np.asarray(special.ndtri(uniforms), np.float32).reshape(shape)
