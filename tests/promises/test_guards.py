@@ -22,6 +22,7 @@ import torch
 from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
 from helpers.commands import Command
 from helpers.paths import DOCS, ROOT
+from helpers.syntax import imports, names
 from PIL import Image, PngImagePlugin
 
 from dipp import scoring
@@ -82,30 +83,9 @@ GENERATORS = re.compile(
 """Names of what draws random numbers."""
 
 
-def names(code: str, package: str = "dipp.core") -> set[str]:
-    """Full names of all that a module of a package imports, and of all that it uses of it, whatever it calls it."""
-    tree, known, found = ast.parse(code), {}, set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                known[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
-                found.add(one.name)
-        if isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            for one in node.names:
-                known[one.asname or one.name] = f"{base}.{one.name}"
-                found.add(f"{base}.{one.name}")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            first, *rest = ast.unparse(node).split(".")
-            found.add(".".join([known.get(first, first), *rest]))
-    return found
-
-
 def sources(code: str) -> set[str]:
     """The random generators that a module imports or uses."""
-    return {name for name in names(code) if GENERATORS.match(name)}
+    return {name for name in names(code, "dipp") if GENERATORS.match(name)}
 
 
 OWN = re.compile(r"dipp\.(core\.)?randomness\.")
@@ -155,14 +135,8 @@ def test_1_the_selection_draws_from_the_private_source_alone() -> None:
     """And has nothing else to draw from: neither the public stream, nor a hash, nor another module."""
     code = SELECTION.read_text()
     assert own(code) == {"private_bytes"}
-    imported = {name.split(".")[0] if not name.startswith("dipp") else name for name in imports(code)}
+    imported = {name.split(".")[0] if not name.startswith("dipp") else name for name in imports(code, "dipp.core")}
     assert imported == {"__future__", "functools", "math", "numpy", "dipp.core.randomness", "dipp.errors.DippError"}
-
-
-def imports(code: str) -> set[str]:
-    """Full names of what a module imports."""
-    lines = [ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return set().union(*(names(line) for line in lines))
 
 
 def test_1_scores_are_made_without_private_randomness() -> None:
