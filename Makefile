@@ -1,17 +1,51 @@
 # No activation is needed: everything runs from .venv in the checkout.
 PYTHON ?= python3
 BIN := .venv/bin
+BENCH ?= build/bench
 
-.PHONY: demo test clean
+# Two cores are what we promise for: two workers, each of which takes one thread for the network and for BLAS. numba
+# keeps two, because tests of the kernels ask for them.
+PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2
 
+.PHONY: demo check test bench lint clean
+
+# Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two to four minutes.
 demo: .venv/.demo
 	$(BIN)/python examples/demo.py --output demo
 
-test: .venv/.test
+# Before every commit: style, types and the quick unit tests, in two minutes.
+check: lint
+	$(PYTEST) tests/unit -m "not slow"
+
+# The whole suite.
+test: lint
+	$(PYTEST)
+
+lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+
+# Every benchmark that needs neither a GPU nor data from elsewhere, cut down to a few minutes on two cores; JSON and
+# plots go to the folder $(BENCH). This shows that the benchmarks run, and lets two commits be compared on one machine.
+# The figures in docs/benchmarks.md are those of the full runs: its tables name the command of each.
+bench: .venv/.test
+	mkdir -p $(BENCH)
+	$(BIN)/python benchmarks/scoring.py cpu --quick --out $(BENCH)/scoring-cpu.json
+	$(BIN)/python benchmarks/codec.py --quick --out $(BENCH)/codec-cpu.json
+	$(BIN)/python benchmarks/quality.py --quick --out $(BENCH)/quality.json
+	$(BIN)/python benchmarks/choice.py --quick --out $(BENCH)/choice.json
+	$(BIN)/python benchmarks/privacy_pictures.py --quick --out $(BENCH)/privacy.png --json $(BENCH)/privacy.json
+	$(BIN)/python benchmarks/baseline.py --out $(BENCH)/baseline.json
+	$(BIN)/python benchmarks/schedule.py --quick --out $(BENCH)/schedule.json
+	$(BIN)/python benchmarks/size.py --preset swift --largest 128 --output $(BENCH)
+	$(BIN)/python benchmarks/privatize.py cpu --quick --rounds 1 --out $(BENCH)/datasets-cpu.json
+	$(BIN)/python benchmarks/audit.py --quick --out $(BENCH)/audit.json --plot $(BENCH)/audit.png
+	$(BIN)/python benchmarks/fit_zeta.py --quick --out $(BENCH)/fit_zeta.json
+	$(BIN)/python benchmarks/gaussian_plot.py --out $(BENCH)/gaussian.png
+	$(BIN)/python benchmarks/scoring.py plot --out $(BENCH)/scoring.png
+	$(BIN)/python benchmarks/quality_plot.py --out $(BENCH)/quality.png
+	$(BIN)/python benchmarks/privatize.py plot --out $(BENCH)/datasets.png
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -23,4 +57,4 @@ test: .venv/.test
 	touch $@
 
 clean:
-	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis

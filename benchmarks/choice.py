@@ -5,31 +5,30 @@
 IMAGES.npz holds a uint8 array `choose` (N, 32, 32, 3) of public images, which neither the costs in TABLE.json were
 measured on nor any other benchmark encodes. Each setting is planned for the best expected quality within ε, coded once,
 and compared with the channel sampled without a code along the same plan. What is best where the rate is the limit, and
-not the budget, is asked at three tenths of the rate that the first setting takes.
+not the budget, is asked at three tenths of the rate that the first setting takes. Without names, it is the denoiser
+that ships with dipp on tiles of the sample pictures; `--quick` tries the first setting alone, on a few pictures at ε =
+16.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from provenance import provenance
-from quality import coded, exact, psnr
+from inputs import Inputs
+from provenance import provenance, write
+from quality import QUICK_COUNT, QUICK_EPSILON, coded, exact, psnr
 
 from dipp.core import randomness
-from dipp.planning.table import ErrorTable
 from dipp.core.channels import Channel, Huber, Laplace, Sign
+from dipp.core.plan import Coding
 from dipp.errors import DippError
-from dipp.models.denoiser import Denoiser
-from dipp.core.plan import SHARP, THRIFTY
-from dipp.planning.presets import PRESETS
+from dipp.planning.planner import Planner, Sizes
+from dipp.planning.presets import PRESETS, SHARP, THRIFTY
 from dipp.privacy.budget import Budget
-from dipp.planning.planner import Planner
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 PERIODS = (3, 6, 9, 12)
@@ -39,18 +38,24 @@ MANY_STEPS = 256.0
 """From this ε on other channels and periods are not tried: they would take a hundred steps."""
 
 
+LARGE = Sizes(22, 7.0)
+
+
 @dataclass(frozen=True)
 class Setting:
     """A candidate for the preset."""
 
     channel: Channel
-    index_bits: int = 22
-    pad: float = 7.0
-    saturation: float = 0.03
+    sizes: Sizes = LARGE
     code: str = "sharp"
     """sharp: α = 1, flat; thrifty: α = 2, zeta."""
     share: float | None = None
     """The rate is at most this share of the first setting's."""
+
+    @property
+    def coding(self) -> Coding:
+        """Its channel under its code."""
+        return Coding(self.channel, CODES[self.code].code)
 
 
 DEFAULT = Setting(Sign(3))
@@ -62,53 +67,50 @@ LEAN_SIZES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0))
 def settings() -> list[Setting]:
     """The default first, then one thing varied at a time."""
     found = [DEFAULT, *(replace(DEFAULT, channel=Sign(period)) for period in PERIODS[1:])]
-    found += [replace(DEFAULT, index_bits=bits, pad=pad) for bits, pad in SIZES]
-    found += [replace(DEFAULT, saturation=share) for share in SATURATIONS]
+    found += [replace(DEFAULT, sizes=Sizes(bits, pad)) for bits, pad in SIZES]
+    found += [replace(DEFAULT, sizes=replace(DEFAULT.sizes, saturation=share)) for share in SATURATIONS]
     # Other channels have no bar to saturate at, and would take any number of bits: as many as the first.
-    others = [Setting(Laplace(), 20, 6.0, share=1.0), Setting(Huber(1.0), 16, 3.0, share=1.0)]
+    others = [Setting(Laplace(), Sizes(20, 6.0), share=1.0), Setting(Huber(1.0), Sizes(16, 3.0), share=1.0)]
     shipped = [(name, sizes) for name in CODES for sizes in PRESETS[name].tiers.values()]
     found += [replace(DEFAULT, channel=Sign(1)), *others]
-    found += [Setting(Sign(3), one.index_bits, one.pad, one.saturation, name) for name, one in shipped]
-    lean = [Setting(Sign(3), bits, pad, code=name) for name in CODES for bits, pad in LEAN_SIZES]
-    lean += [Setting(Sign(3), one.index_bits, one.pad, one.saturation, name) for name, one in shipped]
+    found += [Setting(Sign(3), sizes, name) for name, sizes in shipped]
+    lean = [Setting(Sign(3), Sizes(bits, pad), name) for name in CODES for bits, pad in LEAN_SIZES]
+    lean += [Setting(Sign(3), sizes, name) for name, sizes in shipped]
     return found + [replace(setting, share=LEAN) for setting in dict.fromkeys(lean)]
 
 
 def main() -> None:
     """Plan, code and measure every setting at every ε."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("images", type=Path)
-    parser.add_argument("table", type=Path)
+    Inputs.add_to(parser, "choose")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=128)
+    parser.add_argument("--quick", action="store_true", help="the first setting, a few pictures, ε = 16")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoiser = models.load(arguments.model, arguments.device)
-    pixels = np.load(arguments.images)["choose"][: arguments.count]
-    table = ErrorTable.load(arguments.table)
+    inputs, quick = Inputs.of(arguments), arguments.quick
+    denoiser, table = inputs.denoiser(arguments.device), inputs.costs()
+    pixels = inputs.pixels(QUICK_COUNT if quick else arguments.count, "choose")
     source = provenance(arguments.device)
     rows: list[dict[str, Any]] = []
     rate: dict[float, float] = {}
-    for setting in settings():
-        mechanism = replace(CODES[setting.code], channel=setting.channel)
-        height, width, channels = pixels.shape[1:]
+    height, width, channels = pixels.shape[1:]
+    for setting in settings()[: 1 if quick else None]:
         planner = Planner(
             denoiser.schedule,
             table,
-            mechanism,
-            channels,
-            height * width,
-            setting.index_bits,
-            setting.pad,
-            separate=True,
-            saturation=setting.saturation,
+            setting.coding,
+            chains=setting.code,
+            channels=channels,
+            pixels=height * width,
+            sizes=setting.sizes,
         )
         other = not isinstance(setting.channel, Sign)
-        for epsilon in EPSILONS:
+        for epsilon in [QUICK_EPSILON] if quick else EPSILONS:
             if epsilon >= MANY_STEPS and (other or setting.channel not in (Sign(1), Sign(3))):
                 continue
-            row: dict[str, Any] = {"epsilon": epsilon, **asdict(setting), "channel": repr(setting.channel)}
+            row: dict[str, Any] = {"epsilon": epsilon, "channel": repr(setting.channel), **asdict(setting.sizes)}
+            row |= {"code": setting.code, "share": setting.share}
             start = time.perf_counter()
             bpp = None if setting.share is None else setting.share * rate[epsilon]
             try:
@@ -123,7 +125,7 @@ def main() -> None:
             row |= {"psnr": value, "standard_error": error, "exact": exact(plan, denoiser, pixels)[0]}
             rows.append(row)
             print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
-            arguments.out.write_text(json.dumps({**source, "images": len(pixels), "rows": rows}, indent=1) + "\n")
+            write(arguments.out, {**source, "images": len(pixels), "rows": rows})
 
 
 if __name__ == "__main__":

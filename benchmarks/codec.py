@@ -2,16 +2,19 @@
 
     python benchmarks/codec.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/codec-cuda.json
 
-IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). The rate is that of a run without clocks inside; the split comes
-from a second run that waits for the device at the bounds of each stage. "Naive" is what one writes first: diffusers'
-network on one image at a time, candidates as a matrix of floats for one chunk at a time, Gumbel noise in floats. It
-does the same work (as many steps, chunks and candidates) in the same run, on fewer images, and has no certificate.
-The bias is the PSNR of the channel sampled without a code minus that of the coded images, along the same plan.
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); without names, it is the denoiser that ships with dipp on tiles
+of the sample pictures. `--quick` leaves out the naive program, which takes minutes on a CPU. The rate is that of a run
+without clocks inside; the split comes from a second run that waits for the device at the bounds of each stage. "Naive"
+is what one writes first: diffusers' network on one image at a time, candidates as a matrix of floats for one chunk at a
+time, Gumbel noise in floats. It does the same work (as many steps, chunks and candidates) in the same run, on fewer
+images, and has no certificate. The bias is the PSNR of the channel sampled without a code minus that of the coded
+images, along the same plan.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import time
@@ -21,18 +24,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from diffusers import UNet2DModel
-from provenance import provenance
+from inputs import Inputs, repeated
+from provenance import provenance, write
 from quality import coded, exact, psnr
 
-from dipp.core import randomness
 from dipp import scoring
-from dipp.planning.table import ErrorTable
+from dipp.codec import Codec
 from dipp.codec.chain import Chain
-from dipp.codec.codec import Codec, planner
+from dipp.codec.pictures import Pixels
+from dipp.core import randomness
+from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
+from dipp.planning.presets import preset
 from dipp.privacy.budget import Budget
 
 EPSILON = 16.0
@@ -50,9 +54,9 @@ def synchronise(device: torch.device) -> None:
 
 
 @contextmanager
-def clocks(device: torch.device) -> Iterator[dict[str, float]]:
+def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
     """Seconds spent in the network and in scoring (candidates, selection, winners), while inside."""
-    spent: dict[str, float] = defaultdict(float)
+    device, spent = denoiser.device, defaultdict[str, float](float)
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
@@ -66,7 +70,7 @@ def clocks(device: torch.device) -> Iterator[dict[str, float]]:
         return call
 
     on: Any = scoring.backend(device.type)
-    places = [(Denoiser, "x0", "network"), (scoring, "select", "scoring"), (on, "winners", "scoring")]
+    places = [(type(denoiser), "x0", "network"), (scoring, "select", "scoring"), (on, "winners", "scoring")]
     before = [getattr(place, name) for place, name, _ in places]
     for (place, name, stage), function in zip(places, before, strict=True):
         setattr(place, name, timed(stage, function))
@@ -77,7 +81,7 @@ def clocks(device: torch.device) -> Iterator[dict[str, float]]:
             setattr(place, name, function)
 
 
-def rates(codec: Codec, images: list[Any]) -> dict[str, Any]:
+def rates(codec: Codec, images: list[Pixels]) -> dict[str, Any]:
     """Images a second of encoding and decoding, and the split of encoding."""
     device = codec.denoiser.device
     archive = codec.encode(images)  # compiles, captures, warms up
@@ -100,7 +104,7 @@ def rates(codec: Codec, images: list[Any]) -> dict[str, Any]:
     }
     row["decode_noisy_per_second"] = len(images) / fastest(lambda: codec.decode(archive, denoise=False))
     row["decode_denoised_per_second"] = len(images) / fastest(lambda: codec.decode(archive))
-    with clocks(device) as spent:
+    with clocks(codec.denoiser) as spent:
         start = time.perf_counter()
         codec.encode(images)
         synchronise(device)
@@ -111,7 +115,16 @@ def rates(codec: Codec, images: list[Any]) -> dict[str, Any]:
     return row
 
 
-def naive(codec: Codec, network: Any, pixels: np.ndarray[Any, Any]) -> dict[str, Any]:
+@functools.cache
+def network(folder: str) -> Any:
+    """The network as diffusers itself loads it."""
+    from diffusers import UNet2DModel
+
+    make: Any = UNet2DModel
+    return make.from_pretrained(folder, subfolder="unet").eval()
+
+
+def naive(codec: Codec, network: Any, pixels: Pixels) -> dict[str, Any]:
     """Seconds an image of the plain program."""
     device, plan, schedule = codec.denoiser.device, codec.plan, codec.denoiser.schedule
     spent: dict[str, float] = defaultdict(float)
@@ -122,10 +135,10 @@ def naive(codec: Codec, network: Any, pixels: np.ndarray[Any, Any]) -> dict[str,
     for image in range(-1, len(pixels)):  # the first is for warming up
         if image == 0:
             spent, begin = defaultdict(float), time.perf_counter()
-        x0 = torch.from_numpy(pixels[image] / 127.5 - 1).float().to(device)
+        x0 = torch.from_numpy(to_signal(pixels[image])).float().to(device)
         x_t = torch.randn(1, 3, *pixels.shape[1:3], device=device)
         for layout in layouts:
-            step, channel = layout.step, plan.coding.channel
+            step, channel = layout.step, plan.channel
             synchronise(device)
             start = time.perf_counter()
             with torch.inference_mode():
@@ -154,35 +167,32 @@ def naive(codec: Codec, network: Any, pixels: np.ndarray[Any, Any]) -> dict[str,
 def main() -> None:
     """Measure every preset."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("images", type=Path)
-    parser.add_argument("table", type=Path)
+    Inputs.add_to(parser)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--quick", action="store_true", help="without the naive program")
     parser.add_argument("--bias", action="store_true", help="also measure the code's bias, on 256 images")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoiser = models.load(arguments.model, arguments.device)
-    make: Any = UNet2DModel
-    network = make.from_pretrained(arguments.model, subfolder="unet").eval().to(denoiser.device)
-    pixels = np.load(arguments.images)["encode"]
-    table, budget = ErrorTable.load(arguments.table), Budget.pure(EPSILON)
+    inputs, device = Inputs.of(arguments), arguments.device
+    denoiser, table, budget = inputs.denoiser(device), inputs.costs(), Budget.pure(EPSILON)
+    pixels = inputs.pixels(max(COUNTS[device], BIAS_COUNT))
     source, rows = provenance(arguments.device), []
     for name in PRESETS:
-        plan = planner(denoiser, table, name, budget).choose(budget).plan
+        plan = preset(name).planner(denoiser, table, budget).choose(budget).plan
         codec = Codec(denoiser, plan, budget)
         row: dict[str, Any] = {"preset": name, "epsilon": EPSILON, "steps": len(plan.steps)}
         row["index_bits"] = [step.index_bits for step in plan.steps]
-        row |= rates(codec, list(pixels[: COUNTS[arguments.device]]))
-        row["naive"] = naive(codec, network, pixels[: NAIVE_COUNTS[arguments.device]])
-        row["times_faster"] = row["naive"]["seconds_per_image"] / row["seconds_per_image"]
+        row |= rates(codec, list(repeated(pixels, COUNTS[device])))
+        if not arguments.quick:
+            row["naive"] = naive(codec, network(inputs.model).to(denoiser.device), pixels[: NAIVE_COUNTS[device]])
+            row["times_faster"] = row["naive"]["seconds_per_image"] / row["seconds_per_image"]
         if arguments.bias:
             images = pixels[:BIAS_COUNT]
             found = psnr(coded(plan, denoiser, images, randomness.fresh_seed())[0], images)[0]
             row |= {"psnr": found, "bias": exact(plan, denoiser, images)[0] - found}
         rows.append(row)
         print(json.dumps(row), flush=True)
-        facts = {**source, "threads": torch.get_num_threads(), "rows": rows}
-        arguments.out.write_text(json.dumps(facts, indent=1) + "\n")
+        write(arguments.out, {**source, "threads": torch.get_num_threads(), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/devices.py MODEL IMAGES.npz TABLE.json --out benchmarks/results/devices.json
 
-IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). Differences are in grey levels of 255, the largest over all
-images, of the noisy reconstruction and of the posterior mean at the final step.
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). A GPU is needed. Differences are in grey levels of 255, the
+largest over all images, of the noisy reconstruction and of the posterior mean at the final step.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from provenance import provenance
+from inputs import Inputs
+from provenance import provenance, write
 
-from dipp.planning.table import ErrorTable
-from dipp.codec.codec import Codec, planner
-from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import PRESETS, preset
+from dipp.codec import Codec
+from dipp.core.signal import HALF
+from dipp.planning.presets import PRESETS
 from dipp.privacy.budget import Budget
 
 IMAGES = 8
@@ -31,18 +30,17 @@ UNCERTIFIED_BPP = 0.3
 def main() -> None:
     """Encode on each device, decode on both."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("images", type=Path)
-    parser.add_argument("table", type=Path)
+    Inputs.add_to(parser)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoisers = {device: models.load(arguments.model, device) for device in ("cpu", "cuda")}
-    pixels = list(np.load(arguments.images)["encode"][:IMAGES])
-    table, source, rows = ErrorTable.load(arguments.table), provenance("cuda"), []
-    for name in PRESETS:
-        certified = preset(name).mechanism.certified
+    inputs = Inputs.of(arguments)
+    denoisers = {device: inputs.denoiser(device) for device in ("cpu", "cuda")}
+    pixels, table = list(inputs.pixels(IMAGES)), inputs.costs()
+    source, rows = provenance("cuda"), []
+    for name, preset in PRESETS.items():
+        certified = preset.coding.certified
         budget = Budget.pure(EPSILON) if certified else None
-        plans = planner(denoisers["cpu"], table, name, budget)
+        plans = preset.planner(denoisers["cpu"], table, budget)
         plan = plans.choose(budget, bpp=None if certified else UNCERTIFIED_BPP).plan
         codecs = {device: Codec(denoiser, plan, budget) for device, denoiser in denoisers.items()}
         for encoder, codec in codecs.items():
@@ -54,10 +52,10 @@ def main() -> None:
                 found["mean"].append(torch.cat(means).cpu())
             row: dict[str, Any] = {"preset": name, "encoded_on": encoder, "steps": len(plan.steps)}
             for kind, (one, two) in found.items():
-                row[kind] = float((one - two).abs().max()) * 127.5
+                row[kind] = float((one - two).abs().max()) * HALF
             rows.append(row)
             print(json.dumps(row), flush=True)
-            arguments.out.write_text(json.dumps({**source, "images": IMAGES, "rows": rows}, indent=1) + "\n")
+            write(arguments.out, {**source, "images": IMAGES, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,22 +1,27 @@
 """Fit the exponent of the truncated zeta code to the indices of step-limited PPR, and print the table.
 
-    python benchmarks/fit_zeta.py
+    python benchmarks/fit_zeta.py [--out FILE.json]
 
-prints `entropy.REFITTED` (a row for each pad, a column for each KL, in units of 1/64) and what it saves.
-Simulated are the Laplace channel at α = 2 and chunks of many small, equal shifts. Scores are drawn from the law
-that dipp's integer scores have: the law of one coordinate, convolved with itself. The zeta law is an exponential
-family with the statistic log k, so the best exponent depends on the mean of log2 K alone; that mean is taken over
-P[K = k | Z] exactly in each simulated chunk, not over one draw of K. Two minutes on two cores.
+prints `entropy.REFITTED` (a row for each pad, a column for each KL, in units of 1/64) and what it saves. Simulated are
+the Laplace channel at α = 2 and chunks of many small, equal shifts. Scores are drawn from the law that dipp's integer
+scores have: the law of one coordinate, convolved with itself. The zeta law is an exponential family with the statistic
+log k, so the best exponent depends on the mean of log2 K alone; that mean is taken over P[K = k | Z] exactly in each
+simulated chunk, not over one draw of K. Two minutes on two cores; with `--quick` a few seconds, in which the table is
+not settled yet.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import math
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from provenance import provenance, write
 
 from dipp.core import entropy
 from dipp.core.arithmetic import Arithmetic
@@ -28,6 +33,7 @@ SHIFT = 0.18
 MAX_CHUNKS = 4096
 BUDGET = 1 << 29
 """Candidates simulated for each KL, at most."""
+QUICK_BUDGET = 1 << 23
 CELLS = 1 << 16
 TAIL = 256
 """The best cells of the quantile table, in which scores are drawn without rounding to the table."""
@@ -95,9 +101,9 @@ def endless_codelength(exponent: float, mean: float) -> float:
     return exponent * mean + math.log2(zeta)
 
 
-def fit(kl_bits: int) -> tuple[list[int], list[str]]:
+def fit(kl_bits: int, budget: int) -> tuple[list[int], list[str]]:
     """Find a column of the table, and say in lines what it saves."""
-    chunks = min(MAX_CHUNKS, BUDGET >> min(kl_bits + entropy.REFITTED_PADS[-1], 22))
+    chunks = min(MAX_CHUNKS, budget >> min(kl_bits + entropy.REFITTED_PADS[-1], 22))
     column: list[int] = []
     lines: list[str] = []
     paper = entropy.paper_exponent(kl_bits, entropy.REFITTED_ALPHA)
@@ -115,14 +121,22 @@ def fit(kl_bits: int) -> tuple[list[int], list[str]]:
 
 def main() -> None:
     """Print the savings and the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few chunks")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    budget = QUICK_BUDGET if arguments.quick else BUDGET
     with ProcessPoolExecutor(2) as pool:
-        fits = list(pool.map(fit, reversed(entropy.REFITTED_KL)))[::-1]
+        fits = list(pool.map(functools.partial(fit, budget=budget), reversed(entropy.REFITTED_KL)))[::-1]
     print("  KL  pad  E log2 K     paper  truncated  refitted   (bits an index)")
     print("\n".join(line for _, lines in fits for line in lines))
+    table = list(zip(*(column for column, _ in fits), strict=True))
     print("REFITTED = (")
-    for pad in zip(*(column for column, _ in fits), strict=True):
+    for pad in table:
         print(f"    {pad},")
     print(")")
+    if arguments.out:
+        write(arguments.out, {**provenance(), "candidates": budget, "refitted": table})
 
 
 if __name__ == "__main__":

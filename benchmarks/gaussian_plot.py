@@ -13,26 +13,29 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from dipp.core.plan import Coding, Plan, Step
 from dipp.errors import DippError
-from dipp.core.plan import PAPER, SHARP, Coding, Plan, Step
+from dipp.planning.presets import PAPER, SHARP
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.gaussian import GaussianDiffusion
 
 DELTA = 1e-5
-CODES = (
-    (PAPER, 3, "#fd8d3c", "-"),
-    (PAPER, 30, "#fd8d3c", "--"),
-    (SHARP, 3, "#08519c", "-"),
-    (SHARP, 30, "#08519c", "--"),
+CODINGS = (
+    ("paper", PAPER, 3, "#fd8d3c", "-"),
+    ("paper", PAPER, 30, "#fd8d3c", "--"),
+    ("sharp", SHARP, 3, "#08519c", "-"),
+    ("sharp", SHARP, 30, "#08519c", "--"),
 )
+KL_BITS = 4.0
+"""A divergence of chunks, for the entropy code; no ε depends on it."""
 
 
-def approximate(mechanism: Coding, snr: float, steps: int) -> float:
+def approximate(coding: Coding, snr: float, steps: int) -> float:
     """ε at δ of equal steps to a final SNR, for 32×32 images; NaN where a step would be too large or too small."""
     gain = float(np.float32(snr / steps))
-    units = 80 if mechanism.ordered else 0
+    units = coding.code.exponent_units(KL_BITS)
     try:
-        plan = Plan(mechanism, tuple(Step(steps - i, steps - i - 1, gain, 256, 8, units) for i in range(steps)))
+        plan = Plan(coding, tuple(Step(steps - i, steps - i - 1, gain, 256, 8, units) for i in range(steps)))
         return Certificate.of(plan, 3, 1024).approximate(DELTA)
     except DippError:
         return float("nan")
@@ -47,9 +50,9 @@ def main() -> None:
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(snrs, [GaussianDiffusion(snr).epsilon(DELTA) for snr in snrs], color="black", label="Gaussian, no code")
-    for mechanism, steps, colour, line in CODES:
-        costs = [approximate(mechanism, snr, steps) for snr in snrs.tolist()]
-        axes.plot(snrs, costs, line, color=colour, label=f"{mechanism.name}, {steps} steps")
+    for name, coding, steps, colour, line in CODINGS:
+        costs = [approximate(coding, snr, steps) for snr in snrs.tolist()]
+        axes.plot(snrs, costs, line, color=colour, label=f"{name}, {steps} steps")
     axes.set(xscale="log", yscale="log", xlabel="final signal-to-noise ratio", ylabel="ε per pixel at δ = 10⁻⁵")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)

@@ -18,12 +18,15 @@ import time
 from pathlib import Path
 
 import torch
+from inputs import SIDE, pictures
+from provenance import provenance, write
 
 import dipp
+from dipp import models
 from dipp.models import embedded
-from dipp.training import public_pictures as sources
-from dipp.planning.table import FILE_NAME, ErrorTable
 from dipp.models.denoiser import Denoiser
+from dipp.models.unet import UNetDenoiser
+from dipp.planning.table import FILE_NAME, ErrorTable
 from dipp.training import validation
 
 BATCH = 16
@@ -39,11 +42,17 @@ def seconds(denoiser: Denoiser, x_t: torch.Tensor) -> float:
     return (time.perf_counter() - began) / len(x_t)
 
 
+def parameters(denoiser: Denoiser) -> int:
+    """Weights of its network."""
+    assert isinstance(denoiser, UNetDenoiser)
+    return sum(parameter.numel() for parameter in denoiser.network.parameters())
+
+
 def coded_errors(tables: dict[str, ErrorTable]) -> dict[str, dict[str, list[float]]]:
     """By model and SNR: mean squared errors on Gaussian states and at the same SNR on coded chains."""
     return {
         name: {
-            f"{snr:g}": [float(f"{float(table.mse(snr, mechanism)):.4g}") for mechanism in (None, "sharp")]
+            f"{snr:g}": [float(f"{float(table.mse(snr, chains)):.4g}") for chains in (None, "sharp")]
             for snr in CODED_SNRS
         }
         for name, table in tables.items()
@@ -60,24 +69,24 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=256)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
     options = parser.parse_args()
-    models = {"small": models.load(options.small), "full": models.load(options.full)}
-    pixels = sources.load(options.data, 32, options.pictures).pixels
-    x_t = torch.randn(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    for denoiser in models.values():
+    denoisers = {"small": models.load(options.small), "full": models.load(options.full)}
+    pixels = pictures(options.data, options.pictures, "images")
+    x_t = torch.randn(BATCH, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    for denoiser in denoisers.values():
         seconds(denoiser, x_t)
-    times: dict[str, list[float]] = {name: [] for name in models}
+    times: dict[str, list[float]] = {name: [] for name in denoisers}
     for _ in range(ROUNDS):
-        for name, denoiser in models.items():
+        for name, denoiser in denoisers.items():
             times[name].append(seconds(denoiser, x_t))
     figures: dict[str, object] = {}
     bits = {}
-    for name, denoiser in models.items():
+    for name, denoiser in denoisers.items():
         table = validation.errors(denoiser, pixels)
         path = validation.path_bits(table, denoiser)
         bits[name] = path[SNR]
         figures[name] = {
             "identity": denoiser.identity,
-            "parameters": sum(parameter.numel() for parameter in denoiser.network.parameters()),
+            "parameters": parameters(denoiser),
             "milliseconds an image": round(1000 * statistics.median(times[name]), 2),
             "mse of x0 at SNR": {f"{snr:g}": float(f"{table.mse(snr):.4g}") for snr in path},
             "bits per pixel of the path to SNR": {f"{snr:g}": float(f"{value:.4g}") for snr, value in path.items()},
@@ -85,6 +94,7 @@ def main() -> None:
         print(name, json.dumps(figures[name], indent=1))
     ratios = [small / full for small, full in zip(times["small"], times["full"], strict=True)]
     result = {
+        **provenance(),
         "version": dipp.__version__,
         "threads": torch.get_num_threads(),
         "batch": BATCH,
@@ -98,7 +108,7 @@ def main() -> None:
     if options.calibration:
         tables = {"small": options.small / FILE_NAME, "full": options.calibration}
         result["mse at SNR: Gaussian, coded"] = coded_errors({name: ErrorTable.load(p) for name, p in tables.items()})
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write(options.output, result)
     print(json.dumps({key: value for key, value in result.items() if "over" in key}))
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from dipp import files
 
 
 def provenance(device: str = "cpu") -> dict[str, str]:
@@ -19,8 +24,14 @@ def provenance(device: str = "cpu") -> dict[str, str]:
     }
 
 
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Keep a result as JSON, whole or not at all: long runs write theirs again after every row."""
+    with files.atomic(path) as part:
+        part.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
@@ -29,7 +40,16 @@ def _commit() -> str:
 
 def _name(device: str) -> str:
     if device == "cpu":
-        return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+        return f"{os.cpu_count()} cores of {_processor()}"
     import torch
 
     return str(torch.cuda.get_device_name())
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

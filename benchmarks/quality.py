@@ -3,14 +3,14 @@
     python benchmarks/quality.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/quality.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images.
-PSNR is 10·log10(4/MSE) of x̂0 at the final step, the MSE averaged over the images. "exact" samples the channel itself,
-without a code, along the same plan; the bias of a code is the gap to it.
+Without names, it is the denoiser that ships with dipp on tiles of the sample pictures. `--quick` encodes a few of them
+once, at the preset's own choice. PSNR is 10·log10(4/MSE) of x̂0 at the final step, the MSE averaged over the images.
+"exact" samples the channel itself, without a code, along the same plan; the bias of a code is the gap to it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from pathlib import Path
@@ -18,16 +18,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from provenance import provenance
+from inputs import Inputs
+from provenance import provenance, write
 
+from dipp.codec import Codec
+from dipp.codec.chain import Chain
+from dipp.codec.encoder import Selector
+from dipp.codec.pictures import Pixels
 from dipp.core import randomness
-from dipp.format.archive import Archive
-from dipp.planning.table import ErrorTable
-from dipp.codec.chain import Chain, Selector
 from dipp.core.channels import LocationChannel
-from dipp.codec.codec import planner
-from dipp.models.denoiser import Denoiser
 from dipp.core.plan import Plan
+from dipp.core.signal import to_signal
+from dipp.format.archive import Archive
+from dipp.models.denoiser import Denoiser
+from dipp.planning.planner import Planner, Point
+from dipp.planning.presets import preset
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
@@ -37,28 +42,29 @@ FEW_STEPS, FEW_SHARES = 64.0, {"paper": (0.1,), "sharp": (0.1, 0.03)}
 """Above this ε fewer are measured: plans have dozens of steps there."""
 SEEDS = 3
 """Of coded and of exact chains: both are averaged over as many."""
+QUICK_COUNT, QUICK_EPSILON = 8, 16.0
 
 
-def psnr(x_hat: torch.Tensor, pixels: np.ndarray[Any, Any]) -> tuple[float, float]:
+def psnr(x_hat: torch.Tensor, pixels: Pixels) -> tuple[float, float]:
     """PSNR over all images, and its standard error over images."""
-    clean = torch.from_numpy(pixels / 127.5 - 1).permute(0, 3, 1, 2).to(x_hat)
+    clean = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).to(x_hat)
     each = (x_hat - clean).square().mean(dim=(1, 2, 3)).double().cpu().numpy()
     error = 10 / math.log(10) * each.std() / each.mean() / math.sqrt(len(each))
     return 10 * math.log10(4 / each.mean()), float(error)
 
 
-def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: int = 0) -> tuple[float, list[float]]:
+def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tuple[float, list[float]]:
     """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
     generator = np.random.default_rng(seed)
     chain = Chain(plan, denoiser, seed.to_bytes(16, "little"), pixels.shape[1:])
     images, x_t, met = range(len(pixels)), chain.start().expand(len(pixels), -1, -1, -1), []
-    clean = (pixels / 127.5 - 1).reshape(len(pixels), -1)
+    clean = to_signal(pixels).reshape(len(pixels), -1)
     for number, step in enumerate(plan.steps):
         order = chain.layout(number, images).chunks.order
         x_hat = denoiser.x0(x_t, step.start)
         flat = x_hat.permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
         met.append(float(np.square(flat - clean).mean()))
-        channel, shift = plan.coding.channel, (clean - flat)[:, order] * math.sqrt(step.snr_gain)
+        channel, shift = plan.channel, (clean - flat)[:, order] * math.sqrt(step.snr_gain)
         uniform = np.clip(generator.random(shift.shape), 1e-12, 1 - 1e-12)
         if isinstance(channel, LocationChannel):
             z = shift + channel.quantile(uniform)
@@ -71,69 +77,72 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: in
     return psnr(denoiser.x0(x_t, plan.steps[-1].end), pixels)[0], met
 
 
-def coded(plan: Plan, denoiser: Denoiser, pixels: np.ndarray[Any, Any], seed: bytes) -> tuple[torch.Tensor, Archive]:
+def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[torch.Tensor, Archive]:
     """The final x̂0 of a coded chain, and the archive."""
     chain = Chain(plan, denoiser, seed, pixels.shape[1:])
     x_t, chosen = chain.run(
         range(len(pixels)), Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
     )
     rows = np.concatenate(chosen, axis=1)
-    made = Archive.build(plan, denoiser.identity, seed, [chain.shape] * len(pixels), rows)
+    made = Archive.build(Codec(denoiser, plan).release(seed), [chain.shape] * len(pixels), rows)
     return denoiser.x0(x_t, plan.steps[-1].end), made
+
+
+def chosen_points(plans: Planner, budget: Budget, shares: tuple[float, ...]) -> list[Point]:
+    """What the planner chooses, then the plans whose final SNRs are nearest to shares of the largest within reach."""
+    points = plans.frontier(budget)
+    wanted = [math.log(share * points[-1].snr) for share in shares]
+    return [plans.choose(budget), *(min(points, key=lambda p: abs(math.log(p.snr) - snr)) for snr in wanted)]
+
+
+def measured(point: Point, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
+    """Rate and quality of a plan, coded with several seeds, and of its channel sampled without a code."""
+    start, runs, bpps = time.perf_counter(), [], []
+    for _ in range(seeds):
+        x_hat, archive = coded(point.plan, denoiser, pixels, randomness.fresh_seed())
+        runs.append(psnr(x_hat, pixels))
+        bpps.append(archive.payload_bpp)
+    found = [exact(point.plan, denoiser, pixels, number)[0] for number in range(seeds)]
+    return {
+        "bpp": float(np.mean(bpps)),
+        "psnr": float(np.mean([p for p, _ in runs])),
+        "spread": float(np.ptp([p for p, _ in runs])),
+        "standard_error": runs[0][1],
+        "exact": float(np.mean(found)),
+        "certificate": archive.certificate.epsilon,
+        "seconds": time.perf_counter() - start,
+        "timesteps": [step.end for step in point.plan.steps],
+    }
 
 
 def main() -> None:
     """Encode at every ε."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("images", type=Path)
-    parser.add_argument("table", type=Path)
+    Inputs.add_to(parser)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
+    parser.add_argument("--quick", action="store_true", help="a few pictures, once, at ε = 16")
     arguments = parser.parse_args()
-    denoiser = models.load(arguments.model, arguments.device)
-    pixels, table = np.load(arguments.images)["encode"][: arguments.count], ErrorTable.load(arguments.table)
+    inputs, quick = Inputs.of(arguments), arguments.quick
+    denoiser, table = inputs.denoiser(arguments.device), inputs.costs()
+    pixels, seeds = inputs.pixels(QUICK_COUNT if quick else arguments.count), 1 if quick else SEEDS
     source, rows = provenance(arguments.device), []
-    for epsilon in arguments.epsilon or EPSILONS:
+    for epsilon in arguments.epsilon or ([QUICK_EPSILON] if quick else EPSILONS):
+        budget = Budget.pure(epsilon)
         for name, shares in SHARES.items():
-            budget = Budget.pure(epsilon)
-            plans = planner(denoiser, table, name, budget)
-            points, best = plans.frontier(budget), plans.choose(budget)
-            for share in (None, *(shares if epsilon <= FEW_STEPS else FEW_SHARES[name])):
-                point = (
-                    best
-                    if share is None
-                    else min(points, key=lambda p: abs(math.log(p.snr / (share * points[-1].snr))))
-                )
-                row: dict[str, Any] = {"epsilon": epsilon, "preset": name}
-                row |= {"code": point.plan.coding.name}
-                row |= {"index_bits": max(step.index_bits for step in point.plan.steps)}
-                row |= {
-                    "chosen": share is None,
-                    "snr": point.snr,
-                    "steps": len(point.plan.steps),
-                    "expected": point.psnr,
-                }
-                start = time.perf_counter()
-                runs, bpps = [], []
-                for _ in range(SEEDS):
-                    seed = randomness.fresh_seed()
-                    x_hat, archive = coded(point.plan, denoiser, pixels, seed)
-                    runs.append(psnr(x_hat, pixels))
-                    bpps.append(archive.payload_bpp)
-                assert archive.certificate is not None
-                assert archive.certificate.epsilon <= epsilon
-                row |= {"bpp": float(np.mean(bpps)), "psnr": float(np.mean([p for p, _ in runs]))}
-                row |= {"spread": float(np.ptp([p for p, _ in runs])), "standard_error": runs[0][1]}
-                found = [exact(point.plan, denoiser, pixels, number)[0] for number in range(SEEDS)]
-                row |= {"exact": float(np.mean(found)), "certificate": archive.certificate.epsilon}
-                row |= {"seconds": time.perf_counter() - start, "timesteps": [s.end for s in point.plan.steps]}
+            tried = () if quick else shares if epsilon <= FEW_STEPS else FEW_SHARES[name]
+            points = chosen_points(preset(name).planner(denoiser, table, budget), budget, tried)
+            for number, point in enumerate(points):
+                row: dict[str, Any] = {"epsilon": epsilon, "preset": name, "code": point.plan.code.name}
+                row["index_bits"] = max(step.index_bits for step in point.plan.steps)
+                row |= {"chosen": not number, "snr": point.snr, "steps": len(point.plan.steps), "expected": point.psnr}
+                row |= measured(point, denoiser, pixels, seeds)
+                assert row["certificate"] <= epsilon
                 rows.append(row)
                 print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
-                facts = {**source, "images": len(pixels), "seeds": SEEDS, "rows": rows}
-                arguments.out.write_text(json.dumps(facts, indent=1) + "\n")
+                write(arguments.out, {**source, "images": len(pixels), "seeds": seeds, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The plot of `quality.py`: PSNR against payload bits, per ε, both presets, and noise followed by a lossless codec.
 
-    python benchmarks/quality_plot.py benchmarks/results
+    python benchmarks/quality_plot.py --out benchmarks/results/quality.png
 
 It also prints the bits of `sharp` relative to `paper` at equal ε and PSNR, wherever the measured ranges overlap: rates
 are interpolated, logarithms over PSNR, on the rows that no other row of the preset beats in both.
@@ -8,9 +8,9 @@ are interpolated, logarithms over PSNR, on the rows that no other row of the pre
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+RESULTS = Path(__file__).parent / "results"
 COLOURS = {1.0: "#9ecae1", 4.0: "#4292c6", 16.0: "#08519c", 64.0: "#6a51a3", 256.0: "#3f007d"}
 STYLES = {"sharp": "o-", "paper": "s--"}
 
@@ -44,11 +45,13 @@ def ratios(rows: list[dict[str, Any]], epsilon: float) -> Iterator[tuple[float, 
 
 def main() -> None:
     """Draw the rows of the results."""
-    folder = Path(sys.argv[1])
-    rows = json.loads((folder / "quality.json").read_text())["rows"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    rows = json.loads((RESULTS / "quality.json").read_text())["rows"]
     for epsilon in COLOURS:
         print(f"ε = {epsilon:g}:", ", ".join(f"{ratio:.2f} at {at:.2f} dB" for at, ratio in ratios(rows, epsilon)))
-    baseline = {row["epsilon"]: row for row in json.loads((folder / "baseline.json").read_text())["rows"]}
+    baseline = {row["epsilon"]: row for row in json.loads((RESULTS / "baseline.json").read_text())["rows"]}
     figure = Figure(figsize=(8.5, 4.8), layout="constrained")
     axes = figure.add_subplot()
     for epsilon, colour in COLOURS.items():
@@ -71,7 +74,7 @@ def main() -> None:
         Line2D([], [], color="grey", marker="x", ls="", mew=2, label="noise, then PNG or WebP\n(not denoised)"),
     ]
     axes.legend(handles=entries, frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    figure.savefig(folder / "quality.png", dpi=130)
+    figure.savefig(arguments.out, format="png", dpi=130)
 
 
 if __name__ == "__main__":

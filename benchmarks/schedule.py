@@ -2,9 +2,9 @@
 
     python benchmarks/schedule.py --out benchmarks/results/schedule.json
 
-The denoiser that ships with dipp, with its table. Loops are compiled before the clock starts; nothing else is kept from
-one run to the next. A frontier is the plan of fewest bits to every final timestep within a budget, certificates
-included. The fastest of several runs counts: noise only adds.
+The denoiser that ships with dipp, with its table, unless another is named. Loops are compiled before the clock starts;
+nothing else is kept from one run to the next. A frontier is the plan of fewest bits to every final timestep within a
+budget, certificates included. The fastest of several runs counts: noise only adds.
 """
 
 from __future__ import annotations
@@ -12,48 +12,55 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from provenance import provenance
+from inputs import Inputs
+from provenance import provenance, write
 
-from dipp.codec import codec
-from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import PRESETS
+from dipp.planning.planner import Point
+from dipp.planning.presets import PRESETS, preset
+from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 RUNS = 3
 
 
+def frontiers(name: str, denoiser: Denoiser, table: ErrorTable, budgets: Sequence[Budget]) -> list[tuple[Point, ...]]:
+    """The frontier of a preset within each budget."""
+    return [preset(name).planner(denoiser, table, budget).frontier(budget) for budget in budgets]
+
+
 def main() -> None:
     """Plan, and write how long it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    Inputs.add_to(parser)
+    parser.add_argument("--quick", action="store_true", help="once, and not the fastest of three")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    denoiser, rows = models.load(embedded.FOLDER), []
+    inputs = Inputs.of(arguments)
+    denoiser, rows = inputs.denoiser(), []
     budgets = {
         "pure": [Budget.pure(epsilon) for epsilon in EPSILONS],
         "approximate": [Budget.approximate(epsilon, 1e-6) for epsilon in EPSILONS],
     }
-    codec.planner(denoiser, codec.load_table(embedded.FOLDER, None), "paper", budgets["pure"][0]).frontier(
-        budgets["pure"][0]
-    )
-    for name in (name for name, preset in PRESETS.items() if preset.mechanism.certified):
+    frontiers("paper", denoiser, inputs.costs(), budgets["pure"][:1])
+    for name in (name for name, one in PRESETS.items() if one.coding.certified):
         for kind, limits in budgets.items():
             seconds, points = [], 0
-            for _ in range(RUNS):
-                table = codec.load_table(embedded.FOLDER, None)  # another object: planners of the last one do not serve
+            for _ in range(1 if arguments.quick else RUNS):
+                table = inputs.costs()  # another object: planners of the last one do not serve
                 start = time.perf_counter()
-                found = [codec.planner(denoiser, table, name, limit).frontier(limit) for limit in limits]
+                found = frontiers(name, denoiser, table, limits)
                 seconds.append(time.perf_counter() - start)
                 points = sum(map(len, found))
             row: dict[str, Any] = {"preset": name, "budgets": kind, "plans": points, "seconds": min(seconds)}
             rows.append(row)
             print(json.dumps(row), flush=True)
-    content = {**provenance(), "timesteps": len(denoiser.schedule), "rows": rows}
-    arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+    write(arguments.out, {**provenance(), "timesteps": len(denoiser.schedule), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -5,35 +5,34 @@
     python benchmarks/scoring.py plot --out benchmarks/results/scoring.png
 
 Every rate of a file is taken in one run on one machine, so that the ratios mean something on a noisy one. The plain
-Every rate of a file is taken in one run on one machine, so that the ratios mean something on a noisy one. The plain
 programs are ours: `float-numpy` draws Laplace floats with NumPy's Philox generator and sums |z| − |z − μ|;
 `float-thread` is the paper's appendix B as it stands, one thread a candidate (numba on the CPU, CUDA on the GPU). A
-rate of `select` includes the bin sums, the secure draw and locating the index.
+rate of `select` includes the bin sums, the secure draw and locating the index. `cpu --quick` takes 96 and 1024
+coordinates and 2^14 candidates alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import resource
-import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from provenance import provenance, write
 
-from dipp.core import randomness
 from dipp import scoring
+from dipp.core import randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Laplace, Logistic, Sign
 from dipp.scoring import cpu_kernels
 
 DIMENSIONS = (32, 96, 256, 1024, 3072)
 CANDIDATES = (1 << 14, 1 << 16, 1 << 18)
+QUICK_DIMENSIONS, QUICK_CANDIDATES = (96, 1024), (1 << 14,)
 SPREAD = 8.2
 """Steps are as large as an encoder takes them: the standard deviation of a chunk's score is about this many nats."""
 RESULTS = Path(__file__).parent / "results"
@@ -103,7 +102,7 @@ def generator_alone(stream: np.ndarray[Any, Any], groups: int, out: np.ndarray[A
         out[tile] = folded.sum()
 
 
-def cpu_rates() -> list[dict[str, Any]]:
+def cpu_rates(dimensions: Sequence[int], sizes: Sequence[int]) -> list[dict[str, Any]]:
     """All rates of the CPU, in G candidate·dimensions a second."""
     cpu, rows = scoring.backend("cpu"), []
 
@@ -112,9 +111,9 @@ def cpu_rates() -> list[dict[str, Any]]:
         rows.append({"program": program, "dims": dims, "n": candidates, "stage": stage, "rate": rate})
         print(f"{program:14} {stage:8} dims {dims:5} n 2^{candidates.bit_length() - 1}  {rate:8.3f} G/s", flush=True)
 
-    for dims in DIMENSIONS:
+    for dims in dimensions:
         mu = np.random.default_rng(dims).normal(0, SPREAD / np.sqrt(2 * dims), dims).astype(np.float32)
-        for n in CANDIDATES:
+        for n in sizes:
             tile = 8 * cpu_kernels.MAX_BLOCKS
             stream, out = np.array([1, 2, 3, 4], np.uint32), np.empty(n // tile, np.uint64)
             groups = -(-dims // 16)
@@ -122,11 +121,11 @@ def cpu_rates() -> list[dict[str, Any]]:
             record("generator", dims, n, "16 bits", seconds(lambda: generator_alone(stream, dims, out)))
             record("generator", 16 * groups, n, "1 bit", seconds(lambda: generator_alone(stream, groups, out)))
             # The tabulated channels are slow on the CPU and the same at any size.
-            for channel in (Laplace(), Sign(), *([Logistic()] if n == CANDIDATES[0] else [])):
+            for channel in (Laplace(), Sign(), *([Logistic()] if n == sizes[0] else [])):
                 task = make_task(channel, dims, n)
                 record(channel.name, dims, n, "score", seconds(lambda: cpu.scores(task)))
                 record(channel.name, dims, n, "select", seconds(lambda: scoring.select(task, cpu)))
-            if n == CANDIDATES[0]:
+            if n == sizes[0]:
                 record("float-numpy", dims, n, "score", seconds(lambda: float_numpy(mu, n)))
                 scores = np.empty(n, np.float32)
                 numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
@@ -150,24 +149,13 @@ def cpu_memory() -> dict[str, float]:
     return grown
 
 
-def commit() -> str:
-    """What was measured."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
-
-
-def processor() -> str:
-    """The CPU's name."""
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    return f"{len(names)} cores of {names[0]}" if names else platform.processor()
-
-
 def main() -> None:
     """Measure, print, write; or plot what was written."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["cpu", "cuda", "plot"])
+    parser.add_argument(
+        "--quick", action="store_true", help="of the CPU: two sizes of chunks, one number of candidates"
+    )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.what == "plot":
@@ -180,10 +168,10 @@ def main() -> None:
 
         found = measure()
     else:
+        sizes = (QUICK_DIMENSIONS, QUICK_CANDIDATES) if arguments.quick else (DIMENSIONS, CANDIDATES)
         # Memory first: the peak of a process never falls.
-        found = {"device": processor(), "memory_mb": cpu_memory(), "rates": cpu_rates()}
-    found |= {"command": f"python benchmarks/scoring.py {arguments.what}", "commit": commit()}
-    arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        found = {"memory_mb": cpu_memory(), "rates": cpu_rates(*sizes)}
+    write(arguments.out, {**provenance(arguments.what), **found})
 
 
 if __name__ == "__main__":

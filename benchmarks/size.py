@@ -1,6 +1,6 @@
 """Time and peak memory against the number of pixels: one coded step, encoded and decoded on the CPU.
 
-    python benchmarks/size.py [--model FOLDER] [-o benchmarks/results] [--largest 2048]
+    python benchmarks/size.py [--model FOLDER] [--preset swift] [--largest 2048] [-o benchmarks/results]
 
 Every size runs in a process of its own, whose peak of resident memory is read at its end; `base` is that of a process
 which has loaded the same and coded 32×32. The step is the last one of the plan at ε = 16, of the preset that is named.
@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import provenance, write
 
 import dipp
-from dipp.models import embedded
+from dipp.codec.pictures import Pixels
 from dipp.core.plan import Plan
+from dipp.models import embedded
 
 SIDES = (32, 64, 128, 256, 512, 1024, 2048)
 PHOTOGRAPH = (3000, 4000)
@@ -29,7 +31,7 @@ EPSILON = 16
 LIMIT_GB = 4.0
 
 
-def picture(height: int, width: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def picture(height: int, width: int) -> Pixels:
     """A smooth picture with some detail, the same at every size."""
     y, x = np.mgrid[:height, :width]
     waves = [128 + 60 * np.sin(x / (7 + 5 * c)) + 60 * np.cos(y / (11 + 3 * c)) for c in range(3)]
@@ -81,7 +83,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Run every size, largest last, and write JSON and plot."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(embedded.FOLDER))
     parser.add_argument("--preset", default="sharp")
     parser.add_argument("--largest", type=int, default=SIDES[-1])
@@ -99,8 +101,8 @@ def main() -> None:
         answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
         rows.append(json.loads(answer.splitlines()[-1]))
         print(rows[-1], flush=True)
-        facts = {"version": dipp.__version__, "preset": options.preset, "epsilon": EPSILON, "rows": rows}
-        (options.output / "size.json").write_text(json.dumps(facts, indent=1) + "\n")
+        facts = {**provenance(), "version": dipp.__version__, "preset": options.preset, "epsilon": EPSILON}
+        write(options.output / "size.json", {**facts, "rows": rows})
     draw(rows, options.output / "size.png")
 
 

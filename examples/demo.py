@@ -21,11 +21,10 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import dipp
-from dipp.cli import commands
-from dipp.models import diffusion
-from dipp.codec import pictures
-from dipp.codec.codec import to_pixels
+from dipp import files, report
+from dipp.codec import pictures, to_pixels
 from dipp.codec.pictures import Pixels
+from dipp.models import diffusion
 
 PICTURES = Path(__file__).parent / "pictures"
 EPSILONS = (4.0, 16.0, 64.0)
@@ -118,9 +117,10 @@ def main() -> None:
             rows.append(released(original, epsilon, path))
             print(f"{time.monotonic() - began:5.0f} s  {path}, {path.stat().st_size} bytes", flush=True)
         blocks.append(rows)
-    sheet(blocks).save(output / "sheet.png")
-    for epsilon in EPSILONS:
-        print(f"\n{output / f'cat-{epsilon:g}.dipp'}\n{commands.info(output / f'cat-{epsilon:g}.dipp', as_json=False)}")
+    with files.atomic(output / "sheet.png") as part:
+        sheet(blocks).save(part, format="PNG")
+    for path in (output / f"cat-{epsilon:g}.dipp" for epsilon in EPSILONS):
+        print(f"\n{path}\n{report.archive_text(dipp.open(path))}")
     total = sum(EPSILONS)
     print(f"\nEach file stands for itself: whoever released all three of a picture would have spent ε = {total:g}.")
     print(f"{output / 'sheet.png'}: look at it")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from helpers.commands import Command
 from hypothesis import HealthCheck, settings
 
 from dipp.cli.main import main
@@ -16,7 +17,15 @@ settings.register_profile(
 )
 settings.load_profile("steady")
 
-Command = Callable[..., tuple[int, str, str]]
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need a CUDA device are skipped where there is none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked:
+        import torch
+
+        for item in marked if not torch.cuda.is_available() else ():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 @pytest.fixture

@@ -20,13 +20,12 @@ from PIL import Image
 from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 
 from dipp.codec.pictures import Pixels
+from dipp.core.signal import HALF
 from dipp.errors import DippError
 from dipp.privacy import conversions
 
 LARGEST = 255
 """Largest change of a channel."""
-CENTRE = LARGEST / 2
-"""Zero of a denoiser's units, which are half the range."""
 CODECS: dict[str, dict[str, Any]] = {
     "png": {"format": "PNG", "optimize": True},
     "webp": {"format": "WEBP", "lossless": True, "quality": 100},
@@ -72,7 +71,7 @@ class LaplaceNoise:
         mean, square = above.sum(1), above @ (2 * k + 1)
         gain = float(np.cov(x, mean, bias=True)[0, 1] / x.var())
         variance = float(square.mean() - mean.mean() ** 2 - gain**2 * x.var())
-        return gain, math.sqrt(variance) / CENTRE
+        return gain, math.sqrt(variance) / HALF
 
     @property
     def rho(self) -> float:

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dipp.codec.chain import Chain, Indices, Reader, StepLayout
+from dipp.codec.chain import Chain, Indices, StepLayout
+from dipp.codec.decoder import IndexReader
 from dipp.codec.pictures import Pixels
 from dipp.core.channels import Gaussian, Laplace
+from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
-from dipp.format.packing import chunk_counts
 from dipp.models.denoiser import Denoiser
 
 QUANTILES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
@@ -29,14 +30,14 @@ QUANTILES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 class Observer:
     """Reads the indices of an archive, as the decoder does, and notes the δ of every coordinate on the way."""
 
-    reader: Reader
+    reader: IndexReader
     pixels: Pixels
     """The pictures that were encoded: images × coordinates."""
     met: list[NDArray[np.float32]] = field(default_factory=list)
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """The indices of a step."""
-        clean = self.pixels[:, layout.chunks.order] / np.float32(127.5) - 1
+        clean = to_signal(self.pixels[:, layout.chunks.order].astype(np.float32))
         self.met.append(np.abs(clean - x_hat.cpu().numpy()) * np.float32(math.sqrt(layout.step.snr_gain)))
         return self.reader(layout, x_hat)
 
@@ -44,7 +45,8 @@ class Observer:
 def measure(source: Archive, denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
     """Quantiles of δ over all steps, pictures and coordinates, and both divergences along the same chain."""
     plan, shape, count = source.release.plan, source.shape(0), len(pixels)
-    observer = Observer(Reader(source.batch(0, count), chunk_counts(plan, shape)), pixels.reshape(count, -1))
+    reader = IndexReader(source.batch(0, count), plan.chunk_counts(shape[0] * shape[1], shape[2]))
+    observer = Observer(reader, pixels.reshape(count, -1))
     Chain(plan, denoiser, source.release.seed, shape).run(range(count), observer)
     delta = np.concatenate([step.reshape(-1) for step in observer.met]).astype(np.float64)
     bits = {channel.name: float(channel.kl(delta).sum()) / pixels[..., 0].size for channel in (Laplace(), Gaussian())}

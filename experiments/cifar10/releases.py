@@ -17,19 +17,22 @@ import numpy as np
 import torch
 
 from cifar10 import provenance
-from cifar10.baseline import CENTRE, LaplaceNoise
+from cifar10.baseline import LaplaceNoise
 from cifar10.config import CLEAN, LAPLACE, Config, Release
 from cifar10.store import Store
-from dipp.codec import codec as codecs
-from dipp.codec.chain import Chain, Selector
-from dipp.codec.codec import Codec
-from dipp.codec.pictures import Pixels
+from dipp import models
+from dipp.codec.chain import Chain
+from dipp.codec.codec import Codec, batch_size
+from dipp.codec.encoder import Selector
+from dipp.codec.pictures import Pixels, to_pixels
+from dipp.core.signal import to_signal
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
 from dipp.format.packing import Shape
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
+from dipp.models.unet import UNetDenoiser
 from dipp.planning import presets
 from dipp.planning.planner import Planner, Point
 from dipp.planning.table import ErrorTable
@@ -63,20 +66,22 @@ class Maker:
     @functools.cached_property
     def _sampler(self) -> Callable[[torch.Tensor, int], torch.Tensor]:
         """x̂0 of whole batches, for the final denoising: on a GPU it is worth compiling for them."""
-        return self._plain if self.device == "cpu" else self.denoiser.sampler()
+        if self.device != "cpu" and isinstance(self.denoiser, UNetDenoiser):
+            return self.denoiser.sampler()
+        return self._plain
 
     def _plain(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
         return self.denoiser.x0(x_t, t, fast=True)
 
     def budget(self, release: Release) -> Budget | None:
         """What binds a release of the codec: its ε; None where the preset has no certificate."""
-        certified = presets.preset(release.method).mechanism.certified
+        certified = presets.preset(release.method).coding.certified
         return Budget.pure(release.epsilon) if certified and release.epsilon is not None else None
 
     @functools.cached_property
     def _table(self) -> tuple[ErrorTable, str]:
         """The cost table, and its fingerprint."""
-        table = codecs.load_table(self.model, self.calibration)
+        table = ErrorTable.of_model(self.model, self.calibration)
         factors = [(name, row.tolist()) for name, row in sorted(table.inflation.items())]
         known = provenance.fingerprint(table.timesteps.tolist(), table.snrs.tolist(), table.quantiles.tolist(), factors)
         self.store.require("calibration", known)
@@ -88,7 +93,7 @@ class Maker:
 
         @functools.lru_cache(maxsize=16)
         def make(method: str, budget: Budget | None) -> Planner:
-            return codecs.planner(self.denoiser, table, method, budget)
+            return presets.preset(method).planner(self.denoiser, table, budget)
 
         return make
 
@@ -124,12 +129,12 @@ class Maker:
             selector = Selector(plan, seed, part.reshape(len(part), -1), self.denoiser.device.type, recorder)
             state, chosen = chain.run(range(start, start + len(part)), selector)
             rows.append(np.concatenate(chosen, axis=1))
-            noisy.append(codecs.to_pixels(state))
+            noisy.append(to_pixels(state))
             seconds += time.perf_counter() - begin
             denoised.append(self._denoised(state, point.final_timestep))
         recorded = recorder.ledger(plan, len(pixels))
         shapes = [shape] * len(pixels)
-        made = Archive.build(plan, self.denoiser.identity, seed, shapes, np.concatenate(rows), recorded=recorded)
+        made = Archive.build(codec.release(seed), shapes, np.concatenate(rows), recorded=recorded)
         self.store.forget(release.name)
         self._keep(release, "denoised", np.concatenate(denoised))
         self._keep(release, "noisy", np.concatenate(noisy))
@@ -149,7 +154,7 @@ class Maker:
             "expected_psnr": point.psnr,
             "expected_bpp": point.bpp,
             "encode_seconds": seconds,
-            "decoder_difference": float(np.abs(noisy[0].astype(np.int16) - codecs.to_pixels(state)).mean()),
+            "decoder_difference": float(np.abs(noisy[0].astype(np.int16) - to_pixels(state)).mean()),
         }
 
     def pictures(self, release: Release, output: str) -> Pixels:
@@ -184,11 +189,11 @@ class Maker:
         """
         schedule, (gain, deviation) = self.denoiser.schedule, noise.line
         t = schedule.nearest((gain / deviation) ** 2)
-        size = codecs.batch_size(self.denoiser.device.type, noisy.shape[1:])
+        size = batch_size(self.denoiser.device.type, noisy.shape[1:])
         found = []
         for start in range(0, len(noisy), size):
             values = torch.from_numpy(noisy[start : start + size]).to(self.denoiser.device).permute(0, 3, 1, 2)
-            found.append(self._denoised(schedule.gamma(t) / gain * (values.float() / CENTRE - 1), t))
+            found.append(self._denoised(schedule.gamma(t) / gain * to_signal(values), t))
         facts = {"timestep": t, "gain": gain, "deviation": deviation, "model": self.denoiser.identity}
         return np.concatenate(found), facts
 
@@ -197,24 +202,24 @@ class Maker:
         source = self._open(release)
         noisy, denoised = [], []
         for state, t in Codec(self.denoiser, source.release.plan).states(source):
-            noisy.append(codecs.to_pixels(state))
+            noisy.append(to_pixels(state))
             denoised.append(self._denoised(state, t))
         self._keep(release, "denoised", np.concatenate(denoised))
         self._keep(release, "noisy", np.concatenate(noisy))
 
     def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
-        whole = len(state) == codecs.batch_size(self.denoiser.device.type, self.pixels.shape[1:])
+        whole = len(state) == batch_size(self.denoiser.device.type, self.pixels.shape[1:])
         predict = self._sampler if whole else self._plain
-        return codecs.to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
+        return to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
 
     def ancestral(self, release: Release, count: int) -> Pixels:
         """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""
         found = self.store.pictures(self._key(release), "ancestral")
         if found is None or len(found) != count:
             source = self._open(release)
-            plan, shapes = source.release.plan, [source.shape(number) for number in range(count)]
-            first = Archive.build(plan, source.release.model, source.release.seed, shapes, source.batch(0, count))
-            found = np.stack(list(Codec(self.denoiser, plan).pictures(first, ancestral=True)))
+            shapes = [source.shape(number) for number in range(count)]
+            first = Archive.build(source.release, shapes, source.batch(0, count))
+            found = np.stack(list(Codec(self.denoiser, source.release.plan).pictures(first, ancestral=True)))
             self._keep(release, "ancestral", found)
         return found
 
@@ -250,7 +255,7 @@ def rate(path: Path) -> dict[str, Any]:
 
 
 def certificate(source: Archive) -> dict[str, Any] | None:
-    """Pure ε, ρ and the ε at `DELTA`, per pixel; None for a mechanism without."""
+    """Pure ε, ρ and the ε at `DELTA`, per pixel; None for a coding without."""
     if not source.release.plan.coding.certified:
         return None
     found = source.certificate

@@ -36,6 +36,7 @@ MOVED = {
     "plan": "core.plan",
     "presets": "planning.presets",
     "privacy.audit": "audit",
+    "privacy.audit.exact": "audit.likelihood",
     "randomness": "core.randomness",
     "schedule": "planning.planner",
     "selection": "core.selection",
@@ -47,20 +48,29 @@ MOVED = {
 """Old paths below `dipp`, and where they are now."""
 
 
+def _new(path: str) -> str | None:
+    """Where a module is now; None, if it has not moved."""
+    package, *parts = path.split(".")
+    for count in range(len(parts), 0, -1) if package == "dipp" else ():
+        if (old := ".".join(parts[:count])) in MOVED:
+            return ".".join(["dipp", MOVED[old], *parts[count:]])
+    return None
+
+
 class _Moved(MetaPathFinder, Loader):
     """Finds the new module under the old name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Only for the paths above."""
+        """Only for the paths above, and for what is below them."""
         del path, target  # what it is called with, whoever asks
-        package, _, name = fullname.partition(".")
-        return ModuleSpec(fullname, self) if package == "dipp" and name in MOVED else None
+        return ModuleSpec(fullname, self) if _new(fullname) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module itself, imported under its new name."""
-        new = f"dipp.{MOVED[spec.name.removeprefix('dipp.')]}"
+        new = _new(spec.name)
+        assert new is not None  # noqa: S101 - for the type checker
         warnings.warn(f"{spec.name} has moved to {new}; import that", DeprecationWarning, stacklevel=2)
         found = importlib.import_module(new)
         spec.loader_state = found.__spec__
@@ -73,6 +83,6 @@ class _Moved(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Let the old paths be found, after all others."""
+    """Let the old paths be found, before others find a second copy of what is below a package that has moved."""
     if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
-        sys.meta_path.append(_Moved())
+        sys.meta_path.insert(0, _Moved())

@@ -1,9 +1,9 @@
-"""The one exception that dipp raises for a bad argument, a bad file or a claim it cannot make."""
+"""Exceptions: a bad argument, a bad file or a claim that cannot be made raises one of these."""
 
 
 class DippError(ValueError):
-    """One clear line that names the argument and says what to do."""
+    """A bad argument or file. The message is one clear line that names the argument and says what to do."""
 
 
 class NoCertificateError(DippError):
-    """The code has no differential-privacy guarantee, so it refuses to state one."""
+    """The mechanism has no differential-privacy guarantee, so no ε is stated for it."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Writing files: each is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 from dipp.errors import DippError
 
 PART = re.compile(r"\.[0-9a-f]{16}\.part")
-"""Names of files that are being written, or that a killed process has left."""
+"""Pattern of the temporary names that `atomic` writes under; a killed process may leave such a file behind."""
 
 
 def is_part(name: str) -> bool:
-    """Whether a file of that name was never finished."""
+    """Whether a file name is one of those that `atomic` writes under: such a file was never finished."""
     return bool(PART.fullmatch(name))
 
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Another name in the same folder to write to; what is there at the end takes the place of `path` at once.
+    """Yield a temporary path in the same folder; after the block, what was written there replaces `path` atomically.
 
-    After an error, or if the process is killed, `path` is as it was.
+    If the block raises, or the process is killed, `path` stays as it was.
     """
     part = path.parent / f".{secrets.token_hex(8)}.part"
     try:
@@ -40,7 +40,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def require_writable(path: Path, *, folder: bool = False) -> None:
-    """Refuse at the start what could not be written at the end: a file, or a folder of files."""
+    """Refuse an output that cannot be written before work is spent on it: a file or (`folder`) a folder of files."""
     parent = path if folder and path.is_dir() else path.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise DippError(f"output: the folder {parent} does not exist or cannot be written to")

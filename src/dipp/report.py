@@ -1,4 +1,4 @@
-"""Facts as plain dictionaries and as text, for the command line, the documents and whoever else shows them."""
+"""Reports on archives, datasets and audits, as plain dictionaries and as text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ NO_CERTIFICATE = "none: this mechanism is not differentially private"
 
 
 def archive_facts(source: Archive, verify: bool = False) -> dict[str, Any]:
-    """What an archive says of itself; with `verify`, refused if it has no certificate."""
+    """The facts of an archive, for JSON.
+
+    Opening an archive has already computed its certificate again. `verify` adds a statement of that, and refuses an
+    archive without a certificate.
+    """
     facts = source.facts()
     if verify:
-        source.certificate  # noqa: B018 - raises where there is none
+        source.certificate  # noqa: B018 - raises if there is none
         facts["verified"] = CONSISTENT
     return facts
 
 
 def archive_text(source: Archive, verify: bool = False) -> str:
-    """The same for people; with `verify`, the ledger that was computed again."""
+    """The facts of an archive as text; with `verify`, also the ledger from which the certificate was computed."""
     facts = archive_facts(source, verify)
     promise = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
     steps = " → ".join(str(t) for t in (facts["schedule"][0]["start"], *(s["end"] for s in facts["schedule"])))
@@ -42,7 +46,7 @@ def archive_text(source: Archive, verify: bool = False) -> str:
 
 
 def dataset_facts(folder: Path, verify: bool = False) -> dict[str, Any]:
-    """What a release of a dataset says of itself; with `verify`, after every shard was checked."""
+    """The facts of a released dataset, for JSON; with `verify`, every shard is checked first."""
     from dipp.data import manifest, store
 
     facts = manifest.verify(folder) if verify else store.read_manifest(folder)
@@ -50,7 +54,7 @@ def dataset_facts(folder: Path, verify: bool = False) -> dict[str, Any]:
 
 
 def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
-    """The same for people."""
+    """The facts of a released dataset, as text."""
     try:
         shards, skipped, labels = len(facts["shards"]), len(facts["skipped"]), facts["labels"]
         lines = [
@@ -67,7 +71,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def release_lines(facts: dict[str, Any]) -> list[str]:
-    """Certificate, rate and number of images of a release, from its facts."""
+    """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
     promise = NO_CERTIFICATE
     if claim is not None:
@@ -76,6 +80,7 @@ def release_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _head(facts: dict[str, Any], promise: str) -> list[str]:
+    """The first lines of a report; `promise` is the certificate in words."""
     rate = "none"
     if facts["payload_bpp"] is not None:
         rate = f"{facts['payload_bpp']:.4f} bits per pixel of payload, {facts['file_bpp']:.4f} of file"
@@ -83,7 +88,7 @@ def _head(facts: dict[str, Any], promise: str) -> list[str]:
 
 
 def audit_text(found: Audit) -> str:
-    """An audit as a table."""
+    """The result of an audit, as a table in text."""
     lines = [f"preset {found.preset}, per {UNIT}"]
     lines.append(f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}")
     for number, one in enumerate((*found.exact, *found.model)):

@@ -1,4 +1,4 @@
-"""Make the golden denoiser, of each mechanism an archive and its reconstructions, and one of pictures of other sizes,
+"""Make the golden denoiser, of each coding an archive and its reconstructions, and one of pictures of other sizes,
 where they are missing:
 
     PYTHONPATH=src:tests python tests/golden/make_coded.py FOLDER
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import DDPMScheduler
-from test_codec import make_plan
-from test_golden_codec import ARCHIVES, images, reconstructions
+from helpers.codecs import make_plan
+from helpers.golden_codec import ARCHIVES, images, reconstructions
 from helpers.networks import tiny_network
 
+from dipp import models
 from dipp.codec.codec import Codec
-from dipp.models.denoiser import Denoiser
 
 
 def main(folder: Path) -> None:
@@ -33,11 +33,11 @@ def main(folder: Path) -> None:
         scheduler().save_pretrained(place / "scheduler")
         (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
     denoiser = models.load(place)
-    for name, mechanism in ARCHIVES.items():
+    for name, coding in ARCHIVES.items():
         target = folder / f"coded-{name}.dipp"
         if target.exists():
             continue
-        codec = Codec(denoiser, make_plan(mechanism, denoiser.schedule))
+        codec = Codec(denoiser, make_plan(coding, denoiser.schedule))
         archive = codec.encode(images(name))
         archive.save(target)
         np.savez_compressed(folder / f"coded-{name}.npz", allow_pickle=False, **reconstructions(codec, archive))

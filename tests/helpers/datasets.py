@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from diffusers import DDPMScheduler
 from PIL import Image
-from helpers.networks import tiny_network
 
+from dipp import models
 from dipp.codec.codec import Codec
-from dipp.data import release
+from dipp.core.plan import Coding, Plan, Step
+from dipp.data import manifest
 from dipp.data.shards import Shard
 from dipp.data.store import Store, sha256
 from dipp.models.denoiser import Denoiser
-from dipp.core.plan import DIFFC, SHARP, Coding, Plan, Step
+from dipp.planning.presets import DIFFC, SHARP
 from dipp.privacy.budget import Budget
+from helpers.networks import tiny_network
 
 SHARD_SIZE = 50
 
@@ -35,23 +37,23 @@ def save_model(folder: Path, size: int = 8) -> Path:
     return folder
 
 
-def plan(denoiser: Denoiser, mechanism: Coding, index_bits: int) -> Plan:
+def plan(denoiser: Denoiser, coding: Coding, index_bits: int) -> Plan:
     """Three steps: an image is 3·4 indices."""
     steps = []
     for start, end in ((199, 190), (190, 180), (180, 170)):
         gain = float(np.float32(denoiser.schedule.step(start, end).snr_gain))
-        steps.append(Step(start, end, gain, 16, index_bits, 64 if mechanism.ordered else 0))
-    return Plan(mechanism, tuple(steps))
+        steps.append(Step(start, end, gain, 16, index_bits, 0 if coding.code.fixed_length else 64))
+    return Plan(coding, tuple(steps))
 
 
-def tiny_codec(model: Path, mechanism: Coding = SHARP, index_bits: int = 6) -> Codec:
+def tiny_codec(model: Path, coding: Coding = SHARP, index_bits: int = 6) -> Codec:
     """Few candidates, so that it is fast.
 
     Without a certificate (diffc) it needs no private randomness: what it encodes is repeatable.
     """
     denoiser = models.load(model)
-    budget = None if mechanism is DIFFC else Budget.pure(64.0)
-    return Codec(denoiser, plan(denoiser, mechanism, index_bits), budget)
+    budget = None if coding is DIFFC else Budget.pure(64.0)
+    return Codec(denoiser, plan(denoiser, coding, index_bits), budget)
 
 
 def pixels(count: int, side: int = 8) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -96,9 +98,9 @@ class Publications:
 
 def check_release(folder: Path, count: int) -> None:
     """All images are there once, with their own labels, and nothing else is."""
-    manifest = release.verify(folder)
-    assert manifest["images"] == count
-    assert not manifest["skipped"]
+    facts = manifest.verify(folder)
+    assert facts["images"] == count
+    assert not facts["skipped"]
     shards = [Shard.read(path) for path in Store(folder).shards()]
     assert [number for shard in shards for number in shard.ids.tolist()] == list(range(count))
     assert [label for shard in shards for label in shard.labels.to_pylist()] == [i % 7 for i in range(count)]

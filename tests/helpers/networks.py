@@ -7,6 +7,17 @@ from typing import Any
 import torch
 from diffusers import UNet2DModel
 
+from dipp.models.diffusion import NoiseSchedule
+from dipp.models.unet import UNetDenoiser
+
+IDENTITY = "ab" * 32
+"""What `tiny_denoiser` is called: nothing is hashed."""
+ROUNDING = 1e-4
+"""By how much x̂0 of one network may differ where only the order of its sums does: fp32 errs by 6e-8 of a number, a
+layer adds up some hundreds of them, and there are some twenty layers. What is really another x̂0 differs by a thousand
+times as much.
+"""
+
 
 def tiny_network(channels: int = 3, size: int = 8) -> Any:
     """The same weights every time."""
@@ -22,3 +33,15 @@ def tiny_network(channels: int = 3, size: int = 8) -> Any:
         layers_per_block=1,
         norm_num_groups=4,
     )
+
+
+def linear_schedule() -> NoiseSchedule:
+    """The noise schedule of the first DDPM: a thousand timesteps."""
+    config = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
+    return NoiseSchedule.from_config(config)
+
+
+def tiny_denoiser(channels: int = 3, size: int = 8) -> UNetDenoiser:
+    """The network with that schedule, on the CPU."""
+    network = tiny_network(channels, size).eval()
+    return UNetDenoiser(network, linear_schedule(), IDENTITY, channels, (size, size), 2, torch.device("cpu"))

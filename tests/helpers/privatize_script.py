@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from helpers.datasets import SHARD_SIZE, tiny_codec
-
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
+from helpers.datasets import SHARD_SIZE, tiny_codec
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ again, and whatever would need its values (a conversion, a comparison that decid
 and types are public, so what would make a shape from values (a mask, a search) raises, too; and so does what would
 write values into a public array, which others may hold.
 
-It follows NumPy only. Torch refuses it as no array, so that the branch of `chain.Selector` for CUDA cannot run on it.
+It follows NumPy only. Torch refuses it as no array, so that the branch of `encoder.Selector` for CUDA cannot run on it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from unittest import mock
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from dipp.codec import codec
 from dipp import scoring
+from dipp.codec import codec
+from dipp.codec.pictures import as_pixels
 from dipp.core.arithmetic import Arithmetic
 from dipp.scoring.task import ScoringTask
 
@@ -171,7 +172,7 @@ def tainted() -> Iterator[dict[str, int]]:
     `scoring.select` and `scoring.best` may use the shifts: they are the selection. The check that shifts are in range
     may, too: what it refuses cannot occur for pixels of eight bits.
     """
-    real_pixels, real_levels, real_check = codec.as_pixels, Arithmetic.levels, ScoringTask.__post_init__
+    real_levels, real_check = Arithmetic.levels, ScoringTask.__post_init__
 
     def levels(self: Arithmetic, x: Any) -> Any:
         return real_levels(self, x).view(Table)
@@ -195,7 +196,7 @@ def tainted() -> Iterator[dict[str, int]]:
 
     Private.opened = {}
     with (
-        mock.patch.object(codec, "as_pixels", lambda *image: Private(real_pixels(*image))),
+        mock.patch.object(codec, "as_pixels", lambda *image: Private(as_pixels(*image))),
         mock.patch.object(Arithmetic, "levels", levels),
         mock.patch.object(ScoringTask, "__post_init__", check),
         mock.patch.object(scoring, "select", opening(scoring.select)),

@@ -1,47 +1,28 @@
-"""Golden archives of every mechanism decode to the same indices and the same pixels, on the CPU and on CUDA."""
+"""Golden archives of every coding decode to the same indices and the same pixels, on the CPU and on CUDA."""
 
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from test_codec import make_plan, pictures
+from helpers.codecs import make_plan
+from helpers.golden_codec import ARCHIVES, images, reconstructions
+from helpers.paths import GOLDEN
 
-from dipp.format import archive
+from dipp import models
 from dipp.codec.codec import Codec
-from dipp.models.denoiser import Denoiser
-from dipp.core.plan import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.format import archive
 
-GOLDEN = Path(__file__).parent / "golden"
-MECHANISMS = {"sharp": SHARP, "thrifty": THRIFTY, "paper": PAPER, "diffc": DIFFC}
-ARCHIVES = {**MECHANISMS, "sizes": SHARP}
-SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
-"""Of pictures in the archive `sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
 TWO_LEVELS = 2 / 127.5
 """Two of 255 grey levels in [−1, 1]."""
 HAS_CUDA = torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
-CUDA = pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
-DEVICES = ["cpu", pytest.param("cuda", marks=CUDA)]
+WITHOUT_CUDA = pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, WITHOUT_CUDA])]
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def images(name: str) -> list[Any]:
-    return [pictures(1, *size)[0] for size in SIZES] if name == "sizes" else list(pictures(3))
-
-
-def reconstructions(codec: Codec, source: archive.Archive) -> dict[str, Any]:
-    """Of all pictures, one after the other."""
-    found: dict[str, list[Any]] = {"noisy": [], "mean": []}
-    for state, t in codec.states(source):
-        found["noisy"].append(state.cpu().numpy().ravel())
-        found["mean"].append(codec.denoiser.x0(state, t).cpu().numpy().ravel())
-    return {kind: np.concatenate(parts) for kind, parts in found.items()}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -56,7 +37,19 @@ def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> No
     assert np.abs(expected["noisy"]).max() > 1
 
 
-@CUDA
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_golden_archives_are_written_alike(name: str) -> None:
+    """From what they say and from their indices, byte for byte."""
+    source = archive.open(GOLDEN / f"coded-{name}.dipp")
+    shapes = [source.shape(i) for i in range(len(source))]
+    rows = [source.image_indices(i) for i in range(len(source))]
+    assert shapes == [image.shape for image in images(name)]
+    made = archive.Archive.build(source.release, shapes, rows)
+    assert made.to_bytes() == (GOLDEN / f"coded-{name}.dipp").read_bytes()
+
+
+@pytest.mark.gpu
+@WITHOUT_CUDA
 @pytest.mark.parametrize("encoder", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_either_device_decodes_what_either_encoded(name: str, encoder: str) -> None:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,26 +19,36 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
+from helpers.commands import Command
+from helpers.paths import DOCS, ROOT
+from helpers.syntax import imports, names
 from PIL import Image, PngImagePlugin
-from test_taint import SEED, make_codec, pictures
 
-from dipp.cli import commands
-from dipp.core import randomness, selection
 from dipp import scoring
-from dipp.format.archive import Archive
+from dipp.audit import blackbox, likelihood, setting
+from dipp.cli.options import PlanOptions
+from dipp.codec.chain import Chain
+from dipp.codec.codec import Codec
+from dipp.codec.encoder import Selector
+from dipp.codec.pictures import as_pixels
+from dipp.codes import Functional, StepLimited
+from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.codec.chain import Chain, Selector
-from dipp.codec.codec import Codec, as_pixels
-from dipp.models.diffusion import NoiseSchedule, Transition
+from dipp.core.channels import Gaussian, Laplace
+from dipp.core.plan import Coding
+from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError, NoCertificateError
-from dipp.core.plan import DIFFC, PAPER, SHARP, Coding
-from dipp.audit import blackbox, likelihood as exact, setting
+from dipp.format.archive import Archive
+from dipp.models.diffusion import NoiseSchedule, Transition
+from dipp.models.unet import UNetDenoiser
+from dipp.planning.presets import DIFFC, SHARP
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
 from dipp.privacy.ledger import Recorder
 from dipp.scoring.task import ScoringTask
 
-ROOT = Path(__file__).parent.parent
-
+PACKAGE = ROOT / "src" / "dipp"
+SELECTION = PACKAGE / "core" / "selection.py"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -51,7 +60,7 @@ def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest
     """The real encoder with another source: the same 16 bytes for every draw, as from a seed that is used again."""
     plan, shape = setting.single_step(SHARP, 2.0)
     chain = setting.chain_of(plan, shape, 0)
-    pair = exact.adversarial_pair(chain, np.random.default_rng(0), -3.0)
+    pair = likelihood.adversarial_pair(chain, np.random.default_rng(0), -3.0)
     honest = blackbox.audit(blackbox.encoder, chain, pair, 4000).epsilon
     assert honest <= 2.0
     repeated = hashlib.sha256(SEED).digest()[:16]
@@ -74,34 +83,18 @@ GENERATORS = re.compile(
 """Names of what draws random numbers."""
 
 
-def names(code: str) -> set[str]:
-    """Full names of all that a module imports, and of all that it uses of it, whatever it calls it."""
-    tree, known, found = ast.parse(code), {}, set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                known[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
-                found.add(one.name)
-        if isinstance(node, ast.ImportFrom):
-            package = ".".join(part for part in ("dipp" if node.level else "", node.module) if part)
-            for one in node.names:
-                known[one.asname or one.name] = f"{package}.{one.name}"
-                found.add(f"{package}.{one.name}")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            first, *rest = ast.unparse(node).split(".")
-            found.add(".".join([known.get(first, first), *rest]))
-    return found
-
-
 def sources(code: str) -> set[str]:
     """The random generators that a module imports or uses."""
-    return {name for name in names(code) if GENERATORS.match(name)}
+    return {name for name in names(code, "dipp") if GENERATORS.match(name)}
 
 
-def own(code: str) -> set[str]:
-    """What a module uses of `dipp.randomness`: "" is the module as a whole, where it is handed on or searched."""
-    used = {name.removeprefix("dipp.randomness.") for name in names(code) if name.startswith("dipp.randomness.")}
+OWN = re.compile(r"dipp\.(core\.)?randomness\.")
+"""Our own randomness, and the path that it had."""
+
+
+def own(code: str, package: str = "dipp.core") -> set[str]:
+    """What a module uses of `dipp.core.randomness`: "" is the module as a whole, where it is handed on or searched."""
+    used = {OWN.sub("", name) for name in names(code, package) if OWN.match(name)}
     tree = ast.parse(code)
     attributes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     handed_on = any(
@@ -116,7 +109,7 @@ def own(code: str) -> set[str]:
 
 
 PRIVATE = {"private_bytes", "private_uniforms", "fresh_seed", "os", "*", ""}
-"""What of `dipp.randomness` is private, or leads to it."""
+"""What of `dipp.core.randomness` is private, or leads to it."""
 
 
 def test_1_there_is_one_source_of_private_randomness() -> None:
@@ -125,36 +118,30 @@ def test_1_there_is_one_source_of_private_randomness() -> None:
     Audits make up their test images, and the trainer draws from public pictures: neither encodes anything private.
     """
     found = {
-        str(path.relative_to(ROOT / "src/dipp")): sources(path.read_text())
-        for path in (ROOT / "src/dipp").rglob("*.py")
-        if path.parent.name not in ("audit", "training") and path.name != "train.py"
+        str(path.relative_to(PACKAGE)): sources(path.read_text())
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] not in ("audit", "training")
     }
     file_names = {"secrets", "secrets.token_hex"}
     assert {path: names for path, names in found.items() if names} == {
-        "randomness.py": {"os.urandom"},
+        "core/randomness.py": {"os.urandom"},
         "files.py": file_names,
-        "data/files.py": file_names,
+        "data/listing.py": file_names,
         "data/store.py": file_names,
     }
 
 
 def test_1_the_selection_draws_from_the_private_source_alone() -> None:
     """And has nothing else to draw from: neither the public stream, nor a hash, nor another module."""
-    code = (ROOT / "src/dipp/selection.py").read_text()
+    code = SELECTION.read_text()
     assert own(code) == {"private_bytes"}
-    imported = {name.split(".")[0] if not name.startswith("dipp") else name for name in imports(code)}
-    assert imported == {"__future__", "functools", "math", "numpy", "dipp.randomness", "dipp.errors.DippError"}
-
-
-def imports(code: str) -> set[str]:
-    """Full names of what a module imports."""
-    lines = [ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return set().union(*(names(line) for line in lines))
+    imported = {name.split(".")[0] if not name.startswith("dipp") else name for name in imports(code, "dipp.core")}
+    assert imported == {"__future__", "functools", "math", "numpy", "dipp.core.randomness", "dipp.errors.DippError"}
 
 
 def test_1_scores_are_made_without_private_randomness() -> None:
-    folder = ROOT / "src/dipp/scoring"
-    used = {path.name: own(path.read_text()) for path in folder.glob("*.py")}
+    folder = PACKAGE / "scoring"
+    used = {path.name: own(path.read_text(), "dipp.scoring") for path in folder.glob("*.py")}
     assert {"cpu.py", "gpu.py", "reference.py"} <= used.keys()
     assert not {name: found & PRIVATE for name, found in used.items() if found & PRIVATE}
     assert used["reference.py"] == {"Draws", "Stream", "draws"}
@@ -191,29 +178,34 @@ def test_1_scores_are_made_without_private_randomness() -> None:
 )
 def test_1_the_check_sees_other_sources(code: str) -> None:
     assert sources(code)
-    assert not sources("from dipp import randomness\nx = randomness.private_bytes(3)")
+    assert not sources("from dipp.core import randomness\nx = randomness.private_bytes(3)")
 
 
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("from dipp import randomness\nx = randomness.uniforms(stream, 3)", {"uniforms"}),
-        ("from dipp import randomness\nx = randomness.draws(stream, 0, 0, 0)", {"draws"}),
-        ("import dipp.randomness\nx = dipp.randomness.uniforms(stream, 3)", {"uniforms"}),
-        ("from dipp.randomness import uniforms", {"uniforms"}),
+        ("from dipp.core import randomness\nx = randomness.uniforms(stream, 3)", {"uniforms"}),
+        ("from dipp.core import randomness\nx = randomness.draws(stream, 0, 0, 0)", {"draws"}),
+        ("import dipp.core.randomness\nx = dipp.core.randomness.uniforms(stream, 3)", {"uniforms"}),
+        ("from dipp.core.randomness import uniforms", {"uniforms"}),
         ("from .randomness import uniforms as private_bytes", {"uniforms"}),
         ("from . import randomness\nx = randomness.stream(seed)", {"stream"}),
-        ("from dipp.randomness import *", {"*"}),
-        ("from dipp import randomness as os\nx = os.uniforms(stream, 3)", {"uniforms", ""}),
-        ("from dipp import randomness\nx = getattr(randomness, 'uniforms')", {""}),
-        ("from dipp import randomness\nx = randomness.os.urandom(3)", {"os.urandom", "os"}),
-        ("from dipp import randomness\nx = randomness.private_uniforms(3)", {"private_uniforms"}),
+        ("from ..core import randomness\nx = randomness.stream(seed)", {"stream"}),
+        ("from ..core.randomness import uniforms", {"uniforms"}),
+        ("from dipp import randomness\nx = randomness.uniforms(stream, 3)", {"uniforms"}),
+        ("import dipp.randomness\nx = dipp.randomness.uniforms(stream, 3)", {"uniforms"}),
+        ("from dipp.randomness import uniforms", {"uniforms"}),
+        ("from dipp.core.randomness import *", {"*"}),
+        ("from dipp.core import randomness as os\nx = os.uniforms(stream, 3)", {"uniforms", ""}),
+        ("from dipp.core import randomness\nx = getattr(randomness, 'uniforms')", {""}),
+        ("from dipp.core import randomness\nx = randomness.os.urandom(3)", {"os.urandom", "os"}),
+        ("from dipp.core import randomness\nx = randomness.private_uniforms(3)", {"private_uniforms"}),
     ],
 )
 def test_1_the_check_sees_what_is_used_of_the_public_stream(line: str, found: set[str]) -> None:
     """Added to the selection, each is found: it draws from more than the private source."""
     assert own(line) == found
-    code = (ROOT / "src/dipp/selection.py").read_text()
+    code = SELECTION.read_text()
     assert own(f"{code}\n{line}") >= found
     assert own(f"{code}\n{line}") != {"private_bytes"}
 
@@ -222,7 +214,7 @@ def test_1_the_check_sees_what_is_used_of_the_public_stream(line: str, found: se
 
 
 def test_4_a_second_encoding_costs_as_much_again() -> None:
-    codec, image = make_codec(SHARP), pictures()[:1]
+    codec, image = make_codec(SHARP), pictures_of_two_sizes()[:1]
     first, second = codec.encode(image), codec.encode(image)
     both = first.certificate.compose(second.certificate)
     assert both.epsilon >= 2 * first.certificate.epsilon
@@ -262,14 +254,14 @@ def unclamped(self: Arithmetic, x: Any) -> Any:
 def test_5_without_that_check_the_scores_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arithmetic, "levels", unclamped)
     with pytest.raises(DippError, match="shifts: sizes up to the law's limit"):
-        make_codec(SHARP).encode(pictures()[:1])
+        make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
 
 
 def test_5_without_both_the_ledger_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arithmetic, "levels", unclamped)
     monkeypatch.setattr(ScoringTask, "__post_init__", lambda _: None)
     with pytest.raises(DippError, match="ledger: what the encoder did is not what its plan says"):
-        make_codec(SHARP).encode(pictures()[:1])
+        make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
 
 
 # 6. Pixels that are mixed before they enter.
@@ -289,19 +281,23 @@ def test_6_reading_a_picture_mixes_no_pixels(mode: str) -> None:
 
 
 def test_6_the_check_sees_mixing() -> None:
-    image = Image.fromarray(pictures()[0])
+    image = Image.fromarray(pictures_of_two_sizes()[0])
     before = np.asarray(image.resize((4, 4)).resize((8, 8)))
     image.putpixel((5, 2), (0, 255, 0))
     after = np.asarray(image.resize((4, 4)).resize((8, 8)))
     assert (before != after).any(axis=2).sum() > 1
 
 
-def test_6_the_unit_is_stated_wherever_an_epsilon_is(tmp_path: Path) -> None:
+def test_6_the_unit_is_stated_wherever_an_epsilon_is(tmp_path: Path, run: Command) -> None:
     made = tmp_path / "a.dipp"
-    make_codec(SHARP).encode(pictures()[:1]).save(made)
-    assert UNIT in commands.info(made, as_json=False)
-    assert UNIT in commands.info(made, as_json=False, verify=True)
-    assert json.loads(commands.info(made, as_json=True))["certificate"]["unit"] == UNIT
+    make_codec(SHARP).encode(pictures_of_two_sizes()[:1]).save(made)
+    for options in ((), ("--verify",)):
+        code, said, _ = run("info", made, *options)
+        assert code == 0
+        assert UNIT in said
+        code, said, _ = run("info", made, "--json", *options)
+        assert code == 0
+        assert json.loads(said)["certificate"]["unit"] == UNIT
     assert any("mixed before encoding" in text for text in NOT_COVERED)
 
 
@@ -319,7 +315,7 @@ def state_error(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> float:
 
     with monkeypatch.context() as patch:
         patch.setattr(Transition, "next_state", keep)
-        archive = codec.encode(pictures()[:1])
+        archive = codec.encode(pictures_of_two_sizes()[:1])
     (decoded, _), *_ = Codec(codec.denoiser, codec.plan).states(archive)
     return float((decoded - ends[-1]).abs().max())
 
@@ -340,13 +336,11 @@ def test_7_the_decoder_ends_where_the_encoder_does(monkeypatch: pytest.MonkeyPat
 # 8. An ε where there is none.
 
 
-@pytest.mark.parametrize(
-    "mechanism", [DIFFC, dataclasses.replace(PAPER, alpha=None), dataclasses.replace(DIFFC, alpha=Fraction(2))]
-)
-def test_8_no_epsilon_without_privacy(mechanism: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
-    codec = make_codec(mechanism)
-    archive = codec.encode(pictures()[:1])
-    assert archive.header.claim is None
+@pytest.mark.parametrize("coding", [DIFFC, Coding(Laplace(), Functional()), Coding(Gaussian(), StepLimited())])
+def test_8_no_epsilon_without_privacy(coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = make_codec(coding)
+    archive = codec.encode(pictures_of_two_sizes()[:1])
+    assert archive.release.claim(64) is None
     with pytest.raises(NoCertificateError):
         archive.certificate  # noqa: B018
     # And if somebody declared it private, there is still no number to be had.
@@ -354,7 +348,7 @@ def test_8_no_epsilon_without_privacy(mechanism: Coding, monkeypatch: pytest.Mon
     with pytest.raises(NoCertificateError):
         Certificate.of(codec.plan, 3, 64)
     with pytest.raises(NoCertificateError):
-        codec.encode(pictures()[:1])
+        codec.encode(pictures_of_two_sizes()[:1])
 
 
 # 9. Floats where exactness matters.
@@ -372,10 +366,10 @@ def test_9_the_selection_takes_integers_only(kind: type) -> None:
 # 10. Metadata.
 
 
-def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
     """The same pixels with and without a name, a text and EXIF: with the indices fixed, the same file."""
     monkeypatch.setattr(scoring, "select", lambda task, _: np.zeros(task.chunks, np.int64))
-    image, secret = Image.fromarray(pictures()[0]), "Jane Doe, ward 7"
+    image, secret = Image.fromarray(pictures_of_two_sizes()[0]), "Jane Doe, ward 7"
     text, exif = PngImagePlugin.PngInfo(), Image.Exif()
     text.add_text("Author", secret)
     exif[0x010E] = secret
@@ -383,9 +377,12 @@ def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pyte
     image.save(tmp_path / "0.png")
     assert secret.encode() in (tmp_path / f"{secret}.png").read_bytes()
     codec, made = make_codec(SHARP), tmp_path / "a.dipp"
+    monkeypatch.setattr(PlanOptions, "codec", lambda *_: codec)
     files = []
     for name in (f"{secret}.png", "0.png"):
-        commands.encode(codec, [tmp_path / name], made, SEED.hex())
+        code, said, _ = run("encode", tmp_path / name, "--output", made, "--seed", SEED.hex())
+        assert code == 0
+        assert "Jane" not in said
         files.append(made.read_bytes())
     assert files[0] == files[1]
     assert b"Jane" not in files[0]
@@ -395,7 +392,7 @@ def test_10_encoding_says_nothing_of_the_image(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(0)
-    make_codec(SHARP).encode(pictures()[:1])
+    make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
     assert not [record for record in caplog.records if record.name.startswith("dipp")]
@@ -407,7 +404,7 @@ def printed(show: Callable[[Any], str]) -> set[str]:
     layout = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3)).layout(0, [0])
     x_hat = torch.zeros(1, len(layout.chunks.order))
     texts = set()
-    for image in pictures()[:2]:
+    for image in pictures_of_two_sizes()[:2]:
         selector = Selector(codec.plan, SEED, image.reshape(1, -1), "cpu", recorder)
         texts.add(show(selector) + show(selector.task(layout, x_hat)))
     return texts
@@ -431,10 +428,15 @@ def test_10_what_holds_the_image_does_not_print_it() -> None:
 Encode = Callable[[Codec, Any], Archive]
 
 
+def network_of(codec: Codec) -> torch.nn.Module:
+    assert isinstance(codec.denoiser, UNetDenoiser)
+    return codec.denoiser.network
+
+
 def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """What of the public things is another after an image was encoded, or was another while it was."""
     codec, tables = make_codec(SHARP), []
-    network, schedule, identity = codec.denoiser.network, codec.denoiser.schedule, codec.denoiser.identity
+    network, schedule, identity = network_of(codec), codec.denoiser.schedule, codec.denoiser.identity
     alphas = schedule.alphas_cumprod.copy()
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     observe = Recorder.observe
@@ -445,17 +447,17 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "observe", keep)
-        archives = [encode(codec, image) for image in pictures()[:2]]
+        archives = [encode(codec, image) for image in pictures_of_two_sizes()[:2]]
     plan = make_codec(SHARP).plan
-    levels = [plan.arithmetic(step).levels(np.arange(256) / 127.5 - 1) for step in plan.steps]
-    now, same = codec.denoiser, codec.denoiser.network.state_dict()
+    levels = [plan.arithmetic(step).levels(SIGNAL_OF_PIXEL) for step in plan.steps]
+    now, same = codec.denoiser, network_of(codec).state_dict()
     return {
         name
         for name, changed in {
             "plan": codec.plan != plan or any(archive.release.plan != plan for archive in archives),
             "table": any((table != levels[step]).any() for step, table in tables),
             "model": any((same[name] != value).any() for name, value in weights.items())
-            or now.network is not network
+            or network_of(codec) is not network
             or any(archive.release.model != identity for archive in archives),
             "schedule": now.schedule is not schedule or (now.schedule.alphas_cumprod != alphas).any(),
         }.items()
@@ -466,7 +468,7 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def fit_weights(codec: Codec, image: Any) -> Archive:
     """The network learns the image before it is encoded."""
     with torch.no_grad():
-        next(codec.denoiser.network.parameters()).add_(image.mean() / 1e6)
+        next(network_of(codec).parameters()).add_(image.mean() / 1e6)
     return codec.encode([image], seed=SEED)
 
 
@@ -521,7 +523,7 @@ def order_of(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def images() -> Iterator[Any]:
         order.append("image")
-        yield pictures()[0]
+        yield pictures_of_two_sizes()[0]
 
     with monkeypatch.context() as patch:
         patch.setattr(randomness, "fresh_seed", seed)
@@ -570,12 +572,15 @@ def test_12_the_check_sees_a_seed_that_comes_later(kind: type[Codec], monkeypatc
 
 
 def test_the_threat_model_names_every_trap_and_only_tests_that_exist() -> None:
-    text = (ROOT / "docs/threat-model.md").read_text()
+    text = (DOCS / "threat-model.md").read_text()
     for number in range(1, 13):
         assert f"\n| {number} |" in text, number
     named = {word for word in text.replace("`", " ").split() if word.startswith("test_")}
-    here = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    files = {path.stem for path in Path(__file__).parent.glob("test_*.py")}
+    files = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+    here = "".join(path.read_text() for path in files.values())
     assert len(named) > 12
     for name in named:
         assert name in files or f"def {name}(" in here, name
+    # What it says to be in a file is there.
+    for path in re.findall(r"`((?:dipp|tests|src|docs)/[^`]*)`", text):
+        assert (ROOT / path).exists() or (ROOT / "src" / path).exists(), path

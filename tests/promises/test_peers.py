@@ -15,18 +15,19 @@ from dp_accounting.pld import privacy_loss_distribution
 from helpers.statistics import integer_weights
 
 from dipp.core import selection
-from dipp.core.plan import PAPER, SHARP, Coding, Plan, Step
+from dipp.core.plan import Coding, Plan, Step
+from dipp.planning.presets import PAPER, SHARP
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
 
 GAINS = (2**-10, 2**-9, 2**-8, 2**-6)
 
 
-def certificate(mechanism: Coding, gains: tuple[float, ...] = GAINS) -> Certificate:
+def certificate(coding: Coding, gains: tuple[float, ...] = GAINS) -> Certificate:
     times = itertools.pairwise(range(len(gains), -1, -1))
-    units = 80 if mechanism.ordered else 0
+    units = 0 if coding.code.fixed_length else 80
     steps = tuple(Step(t, s, gain, 64, 8, units) for (t, s), gain in zip(times, gains, strict=True))
-    return Certificate.of(Plan(mechanism, steps), 3, 1024)
+    return Certificate.of(Plan(coding, steps), 3, 1024)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,10 +48,10 @@ def test_opendp_prices_a_selection_alike(measure: str, units: int, bits: int) ->
     assert found == pytest.approx(theirs, rel=1e-6)
 
 
-@pytest.mark.parametrize("mechanism", [PAPER, SHARP], ids=lambda m: m.name)
-def test_opendp_composes_and_converts_alike(mechanism: Coding) -> None:
+@pytest.mark.parametrize("coding", [PAPER, SHARP], ids=lambda m: m.name)
+def test_opendp_composes_and_converts_alike(coding: Coding) -> None:
     """A chain of its selections, one for each that the worst pixel takes part in; its δ(ε) curve of the sum of ρ."""
-    found = certificate(mechanism)
+    found = certificate(coding)
     space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.linf_distance(T=int)
     total = 0.0
     for one in found.releases[0].selections:
@@ -67,10 +68,10 @@ def test_opendp_composes_and_converts_alike(mechanism: Coding) -> None:
         assert ours == pytest.approx(curve.epsilon(delta), rel=2e-3)
 
 
-@pytest.mark.parametrize("mechanism", [PAPER, SHARP], ids=lambda m: m.name)
+@pytest.mark.parametrize("coding", [PAPER, SHARP], ids=lambda m: m.name)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
-def test_dp_accounting_converts_alike(mechanism: Coding, delta: float) -> None:
-    found = certificate(mechanism, (2**-13,) * 64)
+def test_dp_accounting_converts_alike(coding: Coding, delta: float) -> None:
+    found = certificate(coding, (2**-13,) * 64)
     accountant = rdp.RdpAccountant(orders=[1 + 10 ** (i / 40) for i in range(-80, 120)])
     for cost in found.steps:
         accountant.compose(dp_accounting.ZCDpEvent(cost.rho))

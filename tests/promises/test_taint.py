@@ -1,79 +1,57 @@
 """Nothing that is released depends on the private image, except through the selection.
 
-The private array follows NumPy: on CUDA, `chain.Selector` subtracts with torch (`chain._minus`), which is never run on
-it. That branch has the same mathematics, and is compared with the one that is, number by number.
+The private array follows NumPy: on CUDA, `encoder.Selector` subtracts with torch (`encoder._minus`), which is never run
+on it. That branch has the same mathematics, and is compared with the one that is, number by number.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
 from helpers.taint import LeakError, Private, Table, tainted
-from helpers.networks import tiny_network
 
-from dipp.core import chunking
 from dipp import scoring
-from dipp.codec.chain import Chain, Selector, StepLayout, _minus
+from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
-from dipp.models.diffusion import NoiseSchedule, Transition
+from dipp.codec.encoder import Selector, _minus
+from dipp.core import chunking
+from dipp.core.plan import Coding
+from dipp.core.signal import SIGNAL_OF_PIXEL, to_signal
 from dipp.errors import DippError
-from dipp.models.denoiser import Denoiser
-from dipp.core.plan import DIFFC, PAPER, SHARP, Coding, Plan, Step
+from dipp.models.diffusion import Transition
+from dipp.planning.presets import DIFFC, PAPER, SHARP
 from dipp.privacy.ledger import Recorder
 from dipp.scoring.task import ScoringTask
 
-SEED = bytes(range(16))
-TIMESTEPS = (999, 700, 450, 300)
-EVERY = pytest.mark.parametrize("mechanism", [PAPER, SHARP, DIFFC], ids=lambda m: m.name)
+EVERY = pytest.mark.parametrize("coding", [PAPER, SHARP, DIFFC], ids=lambda m: m.name)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def make_codec(mechanism: Coding) -> Codec:
-    config = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
-    schedule = NoiseSchedule.from_config(config)
-    denoiser = Denoiser(tiny_network().eval(), schedule, "ab" * 32, 3, (8, 8), 2, torch.device("cpu"))
-    steps = []
-    for start, end in itertools.pairwise(TIMESTEPS):
-        gain = float(np.nextafter(np.float32(schedule.snr(end) - schedule.snr(start)), np.float32(0)))
-        steps.append(Step(start, end, gain, 30, 6, exponent_units=80 if mechanism.ordered else 0))
-    return Codec(denoiser, Plan(mechanism, tuple(steps)))
-
-
-def pictures() -> list[np.ndarray[Any, Any]]:
-    generator = np.random.default_rng(3)
-    return [generator.integers(0, 256, shape, np.uint8) for shape in ((8, 8, 3), (8, 8, 3), (8, 16, 3))]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @EVERY
-def test_the_image_is_read_once_a_step(mechanism: Coding) -> None:
+def test_the_image_is_read_once_a_step(coding: Coding) -> None:
     """Two batches (two sizes), three steps: six selections see it, and nothing else from the codec to the file."""
     with tainted() as opened:
-        archive = make_codec(mechanism).encode(pictures(), seed=SEED)
+        archive = make_codec(coding).encode(pictures_of_two_sizes(), seed=SEED)
     assert opened == {"selection": 6, "range": 6}
     assert len(archive) == 3
 
 
 @EVERY
 def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
-    mechanism: Coding, monkeypatch: pytest.MonkeyPatch
+    coding: Coding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams, chunks, candidates, orders, counts, lengths, header: the whole file, and all that is scored with."""
-    codec, files, tasks = make_codec(mechanism), [], []
+    codec, files, tasks = make_codec(coding), [], []
 
     def select(task: ScoringTask, _: Any) -> np.ndarray[Any, Any]:
         tasks.append(task)
@@ -81,7 +59,7 @@ def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
 
     monkeypatch.setattr(scoring, "select", select)
     monkeypatch.setattr(scoring, "best", select)
-    images = [np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8), pictures()[0]]
+    images = [np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8), pictures_of_two_sizes()[0]]
     for image in images:
         files.append(codec.encode([image], seed=SEED).to_bytes())
     assert len(set(files)) == 1
@@ -189,23 +167,23 @@ def test_a_public_array_is_never_written_to() -> None:
 
 
 @EVERY
-def test_the_branch_for_cuda_computes_the_same(mechanism: Coding) -> None:
+def test_the_branch_for_cuda_computes_the_same(coding: Coding) -> None:
     """`_minus` with tensors on the CPU: ties, predictions beyond [−1, 1], and whole tasks."""
-    codec = make_codec(mechanism)
+    codec = make_codec(coding)
     chain = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3))
     generator = np.random.default_rng(0)
     for number in range(len(codec.plan.steps)):
         layout = chain.layout(number, range(2))
         arithmetic = layout.arithmetic
         pixels = generator.integers(0, 256, (2, len(layout.chunks.order)), np.uint8)
-        private = arithmetic.levels(np.arange(256) / 127.5 - 1)[pixels]
+        private = arithmetic.levels(SIGNAL_OF_PIXEL)[pixels]
         ties = (generator.integers(-arithmetic.limit, arithmetic.limit, pixels.shape) + 0.5) / arithmetic.unit
         predictions = generator.normal(size=pixels.shape)
         for x_hat in (predictions, predictions.astype(np.float32), ties, ties.astype(np.float32)):
             found = _minus(private, layout, torch.from_numpy(x_hat))
             assert found.dtype == torch.int32
             np.testing.assert_array_equal(found.numpy(), private - arithmetic.centres(x_hat))
-        images = np.stack(pictures()[:2]).reshape(2, -1)
+        images = np.stack(pictures_of_two_sizes()[:2]).reshape(2, -1)
         seen = torch.from_numpy(predictions.astype(np.float32))
         followed, other = (Selector(codec.plan, SEED, images, on).task(layout, seen) for on in ("cpu", "cuda"))
         np.testing.assert_array_equal(followed.shifts, other.shifts.numpy())
@@ -257,7 +235,7 @@ def private_state(patch: pytest.MonkeyPatch) -> None:
         return real(self, layout, x_hat)
 
     def next_state(self: Transition, x_t: Any, _: Any, z: Any) -> Any:
-        image = torch.as_tensor(kept[-1] / 127.5 - 1).reshape(len(x_t), *x_t.shape[2:], -1).permute(0, 3, 1, 2)
+        image = torch.as_tensor(to_signal(kept[-1])).reshape(len(x_t), *x_t.shape[2:], -1).permute(0, 3, 1, 2)
         return self.mean(x_t, image) + self.sigma * z
 
     patch.setattr(Selector, "__call__", call)
@@ -351,4 +329,4 @@ def test_leaks_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with tainted():
         LEAKS[name](monkeypatch)
         with pytest.raises(LeakError):
-            codec.encode(pictures()[:1], seed=SEED)
+            codec.encode(pictures_of_two_sizes()[:1], seed=SEED)

@@ -19,6 +19,19 @@ def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [place]
 
 
+def test_unfinished_files_are_known_by_their_names(tmp_path: Path) -> None:
+    """A killed process may leave one, which others can tell from any file that was finished."""
+    with files.atomic(tmp_path / "a") as part:
+        part.write_text("half")
+        assert files.is_part(part.name)
+        assert part.parent == tmp_path
+        with files.atomic(tmp_path / "a") as other:
+            assert other != part
+            other.touch()
+    for name in ("a", ".part", ".0123456789abcdef.part.png", "0123456789abcdef.part", ".0123456789ABCDEF.part"):
+        assert not files.is_part(name)
+
+
 def test_after_an_error_all_is_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "a"
     place.write_text("before")

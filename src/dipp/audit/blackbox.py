@@ -1,8 +1,9 @@
 """The black-box audit: encode two neighbouring images many times, count what comes out, and bound ε from below.
 
-The common randomness Z is fixed, as an adversary knows it: averaging over it would hide leakage. Half of the runs
-choose a set of outcomes that tells the images apart; on the other half, Clopper-Pearson bounds of its two probabilities
-give an ε that is really there, but for one false alarm in a million. N runs show ln(N/30) at most.
+The common randomness Z is fixed, because an adversary knows it: averaging over it would hide leakage. One half of the
+runs chooses a set of outcomes that tells the two images apart. On the other half, Clopper-Pearson bounds on the
+probabilities of that set under each image give a lower bound of ε, which is wrong at most once in a million audits.
+With N runs the bound is at most about ln(N/30).
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 
 FALSE_ALARM = 1e-6
-"""How often the bound may exceed the true ε."""
+"""Largest probability that the bound exceeds the true ε."""
 BATCH = 2000
+"""Encodings that are made together."""
 
 Releases = NDArray[np.int64]
-"""A row for each run: all that was released."""
+"""Everything that was released, a row for each run."""
 Encoder = Callable[[Chain, Pixels], Releases]
-"""Encode rows of coordinates, all with the same common randomness."""
+"""Encodes images, given as rows of coordinates, all with the same common randomness."""
 
 
 def encoder(chain: Chain, rows: Pixels) -> Releases:
-    """The encoder itself: the chain of the codec, the private randomness of the operating system."""
+    """The real encoder: the chain of the codec, with private randomness from the operating system."""
     _, chosen = chain.run([0] * len(rows), Selector(chain.plan, chain.seed, rows, "cpu"))
     return np.concatenate(chosen, axis=1)
 
 
 def clopper_pearson(successes: int, runs: int, error: float) -> tuple[float, float]:
-    """Bounds of a probability; each is wrong with probability `error` at most."""
+    """Lower and upper bound of a probability from counts; each is wrong with probability `error` at most."""
     low = float(special.betaincinv(successes, runs - successes + 1, error)) if successes else 0.0
     high = float(special.betaincinv(successes + 1, runs - successes, 1 - error)) if successes < runs else 1.0
     return low, high
@@ -44,18 +46,19 @@ def clopper_pearson(successes: int, runs: int, error: float) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class BlackBox:
-    """What the counts show."""
+    """The result of a black-box audit."""
 
     epsilon: float
-    """A lower bound of the ε that the encoder really has, between these two images."""
+    """Lower bound of the ε that the encoder really has between the two images."""
     runs: int
-    """Encodings of each image."""
+    """Number of encodings of each image."""
 
 
 def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int, bad_luck: float = 0.0) -> float:
-    """The ε that so many runs of a chain of one selection show by its exact laws: on average, or with bad luck.
+    """The ε that an audit with so many runs would find by the exact laws of a chain of one selection.
 
-    Bad luck is counts that are so many standard deviations from their means, both to the wrong side.
+    The counts are taken to be their means or, with `bad_luck`, to be off by so many standard deviations, each to the
+    unfavourable side.
     """
     tested = runs - runs // 2
     counts = [np.rint(np.exp(first_law(chain, image)) * tested).astype(np.int64) for image in pair]
@@ -66,13 +69,13 @@ def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int, bad_luck: floa
 
 
 def repeat(encode: Encoder, chain: Chain, image: Pixels, runs: int) -> Releases:
-    """Encode an image so many times."""
+    """Encode an image `runs` times."""
     sizes = (min(BATCH, runs - first) for first in range(0, runs, BATCH))
     return np.concatenate([encode(chain, np.tile(image, (size, 1))) for size in sizes])
 
 
 def audit(encode: Encoder, chain: Chain, pair: tuple[Pixels, Pixels], runs: int) -> BlackBox:
-    """Encode each of two images so many times, and bound ε from below."""
+    """Encode each of two images `runs` times, and bound ε from below."""
     samples = [repeat(encode, chain, image, runs) for image in pair]
     _, labels = np.unique(np.concatenate(samples), axis=0, return_inverse=True)
     labels = labels.reshape(-1)
@@ -89,7 +92,7 @@ def audit(encode: Encoder, chain: Chain, pair: tuple[Pixels, Pixels], runs: int)
 
 
 def _telling(counts: Releases, against: Releases, runs: int) -> Releases:
-    """Outcomes, from the most telling one on, whose bounds are furthest apart on the half that chooses."""
+    """The outcomes of highest likelihood ratio, as many as make the bound on ε largest for the given counts."""
     order = np.argsort(-(np.log(counts + 0.5) - np.log(against + 0.5)), kind="stable")
     best, size = -math.inf, 1
     for count, (yes, no) in enumerate(zip(np.cumsum(counts[order]), np.cumsum(against[order]), strict=True), 1):
@@ -99,6 +102,9 @@ def _telling(counts: Releases, against: Releases, runs: int) -> Releases:
 
 
 def _bound(yes: int, no: int, runs: int) -> float:
-    """ln of the least probability over the largest that such counts allow: two of the four bounds that are made."""
+    """ln(p/q) for the smallest p that `yes` of `runs` allow and the largest q that `no` of them allow.
+
+    An audit bounds four probabilities, two for each order of the images, so each may err with `FALSE_ALARM`/4.
+    """
     (low, _), (_, high) = (clopper_pearson(count, runs, FALSE_ALARM / 4) for count in (yes, no))
     return math.log(low / high) if low else -math.inf

@@ -1,8 +1,8 @@
 """Negative controls: encoders that are broken on purpose, each by one of the mistakes that void a certificate.
 
-An audit that does not catch them would not catch a mistake in the real encoder. None of this can be reached from the
-codec. Some controls take what the encoder would score and then do something else with it; the planted ones are the real
-encoder, of which one function is replaced for as long as the control runs.
+An audit that does not catch them would not catch a mistake in the real encoder either. None of this can be reached from
+the codec. Some controls take what the real encoder scores and do something else with it; the planted ones are the real
+encoder with one function replaced while the control runs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dipp.codec.encoder import Selector
 from dipp.core import randomness, selection
 
 Broken = Callable[[StepLayout, scoring.ScoringTask], Releases]
-"""(public layout, what is scored) → what is released of each image: a row of the chunk's index and more."""
+"""(public layout, scoring task) → what is released, a row for each image: the indices of its chunks, perhaps more."""
 
 FLOAT_BITS = 24
-"""Bits of a uniform float32."""
+"""Random bits of a uniform number in float32."""
 
 
 def _encoder(broken: Broken) -> Encoder:
-    """An encoder of one step that releases what the broken rule says."""
+    """An encoder that releases in each step what the broken rule makes of the scoring task."""
 
     def encode(chain: Chain, rows: Pixels) -> Releases:
         selector, released = Selector(chain.plan, chain.seed, rows, "cpu"), []
@@ -48,11 +48,12 @@ def _encoder(broken: Broken) -> Encoder:
 
 
 def _scores(task: scoring.ScoringTask) -> selection.Scores:
+    """Chunks × n scores of a task."""
     return np.asarray(scoring.backend("cpu").scores(task))
 
 
 def _draw(scores: selection.Scores, task: scoring.ScoringTask, uniforms: Floats) -> Indices:
-    """Invert the cumulative weights at given uniforms."""
+    """Draw an index for each chunk by inverting the cumulative weights, in floats, at the given uniforms."""
     logs = scores.astype(np.float64) * math.log(2) * 2.0**-task.fraction_bits
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     running = np.cumsum(weights, axis=1)
@@ -61,7 +62,7 @@ def _draw(scores: selection.Scores, task: scoring.ScoringTask, uniforms: Floats)
 
 
 def _shared_seed(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
-    """The private draw comes from the public seed: the index is a function of the image."""
+    """The private draw comes from the public seed, so that the index is a function of the image."""
     source = randomness.Stream(*(int(word) for word in layout.sources[0]))
     public = randomness.uniforms(source, layout.chunks.count)
     images = len(layout.sources)
@@ -69,12 +70,12 @@ def _shared_seed(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
 
 
 def _infinite_alpha(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
-    """The best score wins, and an ε is claimed all the same."""
+    """The best score wins, and an ε is claimed nevertheless."""
     return scoring.best(task, scoring.backend("cpu")).reshape(len(layout.sources), -1)
 
 
 def _realised_kl(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
-    """As many candidates as the image's own divergence asks for: a small shift is sent with fewer bits."""
+    """The number of candidates follows the image's own divergence: a small shift is sent in fewer bits."""
     images, scores = len(layout.sources), _scores(task)
     nats = np.add.reduceat(_divergence(layout, task), task.offsets[:-1])
     bits = np.clip(np.ceil(nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
@@ -85,7 +86,7 @@ def _realised_kl(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
 
 
 def _realised_chunks(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
-    """Chunks are cut where the image's own divergence fills one; their number is released, beside an index."""
+    """The number of chunks follows the image's own divergence, and is released beside an index."""
     images = len(layout.sources)
     nats = _divergence(layout, task).reshape(images, -1).sum(axis=1)
     cuts = np.ceil(nats / math.log(2)).astype(np.int64)
@@ -94,15 +95,15 @@ def _realised_chunks(layout: StepLayout, task: scoring.ScoringTask) -> Releases:
 
 
 def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
-    """The divergence in nats that each coordinate's shift has, if it is small: half its square, without α."""
+    """Divergence of each coordinate in nats, for small shifts: half of the squared shift, without α."""
     scale = math.log(2) * 2.0**-layout.arithmetic.fraction_bits / float(layout.arithmetic.alpha)
     return np.asarray(np.square(task.shifts * scale) / 2, np.float64)
 
 
 def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:
-    """A grey pair at a level where what is released last (a number of bits, of cuts) differs, if there is one.
+    """A grey pair for which the last number that `encode` releases (of bits or of chunks) differs, if there is one.
 
-    Such numbers are functions of the image, in whole steps: across the edge of one, a single pixel shows.
+    Such a number is an integer function of the image: at a grey level where it jumps, a single pixel decides it.
     """
     pairs = [grey_pair(chain, np.random.default_rng(number), level) for level in np.arange(0, 255, 0.25).tolist()]
     first, second = (encode(chain, np.stack(images))[:, -1] for images in zip(*pairs, strict=True))
@@ -115,15 +116,15 @@ RELEASES: dict[str, Encoder] = {
     "candidates from the realised divergence": _encoder(_realised_kl),
     "chunks from the realised divergence": _encoder(_realised_chunks),
 }
-"""Caught by the black-box audit."""
+"""Broken encoders that the black-box audit must catch."""
 
 
 def float32_law(scores: selection.Scores, fraction_bits: int) -> Floats:
-    """The outcomes that are possible when Gumbel noise in float32 decides, with the honest ln P where they are.
+    """ln P of the exact selection for outcomes that are possible with Gumbel noise in float32; −∞ for all others.
 
-    Uniforms of 24 bits have Gumbel values from −ln ln 2^25 to ln 2^25, and no others. A candidate can win if, with
-    the largest, it beats the best of the others with the least. Which ones can depends on the image: an outcome that is
-    possible for one of two neighbours only has an infinite loss.
+    Uniforms of 24 bits have Gumbel values from −ln ln 2^25 to ln 2^25, and no others. A candidate can win if, with the
+    largest of these, it beats the best of the others with the smallest. Which candidates can win depends on the image:
+    an outcome that is possible for only one of two neighbours has an infinite loss.
     """
     nats = (scores * (math.log(2) * 2.0**-fraction_bits)).astype(np.float32)
     ends = (np.array([0.5, (1 << FLOAT_BITS) - 0.5]) / (1 << FLOAT_BITS)).astype(np.float64)
@@ -135,10 +136,10 @@ def float32_law(scores: selection.Scores, fraction_bits: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Unclamped(Selector):
-    """Pixels standardised by a mean and a deviation, as classifiers like them, and not clamped to [−1, 1] again."""
+    """The encoder on pixels that are standardised, as is usual for classifiers, and not clamped to [−1, 1]."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
-        """What is scored, with a law that is widened until it takes such shifts."""
+        """The scoring task, with a law that is wide enough for such shifts."""
         arithmetic = layout.arithmetic
         table = np.trunc(arithmetic.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
         shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat.numpy())
@@ -150,23 +151,23 @@ COMPARISONS: dict[str, tuple[type[Selector], Law]] = {
     "noise in float32": (Selector, float32_law),
     "pixels not clamped": (Unclamped, log_law),
 }
-"""Caught by the exact audit."""
+"""Broken encoders (a selector, and the law of its indices) that the exact audit must catch."""
 
 
 def _constant_below(high: Any, low: Any) -> tuple[Any, Any]:
-    """Half of the total, whatever the private bytes are."""
+    """Half of the total (two limbs), whatever the private bytes are."""
     one = np.uint64(1)
     return high >> one, (low >> one) | ((high & one) << np.uint64(63))
 
 
 def _scaled(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
-    """The exact draw, from scores that are 15 % too large."""
+    """The exact draw from scores that are 15 % too large."""
     scores = np.rint(1.15 * np.asarray(on.scores(task))).astype(np.int32)
     return selection.select(scores, task.fraction_bits)
 
 
 def _gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
-    """The largest of the scores with Gumbel noise, all in float32."""
+    """The index of the largest score plus Gumbel noise, all in float32."""
     scores = np.asarray(on.scores(task))
     words = np.frombuffer(randomness.private_bytes(4 * scores.size), np.uint32).reshape(scores.shape)
     uniforms = ((words >> np.uint32(32 - FLOAT_BITS)) + 0.5) / (1 << FLOAT_BITS)
@@ -182,4 +183,5 @@ PLANTED: dict[str, tuple[ModuleType, str, Callable[..., Any]]] = {
     "scores times 1.15": (scoring, "select", _scaled),
     "Gumbel noise in float32": (scoring, "select", _gumbel),
 }
-"""What is replaced in the real encoder, and by what. Caught by the law audit."""
+"""A function of the real encoder (module and name) and its replacement, for each mistake that the law audit must
+catch."""

@@ -1,10 +1,11 @@
-"""The law audit: the indices that the encoder really draws have the law that the exact audit takes them to have.
+"""The law audit: whether the indices that the encoder really draws have the law that the exact audit assumes.
 
-The encoder encodes one image many times, with a public seed that is fixed and the private randomness that it has; how
-often each index came is compared with its exact probability (χ²). The image is chosen so that the mass lies on many
-candidates, and on some more than on others: ln P has a large mean and a large variance under P. Then a draw that is
-constant or reused stands out, and so do scores that are scaled before the draw. What no count can show (a generator
-with a known seed, noise with 24 bits), the draws with known bytes show (`exact.Comparison`), which are made here too.
+The encoder encodes one image many times, with a fixed public seed and with its real private randomness; a χ² test
+compares how often each index came with its exact probability. The image is chosen so that the mass lies on many
+candidates, and on some more than on others: −ln P has a large mean and a large variance under P. Then a draw that is
+constant or reused stands out, and so do scores that are scaled before the draw. Counts cannot show everything, for
+example a generator with a known seed, or noise of 24 bits. Draws with known bytes show these (`likelihood.Comparison`),
+and are made here as well.
 """
 
 from __future__ import annotations
@@ -21,42 +22,43 @@ from dipp.codec.chain import Chain
 from dipp.core.plan import Coding
 
 FALSE_ALARM = 1e-7
-"""How often the audit of a right encoder fails, all its images together. (χ² is a limit: with cells as large as these
-its tail is right to a small factor, which leaves the promised one in a million.)"""
+"""Probability that the audit of a correct encoder fails, for all images together. (χ² is a limit law: with cells as
+large as these its tail is right up to a small factor, so that fewer than one audit in a million fails.)"""
 LEAST_EXPECTED = 50.0
-"""Indices that are expected less often than this are counted together."""
+"""Indices whose expected count is below this are counted together."""
 AMPLITUDES = tuple(2.0**-power for power in range(7))
-"""Of the noise around grey, among which the image is chosen."""
+"""Amplitudes of noise around grey that are tried for the image, relative to the full range."""
 FAVOURS = (-6.0, -4.0, -2.0, 0.0, 2.0)
-"""Nats by which other images favour a candidate, which may stand against the Poisson order."""
+"""Nats by which further images that are tried favour one candidate, perhaps against the Poisson order."""
 SEEDS = 4
-"""Public seeds, each with an image of its own."""
+"""Number of public seeds, each with an image of its own."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """What the counts and the known draws show."""
+    """The result of a law audit."""
 
     p: float
-    """The least tail probability of the images' χ²."""
+    """Smallest tail probability of χ² over the images."""
     images: int
     runs: int
-    """Encodings of each image."""
+    """Number of encodings of each image."""
     draws: int
+    """Number of draws with known bytes."""
     wrong: int
-    """Draws with known bytes, and how many of them were not the exact ones."""
+    """How many of those draws differed from the exact ones."""
 
     @property
     def passed(self) -> bool:
-        """Whether the encoder draws as it should."""
+        """Whether nothing contradicts that the encoder draws by the exact law."""
         return self.p >= FALSE_ALARM / self.images and not self.wrong
 
 
 def tail(counts: Floats, probabilities: Floats) -> float:
-    """The probability of a χ² as large as that of these counts, or larger, if these are the probabilities."""
+    """The probability that χ² is at least as large as for these counts, if the given probabilities are true."""
     expected = probabilities * counts.sum()
     rare = expected < LEAST_EXPECTED
-    # The rare ones, together, join the smallest of the others: no cell is small.
+    # All rare indices make one cell; if that is still too small, it joins the smallest of the others.
     cells = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
     if len(cells[1]) > 1 and cells[1][-1] < LEAST_EXPECTED:
         smallest = int(np.argmin(cells[1][:-1]))
@@ -68,7 +70,10 @@ def tail(counts: Floats, probabilities: Floats) -> float:
 
 
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
-    """Noise around grey or an image that favours a candidate: where mean and variance of −ln P are both largest."""
+    """The image that makes the smaller of the mean and the variance of −ln P (of the first index) as large as possible.
+
+    Noise around grey is tried at several amplitudes, and images that favour a candidate.
+    """
     height, width, channels = chain.shape
     noise = generator.uniform(-127.5, 127.5, height * width * channels)
     images = [np.rint(127.5 + amplitude * noise).astype(np.uint8) for amplitude in AMPLITUDES]
@@ -83,7 +88,7 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
 
 
 def audit(coding: Coding, epsilon: float, runs: int) -> Law:
-    """Count the indices of some images at about ε, each encoded so many times, and draw with known bytes."""
+    """Audit at about ε: count the indices of some images, each encoded `runs` times, and draw with known bytes."""
     plan, shape = single_step(coding, epsilon)
     tails, draws, wrong = [], 0, 0
     for number in range(SEEDS):

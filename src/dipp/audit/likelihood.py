@@ -1,15 +1,16 @@
 """The exact audit: P[K | Z] is computable, so the loss of a real encoding can be computed and compared with the claim.
 
-Two images that differ in one pixel go through the encoder's own code, up to the integer scores. From these the laws of
-every index are exact, and so is the loss ln P[k | x]/P[k | x'] of every outcome k, given all that was released before.
-The largest loss of each selection, added up over the steps, must not exceed ε; nor the Rényi divergences of the laws,
-of order a, ρ·a. That the encoder draws by these laws is checked beside: its sums are those of the scores, and with
-known bytes in place of the operating system's, its index is the one that the exact cumulative weights have there. (That
-unknown bytes are spent in the same way, `law` counts.)
+Two images x and x' that differ in one pixel go through the encoder's own code, up to the integer scores. These give the
+exact law of every index under each image, and so the loss ln P[k | x]/P[k | x'] of every outcome k, given everything
+that was released before. The largest losses of the selections must not exceed ε in sum; their Rényi divergences of
+order a must not exceed ρ·a in sum. It is also checked that the encoder draws by these laws: its bin sums must be those
+of the scores, and with known bytes in place of the operating system's, its index must be where the exact cumulative
+weights reach the number in the bytes. (The module `law` shows by counting that unknown bytes are used alike.)
 
-**Why adversarial pairs reach it.** ln P[k | x]/P[k | x'] is the move of u_k, less that of ln Σ exp u. If the other
-pixels favour one candidate j until it has nearly all the mass, the sum moves as u_j does. Let the pixel move u_j by −s
-and u_k by +s: the loss is nearly 2s, all that is claimed. An audit that finds less than 0.99 of it here is broken.
+**Why adversarial pairs reach the claim.** ln P[k | x]/P[k | x'] is the change of u_k less the change of ln Σ exp u. If
+the other pixels favour one candidate j so much that it has nearly all the mass, the sum changes as u_j does. Let the
+pixel change u_j by −s and u_k by +s: the loss is nearly 2s, all that is claimed. An audit that finds less than 0.99 of
+the claim here is broken.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ Law = Callable[[selection.Scores, int], Floats]
 """(scores of one chunk, S) → ln P[K = k]."""
 
 ORDERS = (1.5, 2.0, 4.0, 16.0)
-"""Of the Rényi divergences."""
+"""Orders of the Rényi divergences."""
 SPARE = 9.0
-"""Nats by which an adversarial image favours its candidate beyond need: the others keep e^−9 of the mass."""
+"""Nats by which an adversarial image favours its candidate beyond need, so that the others keep e^−9 of the mass."""
 UNCERTAIN, DOUBT = 0.3, 0.1
-"""x̂0 is not known when an image is made up: scores must be extreme for any so near to the guess, without predictions of
-an earlier encoding or with them."""
+"""Possible error of a guess of x̂0, which is not known when an adversarial image is made: without predictions of an
+earlier encoding, and with them."""
 
 
 def log_law(scores: selection.Scores, fraction_bits: int) -> Floats:
-    """ln P[K = k] of the selection, from its exact integer weights; the logarithms round by some 10^−15."""
+    """ln P[K = k] of the selection, from its exact integer weights; only the logarithms are rounded, by some 10^−15."""
     whole, fraction = selection.exponents(scores, fraction_bits)
     sums = selection.bin_sums(scores[None], fraction_bits)[0]
     total = sum(weight << (selection.RANGE_BITS - j) for j, weight in enumerate(sums.tolist()))
@@ -55,13 +56,13 @@ def log_law(scores: selection.Scores, fraction_bits: int) -> Floats:
 
 
 def renyi(first: Floats, second: Floats, order: float) -> float:
-    """The Rényi divergence of two laws, given by ln P: the larger one of the two directions."""
+    """The Rényi divergence of two laws that are given as ln P: the larger one of the two directions."""
     pairs = ((first, second), (second, first))
     return max(float(special.logsumexp(order * p + (1 - order) * q)) for p, q in pairs) / (order - 1)
 
 
 def inverse(scores: selection.Scores, fraction_bits: int, target: int) -> int:
-    """The index at which the running sum of the exact weights, bin after bin, exceeds the target: Python's integers."""
+    """The index at which the running sum of the exact weights, bin after bin, exceeds the target."""
     whole, fraction = selection.exponents(scores, fraction_bits)
     order = np.argsort(whole, kind="stable")
     table = selection.fraction_weights(fraction_bits)[fraction[order]].tolist()
@@ -71,7 +72,7 @@ def inverse(scores: selection.Scores, fraction_bits: int, target: int) -> int:
 
 
 class KnownBytes:
-    """In the place of `os` in `randomness`: hands out known 128-bit integers, high limb first, and keeps count."""
+    """Replaces `os` in `core.randomness`: hands out known 128-bit integers, high limb first, and counts the bytes."""
 
     def __init__(self, values: Sequence[int]) -> None:
         limbs = [(value >> 64, value & ((1 << 64) - 1)) for value in values]
@@ -80,41 +81,41 @@ class KnownBytes:
         self.asked_for_more = False
 
     def urandom(self, count: int) -> bytes:
-        """The next bytes; noise, if the encoder asks for more than an exact draw from these takes."""
+        """The next known bytes, and noise if the encoder asks for more than the exact draws take."""
         found, self._rest = self._rest[:count], self._rest[count:]
         self.asked_for_more |= len(found) < count
         return found + self._beyond.bytes(count - len(found))
 
     @property
     def used_up(self) -> bool:
-        """Whether all of it was asked for, and nothing else."""
+        """Whether exactly the known bytes were asked for, neither fewer nor more."""
         return not self._rest and not self.asked_for_more
 
 
 @dataclass(eq=False)
 class Comparison:
-    """A `Choose` that compares two images on the way: x is encoded, x' is what it might have been."""
+    """A `chain.Choose` that encodes the image x and compares it, in every selection, with its neighbour x'."""
 
     first: Selector
     second: Selector
     follow: bool = False
-    """Go on with the outcome that tells most, and not with one that is drawn."""
+    """Whether to go on with the outcome of largest loss instead of the one that was drawn."""
     law: Law = log_law
     bound: float = 0.0
-    """Σ over the selections of the largest loss of any outcome."""
+    """Sum over the selections of the largest |loss| of any outcome."""
     attained: float = 0.0
-    """Loss of the outcomes that were gone on with."""
+    """Sum over the selections of the loss of the outcome that was released."""
     divergences: Floats = field(default_factory=lambda: np.zeros(len(ORDERS)))
-    """Σ over the selections of the Rényi divergence, for each order."""
+    """Sum over the selections of the Rényi divergence, for each of `ORDERS`."""
     draws: int = 0
-    """Selections made with known bytes."""
+    """Number of selections that were made with known bytes."""
     wrong: int = 0
-    """Those among them whose sums, use of the bytes or index were not the exact ones."""
+    """How many of those had wrong bin sums, used the bytes wrongly, or gave a wrong index."""
     predictions: list[NDArray[np.float32]] = field(default_factory=list)
-    """x̂0 of the coordinates that each step touches: what the adversary sees on the way."""
+    """x̂0 of the coordinates that each step touches, which the adversary sees as well."""
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        """Indices of x, by the encoder's own code; losses of those chunks in which the images differ."""
+        """Indices of x by the encoder's own code; adds up the losses of the chunks in which the two images differ."""
         self.predictions.append(x_hat[0].numpy())
         indices = self.first(layout, x_hat)
         if not layout.chunks.count:
@@ -126,7 +127,7 @@ class Comparison:
         for chunk in np.flatnonzero(differ).tolist():
             both = [np.asarray(on.scores(task.part(chunk, chunk + 1)))[0] for task in (first, second)]
             scores[chunk], laws = both[0], [self.law(one, first.fraction_bits) for one in both]
-            # Outcomes that neither image can have tell nothing.
+            # Outcomes that are impossible for both images reveal nothing.
             possible = np.isfinite(laws[0]) | np.isfinite(laws[1])
             losses = np.where(possible, laws[0], 0.0) - np.where(possible, laws[1], 0.0)
             if self.follow:
@@ -140,7 +141,7 @@ class Comparison:
     def _draw(
         self, layout: StepLayout, x_hat: torch.Tensor, scores: dict[int, selection.Scores], on: scoring.Backend
     ) -> None:
-        """Encode x once more, with known bytes, and compare sums and indices of some chunks with the exact ones."""
+        """Encode x again with known bytes, and compare bin sums and indices of the given chunks with the exact ones."""
         generator, targets, wrong = np.random.default_rng(self.draws), [0] * layout.chunks.count, set()
         bits = layout.arithmetic.fraction_bits
         for chunk, one in scores.items():
@@ -167,7 +168,7 @@ def compare(
     law: Law = log_law,
     selector: type[Selector] = Selector,
 ) -> Comparison:
-    """Encode the first of two images, given as rows of coordinates, and compare it with the second."""
+    """Encode the first of two images, given as rows of coordinates, and compare it with the second in every step."""
     first, second = (selector(chain.plan, chain.seed, image[None], "cpu") for image in pair)
     comparison = Comparison(first, second, follow, law)
     chain.run([0], comparison)
@@ -175,7 +176,7 @@ def compare(
 
 
 def first_law(chain: Chain, image: Pixels) -> Floats:
-    """ln P of the first index of a chain, given an image as a row of coordinates."""
+    """ln P of a chain's first index, for an image given as a row of coordinates."""
     selector, found = Selector(chain.plan, chain.seed, image[None], "cpu"), []
 
     def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
@@ -188,7 +189,7 @@ def first_law(chain: Chain, image: Pixels) -> Floats:
 
 
 def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """An image of noise, and the same with another pixel somewhere."""
+    """An image of noise, and the same image with another value of one pixel."""
     height, width, channels = chain.shape
     x = generator.integers(0, 256, height * width * channels, np.uint8)
     y = x.copy()
@@ -197,7 +198,7 @@ def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, P
 
 
 def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """Black and white: all of one, or mixed at random; one pixel goes from black to white."""
+    """A black, a white or a randomly mixed image, of which one pixel goes from black to white."""
     height, width, channels = chain.shape
     light = generator.choice([0.0, 0.5, 1.0])
     x = np.where(generator.random(height * width * channels) < light, 255, 0).astype(np.uint8)
@@ -207,9 +208,9 @@ def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, 
 
 
 def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) -> tuple[Pixels, Pixels]:
-    """Grey, but for one pixel that goes from grey to white: what the image needs to say grows.
+    """A grey image, and the same with one white pixel, whose divergence is larger.
 
-    Between two levels, a part of the pixels has the one, the rest the other.
+    If `level` is not whole, a share of the coordinates has the level below it, and the others the level above.
     """
     height, width, channels = chain.shape
     dims = height * width * channels
@@ -220,7 +221,7 @@ def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) 
 
 
 def _pixel(chain: Chain, generator: np.random.Generator) -> slice:
-    """Coordinates of any pixel."""
+    """Coordinates of a random pixel."""
     height, width, channels = chain.shape
     first = channels * int(generator.integers(height * width))
     return slice(first, first + channels)
@@ -232,12 +233,12 @@ def adversarial_pair(
     spare: float | None = None,
     predictions: Sequence[NDArray[np.float32]] | None = None,
 ) -> tuple[Pixels, Pixels]:
-    """Black and white in the pixel that is touched most; the others favour, in each of its chunks, one candidate.
+    """Images that differ, black or white, in the pixel that costs most; the others favour a candidate in its chunks.
 
-    The adversary knows all that is public: masks, chunks, candidates and the denoiser, whose `predictions` an earlier
-    encoding may have shown (grey, if there was none). Every coordinate serves one step, so that a single image suits
-    all; those that are not needed are as predicted, and sway nothing. `spare` is by how many nats the candidate is
-    favoured beyond what its rivals have by chance.
+    The adversary knows everything that is public: masks, chunks, candidates and the denoiser, whose `predictions` an
+    earlier encoding may have shown (None: grey is assumed). Every coordinate serves one step only, so that a single
+    image suits all steps; coordinates that are not needed have their predicted value, which favours no candidate.
+    `spare` is the nats by which the candidate is favoured beyond its rivals' chances (None: as reaches the claim).
     """
     height, width, channels = chain.shape
     dims, on = height * width * channels, scoring.backend("cpu")
@@ -261,7 +262,7 @@ def adversarial_pair(
         tasks = [_uncertain(chain, layout, image, guess, doubt) for image in (black, white)]
         mine = np.add.reduceat(np.isin(layout.chunks.order, own).astype(np.int64), layout.offsets[:-1])
         for chunk in np.flatnonzero(mine).tolist():
-            # The candidate that black loses most by, with the smallest index: the Poisson order likes those.
+            # The candidate that black favours least against white; the first of several, as in the Poisson order.
             scores = [[_scores(on, task, chunk) for task in pair] for pair in tasks]
             favoured = int(np.argmin(np.sum(scores[0], axis=0) - np.sum(scores[1], axis=0)))
             nat = math.log(2) * 2.0**-layout.arithmetic.fraction_bits
@@ -279,13 +280,14 @@ def adversarial_pair(
 def _uncertain(
     chain: Chain, layout: StepLayout, image: Pixels, guess: NDArray[np.float32], doubt: float
 ) -> list[scoring.ScoringTask]:
-    """What is scored if x̂0 were darker than guessed, or lighter."""
+    """The scoring tasks if x̂0 were darker than guessed by `doubt`, and if it were lighter."""
     selector = Selector(chain.plan, chain.seed, image[None], "cpu")
     guesses = (np.clip(guess[None] + side, -1, 1).astype(np.float32) for side in (-doubt, doubt))
     return [selector.task(layout, torch.from_numpy(x_hat)) for x_hat in guesses]
 
 
 def _scores(on: scoring.Backend, task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:
+    """Scores of one chunk of a task."""
     scores: NDArray[np.int64] = np.asarray(on.scores(task.part(chunk, chunk + 1)))[0].astype(np.int64)
     return scores
 
@@ -298,7 +300,7 @@ def _favouring(
     free: NDArray[np.bool_],
     units: float,
 ) -> tuple[NDArray[np.int64], Pixels]:
-    """As many free coordinates of a chunk as lift a candidate by so many units of score, and what to set them to."""
+    """Free coordinates of a chunk that raise a candidate's score by `units` together, and the pixel values for that."""
     arithmetic, part = layout.arithmetic, slice(*layout.chunks.offsets[chunk : chunk + 2])
     coordinates = layout.chunks.order[part]
     streams, offsets = layout.streams[chunk : chunk + 1], np.array([0, len(coordinates)])

@@ -1,6 +1,6 @@
-"""The plot of an audit: observed loss against what is claimed, per pixel; nothing may lie above the line.
+"""The plot of an audit: observed against claimed loss per pixel; no mark may lie above the line.
 
-Losses too small for the axis, zero among them, are hollow marks on its lower edge.
+Losses that are too small for the axis, zero included, are hollow marks on its lower edge.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ KINDS = {
 }
 
 EDGE = 20.0
-"""How far below the least claim the axis goes."""
+"""Factor by which the axis reaches below the smallest claim."""
 
 
 def draw(points: Sequence[Observation], output: Path) -> None:
-    """One panel a preset."""
+    """Draw one panel for each preset, as a PNG."""
     names = list(dict.fromkeys(point.preset for point in points))
     figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):

@@ -1,6 +1,6 @@
-"""What is audited: plans of a preset that need no model, and a simple public denoiser.
+"""The setting of an audit: plans of a preset that need no model, and a simple public denoiser.
 
-What is claimed holds for any denoiser, so that the best linear one for white noise serves as well as a network.
+Claims hold for any denoiser, so the best linear denoiser for independent pixels serves as well as a network.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 CHANNELS = 3
 STEPS, SIDE, INDEX_BITS = 3, 64, 8
-"""Of the exact audit: a whole cycle of the one-of-three sign channel; log2 n, which plays no part in ε."""
+"""Steps, side of the images and log2 n of the exact audit. Three steps are a whole cycle of the one-of-three sign
+channel; n does not enter into ε."""
 SMALL_SIDE, SMALL_BITS = 8, 5
-"""Of the audits that count."""
+"""Side of the images and log2 n of the audits that count encodings."""
 VARIANCE = 0.25
-"""Of the pixels, as the simple denoiser believes."""
+"""Variance v of the pixels that the simple denoiser assumes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,18 +49,18 @@ class Shrink:
         return torch.device("cpu")
 
     def x0(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        """γ·v/(γ²·v + σ²)·x_t, clamped."""
+        """γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
         return (gamma * VARIANCE / (gamma**2 * VARIANCE + sigma**2) * x_t).clamp(-1, 1)
 
 
 def schedule() -> NoiseSchedule:
-    """The noise schedule of the first DDPM."""
+    """The noise schedule of the first DDPM [Ho et al., 2020]."""
     return NoiseSchedule(np.cumprod(1 - np.linspace(1e-4, 0.02, 1000), dtype=np.float64))
 
 
 def plan_within(coding: Coding, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
-    """Equal steps whose certificate is just within ε, for images of three channels and any size."""
+    """A plan of `steps` steps with equal SNR gains whose certificate is just within ε, for images of three channels."""
     noise = schedule()
 
     def plan(gain: float) -> Plan:
@@ -70,7 +71,7 @@ def plan_within(coding: Coding, epsilon: float, steps: int, chunk_size: int, ind
         pairs = itertools.pairwise(times)
         return Plan(coding, tuple(Step(t, s, gain, chunk_size, index_bits, units) for t, s in pairs))
 
-    # ε grows with the gain, but for the truncation of levels: the largest of those tried that fits.
+    # Bisection: ε grows with the gain, up to the truncation of levels, so this is (nearly) the largest gain that fits.
     low, high = 0.0, 4.0
     for _ in range(40):
         middle = float(np.float32((low + high) / 2))
@@ -80,26 +81,26 @@ def plan_within(coding: Coding, epsilon: float, steps: int, chunk_size: int, ind
 
 
 def chain_of(plan: Plan, shape: Shape, number: int, denoiser: Denoiser | None = None) -> Chain:
-    """A chain with the public seed of so many, on a denoiser or the simple one (which has all that a chain uses)."""
+    """A chain whose public seed is `number`, on a denoiser or by default the simple one (it has all a chain needs)."""
     public = denoiser or cast("Denoiser", Shrink(schedule()))
     return Chain(plan, public, number.to_bytes(16, "little"), shape)
 
 
 def plan_for(coding: Coding, epsilon: float) -> tuple[Plan, Shape]:
-    """A plan for the exact audit: images so large that the other pixels can favour a candidate as much as needed."""
+    """A plan of about ε for the exact audit, and an image size so large that other pixels can favour any candidate."""
     side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon)))
     plan = plan_within(coding, epsilon, STEPS, side * side, INDEX_BITS)
     return plan, (side, side, CHANNELS)
 
 
 def single_step(coding: Coding, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Shape]:
-    """A plan of one step and one selection that carries all of ε: what black-box counts can show most of."""
+    """A plan whose only selection carries all of ε, which is what counts can show best, and the image size for it."""
     return plan_within(coding, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), (side, side, CHANNELS)
 
 
 @contextlib.contextmanager
 def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
-    """Put something else in a module's place for a while: audits feed the encoder known bytes, controls break it."""
+    """Replace a name in a module inside a `with` block: audits feed the encoder known bytes, controls break it."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:

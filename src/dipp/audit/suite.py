@@ -1,8 +1,8 @@
-"""The audit: what an encoder really tells about a pixel, against what its certificate claims.
+"""The whole audit of a preset: how much its encoder really reveals about a pixel, compared with what is claimed.
 
-Four parts, each on the code that encodes: the exact audit (`exact`), the audit of the law by which indices are drawn
-(`law`), the black-box audit (`blackbox`), and negative controls that these must catch (`controls`). No model is needed
-(`setting`). Public seeds are fixed; only the private randomness differs from one audit to the next.
+It has four parts, all on the real encoder: the exact audit (`likelihood`), the audit of the law by which indices are
+drawn (`law`), the black-box audit (`blackbox`), and negative controls that these must catch (`controls`). No model is
+needed (`setting`). Public seeds are fixed; only the private randomness differs from one audit to the next.
 """
 
 from __future__ import annotations
@@ -29,49 +29,54 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 LEAST, LARGEST = 1 / 16, 24.0
-"""ε that can be audited. Scores are clipped at 44 nats: a selection that costs much more than 8 cannot lose it all."""
+"""Range of ε that can be audited. Selections clip scores at 44 nats: one that costs much more than 8 cannot reach its
+claim."""
 BLACK_BOX_RUNS, BLACK_BOX_CLAIM = 100_000, 6.0
-"""Encodings of each image, and the largest ε that so many could show."""
+"""Encodings of each image in the black-box audit, and the largest ε that so many can show."""
 FAIR, BAD_LUCK = 0.5, 6.0
-"""The black-box audit must show this share of what its runs show by the exact laws, even with counts so many standard
-deviations off. Of a claim so small that this is nothing, nothing is asked."""
+"""The black-box audit must find the share `FAIR` of what the exact laws promise for its runs when the counts are
+`BAD_LUCK` standard deviations off. Where that is not above 0, because the claim is small, nothing need be found."""
 LAW_RUNS = 20_000
-"""Encodings of each image whose indices are counted."""
+"""Encodings of each image in the law audit."""
 CONTROL_CLAIM, CONTROL_RUNS, CONTROL_TRIES = 2.0, 4000, 12
+"""Claim, encodings and public seeds with which a broken encoder must be caught."""
 CONTROL_SIDE = 12
-"""So many pixels have more than a bit of divergence: what follows it can be seen to change."""
+"""Side of the images of controls: large enough for more than a bit of divergence, on which some mistakes depend."""
 PAIRS = 12
+"""Random and extreme pairs of images, of each kind."""
 ADVERSARIES, ATTEMPTS = 6, 4
+"""Adversarial pairs, and attempts at making each of them."""
 SPARES = (*np.arange(-3.0, 6.0, 0.5).tolist(), *range(6, 30, 2))
-"""Nats by which one candidate is favoured: what tells most depends on what is audited, so several are tried."""
+"""Nats by which adversarial pairs favour a candidate. What reveals most depends on the encoder, so all are tried."""
 BALANCED = -9.0
-"""Nats by which a candidate is favoured in balanced pairs: not at all."""
+"""Nats by which balanced pairs favour a candidate: in effect not at all."""
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
-"""Claims of a plot, relative to ε."""
+"""Claims in a plot, relative to ε."""
 NEARLY = 0.99
 """Share of the claim that adversarial pairs must reach, or the audit itself is broken."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The largest loss of a kind of pairs."""
+    """The exact audit of one kind of pairs. Losses and ε are in nats, per pixel."""
 
     kind: str
     claimed: float
     observed: tuple[float, ...]
-    """Σ of the largest losses of the selections, for each pair."""
+    """Sum of the largest losses of the selections, for each pair."""
     attained: tuple[float, ...]
-    """Losses of the outcomes that were released."""
+    """Loss of the outcomes that were really released, for each pair."""
     claimed_rho: float
     rho: tuple[float, ...]
-    """The largest Rényi divergence over its order, for each pair."""
+    """Largest ratio of a Rényi divergence to its order, for each pair; at most ρ is claimed."""
     draws: int
+    """Number of draws with known bytes."""
     wrong: int
-    """Draws with known bytes, and how many of them were not the exact ones."""
+    """How many of those draws differed from the exact ones."""
 
     @classmethod
     def of(cls, kind: str, claimed: Certificate, compared: Sequence[Comparison]) -> Exact:
-        """The largest losses and divergences that comparisons of one kind of pairs met."""
+        """Gather the comparisons of one kind of pairs."""
         return cls(
             kind,
             claimed.epsilon,
@@ -85,29 +90,29 @@ class Exact:
 
     @property
     def ratio(self) -> float:
-        """Largest loss over what is claimed."""
+        """Largest loss, relative to the claimed ε."""
         return max(self.observed) / self.claimed
 
     @property
     def rho_ratio(self) -> float:
-        """Largest Rényi divergence over what ρ allows."""
+        """Largest Rényi divergence, relative to what the claimed ρ allows."""
         return max(self.rho) / self.claimed_rho
 
     @property
     def within(self) -> bool:
-        """Whether nothing exceeds the claims, of the laws that are drawn from.
+        """Whether no loss or divergence exceeds the claims, and all draws were exact.
 
-        The logarithms round by less than η, which is in the claims.
+        The logarithms are rounded by less than η, which the claims include.
         """
         return self.ratio <= 1 and self.rho_ratio <= 1 and not self.wrong
 
     @property
     def reached(self) -> bool:
-        """Whether the claim is nearly reached, by an outcome that was really released."""
+        """Whether an outcome that was really released nearly reaches the claim."""
         return max(self.attained) >= NEARLY * self.claimed
 
     def to_dict(self) -> dict[str, Any]:
-        """The losses for JSON."""
+        """The result as a dictionary for JSON."""
         found = {"ratio": self.ratio, "observed": max(self.observed), "claimed": self.claimed}
         found |= {"attained": max(self.attained), "pairs": len(self.observed)}
         rho = {"ratio": self.rho_ratio, "observed": max(self.rho), "claimed": self.claimed_rho, "orders": ORDERS}
@@ -115,15 +120,16 @@ class Exact:
 
 
 def _claim(plan: Plan, shape: Shape) -> Certificate:
+    """The certificate of a plan for images of one shape."""
     return Certificate.of(plan, shape[2], shape[0] * shape[1])
 
 
 def exact_audit(
     plan: Plan, shape: Shape, pairs: int, adversaries: int, denoiser: Denoiser | None = None
 ) -> list[Exact]:
-    """Random, extreme, balanced and adversarial pairs of images, each pair with a public seed of its own.
+    """Audit random, extreme, balanced and adversarial pairs of images, each with a public seed of its own.
 
-    Adversarial pairs tell most about ε. Balanced ones, the same pixel with no candidate favoured, tell most about ρ:
+    Adversarial pairs come closest to ε. Balanced pairs, the same pixel with no candidate favoured, come closest to ρ:
     half of the mass goes up and half goes down.
     """
     claimed = _claim(plan, shape)
@@ -140,7 +146,7 @@ def exact_audit(
 
 
 def _attack(chain: Chain, claimed: float) -> Comparison:
-    """The best of a few adversarial pairs, each made with the predictions that the last one met."""
+    """The adversarial pair of largest loss out of a few, each made with the predictions that the one before met."""
     predictions, found = None, []
     for number in range(ATTEMPTS):
         pair = adversarial_pair(chain, np.random.default_rng(number), predictions=predictions)
@@ -152,7 +158,7 @@ def _attack(chain: Chain, claimed: float) -> Comparison:
 
 
 def black_box_audit(coding: Coding, epsilon: float, runs: int) -> dict[str, Any]:
-    """One-step encodings of an adversarial pair, counted. The pair is the one whose exact laws promise most."""
+    """Count encodings, in one step, of the adversarial pair for which the exact laws promise the largest bound."""
     plan, shape = single_step(coding, min(epsilon, BLACK_BOX_CLAIM))
     claimed, chain = _claim(plan, shape).epsilon, chain_of(plan, shape, 0)
     tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in SPARES]
@@ -163,12 +169,12 @@ def black_box_audit(coding: Coding, epsilon: float, runs: int) -> dict[str, Any]
 
 
 def law_audit(coding: Coding, epsilon: float, runs: int) -> law.Law:
-    """The law of the indices, at a claim that one selection can carry."""
+    """Audit the law of the indices, at a claim that one selection can carry."""
     return law.audit(coding, min(epsilon, BLACK_BOX_CLAIM), runs)
 
 
 def control_audit(coding: Coding) -> dict[str, dict[str, Any]]:
-    """Whether each broken encoder is found out, at a claim that some thousand runs can refute."""
+    """For each broken encoder, whether an audit catches it at a claim that a few thousand runs can refute."""
     plan, shape = single_step(coding, CONTROL_CLAIM, CONTROL_SIDE)
     claimed = _claim(plan, shape).epsilon
     found: dict[str, dict[str, Any]] = {}
@@ -205,7 +211,7 @@ def control_audit(coding: Coding) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Audit:
-    """All that was found about a preset."""
+    """Everything that was found out about a preset."""
 
     preset: str
     epsilon: float
@@ -214,19 +220,19 @@ class Audit:
     black_box: dict[str, Any]
     controls: dict[str, dict[str, Any]]
     model: list[Exact]
-    """The exact audit of a real plan on its denoiser, if there is one: nothing may exceed the claim there. That it is
-    reached is not asked for: a network is harder to lead where one wants it."""
+    """The exact audit of a real plan on its denoiser; empty if none was given. Nothing may exceed the claim there, but
+    the claim need not be reached: predictions of a network are harder to foresee."""
 
     @property
     def passed(self) -> bool:
-        """Whether the encoder keeps its claims and the audit can tell."""
+        """Whether the encoder keeps its claims, and the audit would have noticed if it did not."""
         caught = all(control["caught"] for control in self.controls.values())
         within = all(one.within for one in (*self.exact, *self.model)) and self.black_box["ratio"] <= 1
         told = self.law.passed and self.black_box["observed"] >= self.black_box["due"]
         return caught and within and told and all(one.reached for one in self.exact if one.kind == "adversarial")
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit for JSON."""
+        """The audit as a dictionary for JSON."""
         found: dict[str, Any] = {
             "exact": {one.kind: one.to_dict() for one in self.exact},
             "law": {**asdict(self.law), "passed": self.law.passed},
@@ -240,6 +246,7 @@ class Audit:
 
 
 def _auditable(name: str, epsilon: float) -> Coding:
+    """The coding of a preset; refused if it has no certificate, or if ε is out of range."""
     coding = presets.preset(name).coding
     if not coding.certified:
         raise NoCertificateError(f"preset: {name} has no certificate, so there is nothing to audit; use another")
@@ -249,7 +256,7 @@ def _auditable(name: str, epsilon: float) -> Coding:
 
 
 def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) -> Audit:
-    """Audit a preset at about ε, and exactly, if they are given, a real plan on its denoiser."""
+    """Audit a preset at about ε; if `real` is given, add the exact audit of that plan on that denoiser."""
     coding = _auditable(name, epsilon)
     if importlib.util.find_spec("torch") is None:
         raise DippError("audit: torch is missing; install dp-dipp[torch]")
@@ -263,7 +270,7 @@ def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) 
 
 
 class Observation(NamedTuple):
-    """An observed loss, and what was claimed."""
+    """An observed loss and the claimed ε, both per pixel: a point of the plot."""
 
     preset: str
     kind: str

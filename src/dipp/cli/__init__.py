@@ -1,4 +1,4 @@
-"""The command line: one file a command, options that commands share, and nothing that a library would need."""
+"""The command line: one module for each command, and the options that commands share."""
 
 from dipp.cli.main import app, main
 

@@ -1,4 +1,4 @@
-"""`dipp audit`: what the encoder really tells about a pixel, against what it claims."""
+"""`dipp audit`: compare what the encoder really reveals about a pixel with what it claims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def audit(
     model: Annotated[str | None, typer.Option(help="Audit the plan of a real denoiser, exactly.")] = None,
     calibration: Calibration = None,
 ) -> None:
-    """Compare what the encoder tells about a pixel with what it claims; exit code 1 if it tells more."""
+    """Compare what the encoder really reveals about a pixel with what it claims; exit code 1 if it reveals more."""
     from dipp import audit as audits
     from dipp import report
     from dipp.codec import Codec

@@ -1,4 +1,4 @@
-"""`dipp calibrate`: the public cost table of a denoiser."""
+"""`dipp calibrate`: measure the public cost table of a denoiser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dipp decode`: an archive to PNGs, each written whole or not at all."""
+"""`dipp decode`: decode an archive to PNG files, each written whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decode(
     with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
         for number, picture in enumerate(bars.track(drawn, len(source), description="decoding")):
             place = output if single else output / f"{number:05d}.png"
-            place.parent.mkdir(exist_ok=True)  # not before a picture is there: what fails leaves nothing
+            place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder
             with files.atomic(place) as part:
                 Image.fromarray(picture if picture.shape[2] > 1 else picture[..., 0]).save(part, format="PNG")
     typer.echo(f"{len(source)} pictures written to {output}")

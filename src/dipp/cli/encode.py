@@ -1,4 +1,4 @@
-"""`dipp encode`: pictures into one archive that carries its certificate."""
+"""`dipp encode`: encode pictures into one archive, which carries its certificate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode(
     from dipp import report
     from dipp.codec import pictures
 
-    # Sizes are public, and plans may depend on them: the smallest picture is the one that costs most.
+    # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
     _refuse_doubles(images, output)
     files.require_writable(output)
@@ -43,7 +43,7 @@ def encode(
 
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:
-    """Neither may a picture be overwritten, nor may one be released twice."""
+    """Refuse an archive that would overwrite a picture, and a picture that would be released twice."""
     places = [path.resolve() for path in images]
     if output.resolve() in places:
         raise DippError(f"output: {output.name} is one of the pictures; name another file")

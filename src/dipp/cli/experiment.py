@@ -1,7 +1,7 @@
-"""`dipp experiment`: the experiments are code of the repository, not of the package, and run from its checkout.
+"""`dipp experiment`: run an experiment from a checkout of the repository.
 
-They need training data, hours of a GPU and libraries that the codec does not: who installs dipp to use it has no need
-of them.
+Experiments are not part of the installed package, because they need training data, hours of a GPU, and libraries that
+the codec does not need.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from dipp.cli.options import EMBEDDED, Calibration, Device, Model
 from dipp.errors import DippError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+"""Folder of the experiments, if dipp is installed from a checkout."""
 
 
 @dataclass(frozen=True)
 class ExperimentOptions:
-    """What a run of an experiment is told."""
+    """Options of a run of an experiment."""
 
     config: Annotated[Path, typer.Argument(help="What is made, in TOML: experiments/cifar10/config.toml.")]
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10's Python version.")]
@@ -44,7 +45,7 @@ def experiment(
 ) -> None:
     """Reproduce the paper's experiment, stage by stage; needs a checkout of the repository.
 
-    Exit code 3: it was out of time, and there is more to do.
+    Exit code 3: the time was up before everything was done; the same command goes on.
     """
     module = _module(name)
     done = module.run(options, command=_command(sys.argv), say=typer.echo)
@@ -52,7 +53,7 @@ def experiment(
 
 
 def _module(name: str) -> Any:
-    """The experiment's code, from the checkout that dipp is installed from."""
+    """The module of an experiment, from the checkout that dipp is installed from."""
     if not EXPERIMENTS.is_dir():
         raise DippError(
             "experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there"
@@ -70,7 +71,7 @@ def _module(name: str) -> Any:
 
 
 def _command(words: list[str]) -> str:
-    """The command as it was given, with places of this machine cut to their last name."""
+    """The command as it was given, with absolute paths cut to their last part, so that a record shows none of them."""
     named = []
     for word in words[1:]:
         option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)

@@ -1,4 +1,4 @@
-"""`dipp info`: what an archive or a dataset says of itself."""
+"""`dipp info`: show certificate, rate and schedule of an archive or a released dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def info(
         typer.Option("--verify", help="Compute the certificate again and show its ledger; check every shard."),
     ] = False,
 ) -> None:
-    """Certificate, rate, schedule and model of an archive or dataset; no model is needed."""
+    """Show certificate, rate, schedule and model of an archive or dataset; the model itself is not needed."""
     from dipp import report
 
     if archive.is_dir():
@@ -28,7 +28,7 @@ def info(
     else:
         import dipp
 
-        source = dipp.open(archive)  # which has checked that the certificate follows from the plan
+        source = dipp.open(archive)  # checks that the certificate follows from the plan
         if as_json:
             typer.echo(json.dumps(report.archive_facts(source, verify)))
         else:

@@ -1,4 +1,4 @@
-"""The command `dipp`. Heavy libraries are imported by the commands that need them, so that help answers at once."""
+"""The command `dipp`. Commands import heavy libraries only when they run, so that --help answers at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for command in (simulate, encode, decode, info, audit, privatize, schedule, cali
 
 
 def main() -> None:
-    """Run the command; a bad argument or file ends in one clear line and exit code 1."""
+    """Run the command; a bad argument or file ends it with one clear line and exit code 1."""
     try:
         app()
     except DippError as error:
@@ -36,6 +36,7 @@ def main() -> None:
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if wanted."""
     if wanted:
         typer.echo(f"dipp {__version__}")
         raise typer.Exit
@@ -47,4 +48,4 @@ def dipp(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Jointly compress and privatise, with a differential-privacy certificate computed from what was done."""
+    """Jointly compress and privatise images, with a differential-privacy certificate computed from what was done."""

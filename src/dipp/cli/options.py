@@ -1,4 +1,4 @@
-"""Options that several commands share, as frozen dataclasses, and the way to take them."""
+"""Options that several commands share, and `grouped`, with which a command takes them as dataclasses."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dipp.codec import Codec
 
 EMBEDDED = str(FOLDER)
+"""Folder of the denoiser that ships with dipp."""
 
 Model = Annotated[
     str,
@@ -34,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a plan is made from: a denoiser, a budget, a preset, and perhaps a rate or a timestep."""
+    """Options that determine a plan: a denoiser, a budget, a preset and, optionally, a rate or a final timestep."""
 
     model: Model = EMBEDDED
     epsilon: Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")] = None
@@ -50,7 +51,7 @@ class PlanOptions:
     calibration: Calibration = None
 
     def codec(self, device: str, pixels: int | None = None) -> Codec:
-        """The codec of these options, for pictures of at least so many pixels."""
+        """The codec for these options; `pixels` is the size of the smallest picture (None: the denoiser's own size)."""
         from dipp.codec import Codec
 
         return Codec.from_pretrained(
@@ -68,12 +69,12 @@ class PlanOptions:
 
 
 def public_seed(text: str | None) -> bytes | None:
-    """The seed that was given, if one was."""
+    """The public seed from its hex digits; None if none was given."""
     return None if text is None else randomness.parse_seed(text)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take dataclasses of options: typer sees each of their fields as an option of its own."""
+    """Let a command take dataclasses of options: to typer, each of their fields is an option of its own."""
     hints, flat = get_type_hints(command, include_extras=True), []
     groups: dict[str, Any] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -91,7 +92,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = kind(**{one.name: values.pop(one.name) for one in dataclasses.fields(kind)})
         command(**values)
 
-    # A field without a default has the same mark for it as a parameter would: none at all.
+    # A dataclass field without a default becomes a required parameter.
     absent = (inspect.Parameter.empty, dataclasses.MISSING)
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [

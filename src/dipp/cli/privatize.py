@@ -1,4 +1,4 @@
-"""`dipp privatize`: a whole dataset, with one bar, a table of what was skipped, and a few lines or JSON."""
+"""`dipp privatize`: release a whole dataset, with a progress bar, a table of skipped pictures, and a summary."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from dipp.data.engines import Engine
 
 EXIT_SKIPPED = 3
+"""Exit code if the dataset was released but bad pictures were skipped."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Which part of the source is released."""
+    """Options that determine what is read from the source and released."""
 
     split: Annotated[str, typer.Option(help="Part of the source, where it has parts.")] = "train"
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
@@ -30,7 +31,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How the run goes."""
+    """Options that determine how the run is carried out."""
 
     device: Device = "cpu"
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local"
@@ -45,7 +46,7 @@ class RunOptions:
     ] = False
 
     def runner(self) -> Engine:
-        """Who runs the workers."""
+        """The engine that runs the workers."""
         from dipp.data import engines
 
         if self.workers is not None and self.workers < 1:

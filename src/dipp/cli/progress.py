@@ -17,10 +17,11 @@ from dipp.data.store import RELEASED_TWICE
 from dipp.data.worker import Outcome
 
 TABLE_ROWS = 20
+"""Skipped pictures that are listed by name, at most."""
 
 
 class Bar(Watcher):
-    """Images, images/s, bits per pixel so far, time left; on a terminal only."""
+    """A progress bar, on a terminal only: images, images per second, bits per pixel so far, time left."""
 
     def __init__(self, console: Console) -> None:
         columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
@@ -28,11 +29,11 @@ class Bar(Watcher):
         self._bits = self._pixels = self._ahead = 0
 
     def overwriting(self) -> None:
-        """Say what it costs."""
+        """Print a warning that the ε of both releases add up."""
         self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
 
     def start(self, images: int, published: int) -> None:
-        """Show the bar, from where an interrupted run stopped."""
+        """Show the bar, starting where an interrupted run stopped."""
         if published:
             self.bar.console.print(
                 f"going on: {published} of {images} pictures were dealt with before", highlight=False, soft_wrap=True
@@ -40,12 +41,12 @@ class Bar(Watcher):
         self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
 
     def encoded(self, images: int) -> None:
-        """Move on before the shard is out."""
+        """Advance the bar while a shard is still being encoded."""
         self._ahead += images
         self.bar.advance(self._task, images)
 
     def released(self, outcome: Outcome) -> None:
-        """Count exactly what was published."""
+        """Correct the bar to what was published, and update the bits per pixel."""
         self._bits, self._pixels = self._bits + outcome.payload_bits, self._pixels + outcome.pixels
         counted = min(outcome.images, self._ahead)
         self._ahead -= counted
@@ -54,8 +55,10 @@ class Bar(Watcher):
 
 
 class _Rate(ProgressColumn):
+    """Column of the bar with the speed and the bits per pixel."""
+
     def render(self, task: Task) -> Text:
-        """Images a second, and bits a pixel."""
+        """Images per second and, once known, bits per pixel."""
         speed = task.finished_speed or task.speed
         rate = "" if speed is None else f"{speed:.1f} images/s"
         bpp = task.fields["bpp"]
@@ -63,7 +66,7 @@ class _Rate(ProgressColumn):
 
 
 def skipped_table(summary: Summary) -> Table:
-    """What was skipped, and why."""
+    """A table of skipped pictures: position, reason and name, of the first `TABLE_ROWS`."""
     table = Table(title=f"{len(summary.skipped)} skipped (names are shown here only)")
     for heading in ("position", "reason", "name"):
         table.add_column(heading)
@@ -75,7 +78,7 @@ def skipped_table(summary: Summary) -> Table:
 
 
 def summary_facts(summary: Summary) -> dict[str, Any]:
-    """What became of the pictures, as JSON has it."""
+    """The summary of a run, for JSON; it contains no names of pictures."""
     return {
         **summary.facts,
         "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
@@ -86,7 +89,7 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
 
 
 def summary_text(summary: Summary, destination: Path) -> str:
-    """The same for people."""
+    """The summary of a run, as text."""
     return "\n".join(
         (
             *report.release_lines(summary.facts),

@@ -1,4 +1,4 @@
-"""`dipp schedule`: the plan that a budget is spent on, and what others would give."""
+"""`dipp schedule`: show the plan that a budget buys, and the frontier of quality against bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def schedule(
     plan: PlanOptions,
     plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
 ) -> None:
-    """The plan that a budget is spent on, and what others would give."""
+    """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
     from dipp import models
     from dipp.planning.presets import preset
     from dipp.planning.table import ErrorTable
@@ -37,6 +37,7 @@ def schedule(
 
 
 def _text(planner: Plans, point: Point) -> str:
+    """The plan as a table with a row for each step, and what is expected of it."""
     from dipp.core.plan import SensingStep, Step
     from dipp.privacy.certificate import Certificate
 
@@ -62,6 +63,7 @@ def _text(planner: Plans, point: Point) -> str:
 
 
 def _draw(points: tuple[Point, ...], chosen: Point, output: Path) -> None:
+    """Plot the frontier and the chosen point, as a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")

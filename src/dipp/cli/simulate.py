@@ -1,6 +1,6 @@
-"""`dipp simulate`: one private number, sent many times through a stochastic code.
+"""`dipp simulate`: send one private number many times through a stochastic code.
 
-Bytes, samples, and a histogram of what arrives against the true density.
+A histogram compares what arrives with the true density, and a text states rate and certificate.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ ONE_SHOT_CHANNELS: dict[str, Channel] = {
     "huber": Huber(1.0),
     "sign": Sign(period=1),
 }
+"""Channels that can convey a single number in one step, by name."""
 
 
 def simulate(
@@ -46,17 +47,19 @@ def simulate(
 
 @dataclass(frozen=True)
 class Simulation:
-    """A code, the number that it hides, and how often it is sent."""
+    """A code, the private number that is sent through it, and how often."""
 
     code: StepLimitedPPR | FlatCode
     x: float = field(repr=False)
+    """The private number, in [−1, 1]."""
     samples: int
+    """How often the number is sent."""
 
     @classmethod
     def prepare(
         cls, channel: str, code: str, x: float, snr: float, alpha: str, candidates: int, samples: int
     ) -> Simulation:
-        """Check the words of a command and make the code."""
+        """Check the options of the command and make the code."""
         if channel not in ONE_SHOT_CHANNELS:
             raise DippError(f"channel: one of {', '.join(ONE_SHOT_CHANNELS)} is needed, got {channel}")
         if not abs(x) <= 1:
@@ -74,7 +77,7 @@ class Simulation:
         return cls(StepLimitedPPR(ONE_SHOT_CHANNELS[channel], snr, 1, candidates, alpha=rational), x, samples)
 
     def run(self, output: Path) -> str:
-        """Encode to bytes, decode from them, draw the histogram; the text tells rate and certificate."""
+        """Encode and decode x many times, draw the histogram, and return a text with rate and certificate."""
         files.require_writable(output)
         x = np.array([self.x])
         received, sent = np.empty(self.samples), 0
@@ -98,6 +101,7 @@ class Simulation:
         )
 
     def _draw(self, received: NDArray[np.float64], output: Path) -> None:
+        """Plot the histogram of received values, with the true density where the noise has one, as a PNG."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(7, 4), layout="constrained")

@@ -1,4 +1,4 @@
-"""`dipp train`: a denoiser from public pictures, with a bar on a terminal and plain lines in a log."""
+"""`dipp train`: train a denoiser on public pictures, with a progress bar on a terminal and plain lines in a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CourseOptions:
-    """What the course of a run depends on: the same, whenever it goes on."""
+    """Options of a run. When it is resumed, only its length, --half and --compile may differ."""
 
     minutes: Annotated[float | None, typer.Option(help="Length of the run, over all its parts.")] = None
     steps: Annotated[int | None, typer.Option(help="Length of the run in steps, instead of minutes.")] = None
@@ -89,6 +89,7 @@ def train(
 
 
 def _config(path: Path) -> Any:
+    """The network config in a JSON file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

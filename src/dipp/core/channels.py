@@ -1,12 +1,12 @@
 """Channels: how a step's noise is drawn, scored and priced.
 
-A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone,
-each coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
-u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism IS the quantised law: whatever
-the rounding, the certificate holds, because it rests only on how far an integer score can move (`arithmetic`).
+A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone, each
+coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
+u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism is the quantised law itself:
+whatever the rounding, the certificate holds, because it rests only on how far an integer score can move (`arithmetic`).
 
-What a channel costs is its slope L = sup|φ'|, the nats that a unit of shift can move the score. For ±1 noise L = 1 is
-the least possible; Gaussian noise has L = ∞ and so no certificate.
+What a channel costs is its slope L = sup|φ'|: the nats by which a unit of shift can move the score. L = 1, of ±1 noise,
+is the least possible; Gaussian noise has L = ∞ and therefore no certificate.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Floats = NDArray[np.float64]
 
 
 def _special() -> Any:
-    """SciPy's special functions, loaded when they are first needed: few who import this module need them."""
+    """SciPy's special functions, imported on first use: most users of this module do not need them."""
     from scipy import special
 
     return special
 
 
 class Channel(ABC):
-    """A unit-variance noise law with its score."""
+    """A unit-variance noise law with its score. Shifts are in units of the noise's standard deviation."""
 
     name: ClassVar[str]
     number: ClassVar[int]
-    """What it is called in files."""
+    """Number that stands for the channel in files."""
     parameter: ClassVar[str | None] = None
-    """The attribute that a file stores beside the number, if there is one: a whole number, or a 32-bit float."""
+    """Attribute (a whole number or a 32-bit float) that a file stores beside the number; None if there is none."""
 
     @property
     @abstractmethod
@@ -52,18 +52,18 @@ class Channel(ABC):
 
     @property
     def mask(self) -> Mask:
-        """Which coordinates the steps of this channel touch: all of them, but for the sign channel's turns."""
+        """Which coordinates each step of this channel touches: all of them, except for the sign channel."""
         return Everywhere()
 
     @property
     def spelling(self) -> str:
-        """Name and parameter as they are spelt in the seals of payloads, and so for ever: Laplace(), Sign(period=1)."""
+        """Name and parameter as the seals of payloads spell them, for example Sign(period=1); it must never change."""
         value = "" if self.parameter is None else f"{self.parameter}={getattr(self, self.parameter)!r}"
         return f"{self.name.capitalize()}({value})"
 
     @property
     def unit_slope(self) -> float:
-        """Nats of score per unit of shift that one integer unit of m stands for."""
+        """Scale of the integer shift m: μ = 1 is α·unit_slope·2^S/ln 2 units. It is L, or 1 where L is infinite."""
         return self.slope
 
     @property
@@ -72,16 +72,16 @@ class Channel(ABC):
         return math.isfinite(self.slope)
 
     def require_certified(self) -> None:
-        """Raise, where there is no certificate."""
+        """Raise `NoCertificateError` if the channel has no certificate."""
         if not self.certified:
             raise NoCertificateError(f"{self.name}: the score is unbounded, so there is no ε; use another channel")
 
     @abstractmethod
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
-        """Noise values of unit variance from draws (per coordinate; for the sign channel: bits 0 or 1)."""
+        """Noise values from the draws of coordinates: 16-bit draws, or for the sign channel the bits 0 and 1."""
 
     def delivered(self, shift: Floats) -> Floats:
-        """The shift of a touched coordinate's mean that the channel delivers, where this one is wanted: all of it."""
+        """Shift of the mean that a touched coordinate gets if `shift` is wanted: all of it, unless noise saturates."""
         return np.asarray(shift, np.float64)
 
     @abstractmethod
@@ -90,15 +90,15 @@ class Channel(ABC):
 
     @abstractmethod
     def quantised_kl(self, shift: Floats) -> Floats:
-        """The same for the quantised law that is really selected from: q(z) ∝ p(z)·exp(u(z; μ)) on the draws."""
+        """The same divergence for the quantised noise: of q(z) ∝ p(z)·exp(u(z; μ)), the selection's target, from p."""
 
     @abstractmethod
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
-        """The integer law of a step that counts scores in 2^−S bits, α folded in, with shifts within the limit."""
+        """The integer law of a step: scores in units of 2^−S bits with α included, for integer shifts |m| ≤ limit."""
 
 
 class LocationChannel(Channel):
-    """Noise given by its quantile function and its potential φ; one 16-bit draw a coordinate."""
+    """Noise that is given by its quantile function and its potential φ; each coordinate takes one 16-bit draw."""
 
     @abstractmethod
     def quantile(self, probability: Floats) -> Floats:
@@ -128,7 +128,7 @@ class LocationChannel(Channel):
         return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
-        """The tabulated potential, in the step's units."""
+        """Φ(z) − Φ(z − m) with the tabulated potential Φ, in the step's units."""
         units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
         return PotentialLaw.tabulate(
             self._cells(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
@@ -137,7 +137,7 @@ class LocationChannel(Channel):
 
 @dataclass(frozen=True)
 class Laplace(LocationChannel):
-    """The paper's channel: density ∝ exp(−√2·|z|), L = √2."""
+    """The paper's channel: Laplace noise of density ∝ exp(−√2·|z|), L = √2."""
 
     name, number = "laplace", 0
 
@@ -167,7 +167,7 @@ class Laplace(LocationChannel):
 
 @dataclass(frozen=True)
 class Gaussian(LocationChannel):
-    """Plain DiffC's channel: unbounded score, L = ∞, no certificate."""
+    """Gaussian noise, as in plain DiffC: the score is unbounded, L = ∞, so there is no certificate."""
 
     name, number = "gaussian", 1
 
@@ -178,11 +178,11 @@ class Gaussian(LocationChannel):
 
     @property
     def unit_slope(self) -> float:
-        """1: there is no bound to scale by."""
+        """1, because there is no finite slope to scale by."""
         return 1.0
 
     def quantile(self, probability: Floats) -> Floats:
-        """Φ^−1."""
+        """The standard normal quantile."""
         return np.asarray(_special().ndtri(probability), np.float64)
 
     def potential(self, z: Floats) -> Floats:
@@ -235,7 +235,7 @@ class Huber(LocationChannel):
 
     @property
     def _tau(self) -> float:
-        """1/standard deviation of the unscaled law."""
+        """1 over the standard deviation of the law with density ∝ exp(−ρ_k)."""
         k, (centre, tails) = self.k, masses(self.k)
         edge = math.exp(-k * k / 2)
         second = centre - 2 * k * edge + 2 * edge * (k + 2 / k + 2 / k**3)
@@ -247,7 +247,7 @@ class Huber(LocationChannel):
         return self.k / self._tau
 
     def quantile(self, probability: Floats) -> Floats:
-        """Normal quantile inside, exponential outside."""
+        """A normal quantile in the centre, exponential ones in the tails."""
         special, (centre, tails) = _special(), masses(self.k)
         total = centre + tails
         side = np.sign(probability - 0.5)
@@ -263,7 +263,7 @@ class Huber(LocationChannel):
         return np.asarray(_special().huber(self.k, z / self._tau), np.float64)
 
     def kl(self, shift: Floats) -> Floats:
-        """E[ρ(Z)] is known in closed form; E[ρ(Z + μ)] too, by the three pieces of ρ against the three of the law."""
+        """E[ρ(Z + μ)] − E[ρ(Z)] nats, both in closed form (`huber.mean_potential`)."""
         return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
 
     def _kl_of_one(self, shift: float) -> float:
@@ -287,20 +287,20 @@ class Sign(Channel):
     def __post_init__(self) -> None:
         if not isinstance(self.period, int) or self.period < 1:
             raise DippError(f"period: a whole number of steps ≥ 1 is needed, got {self.period}")
-        of_period(self.period)  # refuses what is too long
+        of_period(self.period)  # refuses a period that is too long
 
     @property
     def mask(self) -> Mask:
-        """One channel of a pixel at a time, in turns; every coordinate, if period = 1."""
+        """One channel of a pixel at a time, in turns; every coordinate if period = 1."""
         return of_period(self.period)
 
     @property
     def slope(self) -> float:
-        """√period, on a touched coordinate."""
+        """√period."""
         return math.sqrt(self.period)
 
     def delivered(self, shift: Floats) -> Floats:
-        """tanh θ in place of θ: the mean of a bit cannot be tilted beyond ±1."""
+        """tanh(θ)/√period instead of θ/√period: the mean of a sign cannot leave ±1."""
         return np.asarray(np.tanh(self.slope * np.asarray(shift, np.float64)) / self.slope, np.float64)
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
@@ -317,7 +317,7 @@ class Sign(Channel):
         return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)
 
     def quantised_kl(self, shift: Floats) -> Floats:
-        """The divergence of two coins; nothing is quantised here, so it is an independent check of `kl`."""
+        """The divergence of a tilted coin from a fair one: as nothing is quantised, an independent check of `kl`."""
         special, theta = _special(), np.asarray(shift, np.float64) * self.slope
         up = special.expit(2 * theta)
         return np.asarray(1 - (special.entr(up) + special.entr(1 - up)) / math.log(2), np.float64)
@@ -328,4 +328,4 @@ class Sign(Channel):
 
 
 CHANNELS: dict[int, type[Channel]] = {kind.number: kind for kind in (Laplace, Gaussian, Logistic, Huber, Sign)}
-"""By number: the channels that a file can name. To add one is to write its class and to name it here."""
+"""The channels that a file can name, by number. A new channel needs its class and an entry here."""

@@ -1,14 +1,14 @@
 """Chunks: which coordinates of a step are coded together, by a public shuffle.
 
-A step's divergence is too much for one index, so its coordinates are dealt out to chunks of equal size, each with
-an index of its own. The deal depends on public values alone (seed, image or group of images, step, sizes): chunks
-cut by the realised shifts would tell about the image.
+A step's divergence is too large for one index, so its coordinates are dealt out to chunks of equal size, each with an
+index of its own. The deal depends on public values alone (seed, image or group of images, step, sizes): chunks cut by
+the realised shifts would leak information about the image.
 
-Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after pixel: the
-i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel, being
-consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by C:
-a pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals
-its channels from number −r mod C on, so that no chunk is left with one colour.
+Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after pixel: the i-th
+coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel, being
+consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by C: a
+pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals its
+channels starting from channel −r mod C, so that chunks mix the colours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Chunk i has the coordinates order[offsets[i]:offsets[i + 1]], in ascending order; every chunk has some."""
+    """Coordinates divided into chunks: chunk i holds order[offsets[i]:offsets[i + 1]], ascending and never empty."""
 
     order: Integers
     offsets: Integers
@@ -37,7 +37,7 @@ class Chunks:
         return len(self.offsets) - 1
 
     def part(self, chunk: int) -> Integers:
-        """Coordinates of one chunk."""
+        """Coordinates of one chunk, ascending."""
         if not 0 <= chunk < self.count:
             raise DippError(f"chunk: 0 to {self.count - 1} is needed, got {chunk}")
         return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
@@ -57,11 +57,12 @@ def chunks(
     channels: int = 1,
     coordinates: Integers | None = None,
 ) -> Chunks:
-    """Deal a step's coordinates to `count` chunks.
+    """Deal the coordinates of one step to `count` chunks, by the public seed.
 
-    `coordinates` are those that the step touches, ascending, out of 0 … dims − 1 (all, unless told). Coordinate i
+    `coordinates` are those that the step touches, ascending, out of 0 … dims − 1 (by default all of them). Coordinate i
     belongs to pixel i // channels, and no two coordinates of a pixel meet in a chunk: a count too small for that is
-    refused. channels = 1 leaves each coordinate free.
+    refused. With channels = 1 any coordinates may meet. `image` is the number of the image, or of a public group of
+    images that share the deal.
     """
     if channels < 1 or dims < 1 or dims % channels:
         raise DippError(f"dims, channels: dims ≥ 1 in whole pixels is needed, got {dims} and {channels}")
@@ -84,6 +85,7 @@ def chunks(
 
 
 def _checked(coordinates: Integers, dims: int) -> Integers:
+    """The coordinates in int64; refused unless they ascend strictly within 0 … dims − 1."""
     if coordinates.ndim != 1 or coordinates.dtype.kind not in "iu" or not len(coordinates):
         raise DippError(f"coordinates: a row of one or more integers is needed, got shape {coordinates.shape}")
     wide = coordinates.astype(np.int64)

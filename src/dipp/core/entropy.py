@@ -1,11 +1,11 @@
 """Entropy coding: indices to bytes and back, exactly, on every platform.
 
-Three things, kept apart: a *model* says how likely an index is, in integers (`ZetaCode`); the *coder* turns a
-sequence of (model, index) into the shortest byte string that says it (`encode`, `decode`); `FixedLength` packs
-indices that are all equally likely, without a coder. No float decides an integer here.
+Three things, kept apart: a *model* says how likely an index is, in integers (`ZetaCode`); the *coder* turns a sequence
+of (model, index) into the shortest byte string that says it (`encode`, `decode`); `FixedLength` packs indices that are
+all equally likely, without a coder. No float decides an integer here.
 
-Every parameter must be public and fixed before the image is read: an exponent fitted to the image's own
-divergence would tell about the image, and the decoder would not have it.
+Every parameter must be public and fixed before the image is read: an exponent fitted to the image's own divergence
+would leak information about the image, and the decoder would not have it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ EXPONENT_BITS = 6
 EXPONENT_UNITS = 1 << EXPONENT_BITS
 """Exponents are multiples of 1/64 that fit into a byte; rounding to one costs < 0.001 bit an index at n ≤ 2^22."""
 MAX_ZETA_CANDIDATES = 1 << 40
-"""Largest n of a zeta code: more than a step-limited code can have, for the exact codes."""
+"""Largest n of a zeta code: far above that of a selection, because indices of exact codes have no such limit."""
 WEIGHT_BITS = 58
 """The first index weighs 2^58: the last of 2^40 still has 16 bits at an exponent near 1."""
 CELLS_PER_OCTAVE = 8
 STATE_BITS = 128
+"""Precision of the coder's interval."""
 STATE_BYTES = STATE_BITS // 8
 MAX_WIDTH = MAX_CANDIDATES.bit_length() - 1
+"""Largest width of a fixed-length index, in bits."""
 BLOCK_BITS = 1 << 22
+"""Bits that are packed or unpacked at a time, which takes a byte of memory for each."""
 
 LOG2_3_56 = Fraction(1_831_877, 1_000_000)
 REFITTED_ALPHA = Fraction(2)
@@ -50,18 +53,19 @@ REFITTED = (
     (128, 84, 72, 66, 62, 60, 59, 58, 56, 54),
     (128, 86, 74, 68, 64, 61, 60, 59, 56, 54),
 )
-"""Best exponents in units of 1/64: a row for each pad, a column for each KL; made by `benchmarks/fit_zeta.py`."""
+"""Exponents of the shortest codes for α = 2, in units of 1/64: a row for each pad log2 n − KL in bits, a column for
+each KL in bits. Made by `benchmarks/fit_zeta.py`."""
 
 
 class Model(Protocol):
-    """An integer law: each index owns at least one of the integers below total, and total ≤ 2^98."""
+    """An integer law: each index owns one or more of the integers 0 … total − 1, and total ≤ 2^98."""
 
     @property
     def total(self) -> int:
         """Sum of all weights."""
 
     def interval(self, index: int) -> tuple[int, int]:
-        """Where the index's integers start, and how many it owns."""
+        """The first integer that the index owns, and how many it owns."""
 
     def find(self, target: int) -> int:
         """Index that owns the integer `target`, 0 ≤ target < total."""
@@ -69,12 +73,12 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class ZetaCode:
-    """P(k) ∝ k^−s on k = 1 … n, for the index k − 1.
+    """The zeta law P(k) ∝ k^−s of n candidates k = 1 … n, with index k − 1 and exponent s, in integer weights.
 
-    An octave 2^j ≤ k < 2^(j+1) is cut into min(2^j, 8) equal cells (the last one at n); inside a cell all k
-    weigh the same: 2^58·x^−s at the cell's midpoint x, rounded to the nearest integer, and at least 1. All
-    k < 16 are cells of their own, and a larger one is no wider than x/8, so that ln P is off by at most about
-    s/16, and right on average: indices that follow the exact law cost less than 0.001 bit above its entropy.
+    An octave 2^j ≤ k < 2^(j+1) is cut into min(2^j, 8) equal cells (the last one is cut off at n); inside a cell all k
+    weigh the same: 2^58·x^−s at the cell's midpoint x, rounded to the nearest integer, and at least 1. All k < 16 are
+    cells of their own, and other cells are no wider than x/8, so that ln P is off by at most about s/16, and right on
+    average: indices that follow the exact law cost less than 0.001 bit above its entropy.
     """
 
     candidates: int
@@ -96,7 +100,7 @@ class ZetaCode:
         return self._table[-1]
 
     def interval(self, index: int) -> tuple[int, int]:
-        """Start and weight of an index among the integers below the total."""
+        """The first integer that the index owns, and how many it owns (its weight)."""
         if not 0 <= index < self.candidates:
             raise DippError(f"index: 0 to {self.candidates - 1} is needed, got {index}")
         firsts, starts, weights, _ = self._table
@@ -113,7 +117,7 @@ class ZetaCode:
 
 @functools.lru_cache(maxsize=256)
 def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list[int], int]:
-    """Of each cell the first k, the integers before it and the weight of a k in it; and the total."""
+    """For each cell its first k, the sum of the weights before it and the weight of each k in it; then the total."""
     firsts, starts, weights, first, total = [], [], [], 1, 0
     while first <= candidates:
         octave = 1 << (first.bit_length() - 1)
@@ -129,8 +133,8 @@ def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list
 def _power_weight(doubled: int, units: int) -> int:
     """max(1, round(2^58·x^−s)) for x = doubled/2 and s = units/64, exactly.
 
-    ⌊2^59·x^−s⌋ is the 64th root of ⌊2^(59·64)·2^units/doubled^units⌋, rounded down; that is six square roots,
-    each rounded down, because ⌊√⌊y⌋⌋ = ⌊√y⌋. Half of it, rounded up, is the nearest integer.
+    ⌊2^59·x^−s⌋ is the 64th root of ⌊2^(59·64)·2^units/doubled^units⌋, rounded down; that is six square roots, each
+    rounded down, because ⌊√⌊y⌋⌋ = ⌊√y⌋. Half of it, rounded up, is the nearest integer.
     """
     power: int = (1 << ((WEIGHT_BITS + 1) * EXPONENT_UNITS + units)) // doubled**units
     for _ in range(EXPONENT_BITS):
@@ -139,7 +143,7 @@ def _power_weight(doubled: int, units: int) -> int:
 
 
 def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
-    """s = 1 + 1/ℓ with ℓ = KL + log2(3.56)/min((α − 1)/2, 1), to the nearest 1/64: the paper's, for a public KL."""
+    """The paper's s = 1 + 1/ℓ for a public KL, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1)."""
     if alpha <= 1:
         raise DippError(f"alpha: above 1 is needed for the paper's exponent, got {alpha}")
     length = _exact_kl(kl_bits) + LOG2_3_56 / min((Fraction(alpha) - 1) / 2, Fraction(1))
@@ -147,7 +151,7 @@ def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
 
 
 def refitted_exponent(kl_bits: float, candidates: int, alpha: Fraction = REFITTED_ALPHA) -> Fraction:
-    """s of the shortest truncated code: from REFITTED, at the nearest pad ⌈log2 n⌉ − KL and linear in KL."""
+    """s of the shortest code for a public KL: from `REFITTED`, at the nearest pad ⌈log2 n⌉ − KL, interpolated in KL."""
     if alpha != REFITTED_ALPHA:
         raise DippError(f"alpha: {REFITTED_ALPHA} is needed, got {alpha}; for others use paper_exponent")
     if candidates < 1:
@@ -162,17 +166,19 @@ def refitted_exponent(kl_bits: float, candidates: int, alpha: Fraction = REFITTE
 
 
 def _exact_kl(kl_bits: float) -> Fraction:
+    """The KL as a rational, so that exponents are the same on every platform; refused unless finite and ≥ 0."""
     if not 0 <= kl_bits < math.inf:
         raise DippError(f"kl_bits: a finite number ≥ 0 is needed, got {kl_bits}")
     return Fraction(kl_bits)
 
 
 def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
-    """Shortest byte string 0.b₁b₂… (zero bytes follow, implied) inside the symbols' interval of [0, 1).
+    """The shortest byte string b₁b₂… whose value 0.b₁b₂… in base 256 lies in the symbols' interval of [0, 1).
 
     `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
     ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−21 at worst. An interval as wide as
-    256^−L holds a multiple of it, so I bits take at most ⌈I/8⌉ bytes. Whoever decodes must know their number.
+    256^−L holds a multiple of 256^−L, so I bits take at most ⌈I/8⌉ bytes. Zero bytes at the end are left off, so that
+    the bytes tell neither their own number nor that of the symbols: a decoder must know both.
     """
     low, span, out = 0, 1 << STATE_BITS, bytearray()
     for model, index in symbols:
@@ -187,10 +193,10 @@ def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
 
 
 def _emit(out: bytearray, low: int, count: int) -> int:
-    """Append the top `count` bytes of low, its carry added to what is out already; return the shifted rest."""
+    """Append the top `count` bytes of low, adding its carry to the bytes already out; return the rest, shifted up."""
     carry, low = divmod(low, 1 << STATE_BITS)
     if carry:
-        # The value stays below 1, so some byte before is not 255.
+        # The value stays below 1, so some earlier byte is not 255.
         at = len(out) - 1
         while out[at] == 255:
             out[at] = 0
@@ -202,7 +208,7 @@ def _emit(out: bytearray, low: int, count: int) -> int:
 
 
 def _finish(out: bytearray, low: int, span: int) -> bytes:
-    """Append the shortest value in [low, low + span), the smallest of that length; none may be needed."""
+    """Append the shortest byte string in [low, low + span), the smallest of that length, and return all bytes."""
     for count in range(STATE_BYTES + 1):
         shift = STATE_BITS - 8 * count
         value = -(-low >> shift) << shift
@@ -213,9 +219,9 @@ def _finish(out: bytearray, low: int, span: int) -> bytes:
 
 
 def decode(data: bytes, models: Sequence[Model]) -> list[int]:
-    """Indices of a payload, one for each model: the inverse of `encode`; what `encode` cannot make is refused.
+    """The indices of a payload, one for each model: the inverse of `encode`. What `encode` cannot make is refused.
 
-    A damaged payload may be the valid one of other indices; those are in range, too.
+    A damaged payload may be a valid payload of other indices; those are in range as well.
     """
     window = int.from_bytes(data[:STATE_BYTES].ljust(STATE_BYTES, b"\0"), "big")
     at, span, indices = STATE_BYTES, 1 << STATE_BITS, []
@@ -240,9 +246,9 @@ def decode(data: bytes, models: Sequence[Model]) -> list[int]:
 
 @dataclass(frozen=True)
 class FixedLength:
-    """Images of len(widths) indices, index j of widths[j] bits, back to back: image i starts at bit i·Σ widths.
+    """Fixed-length packing: index j of every image takes widths[j] bits, and image i starts at bit i·Σ widths.
 
-    The highest bits of a byte and of an index come first. Only the last byte of all is filled up, with zeros.
+    The highest bits of a byte and of an index come first. Only the very last byte is filled up, with zeros.
     """
 
     widths: tuple[int, ...]
@@ -257,11 +263,11 @@ class FixedLength:
         return sum(self.widths)
 
     def size(self, images: int) -> int:
-        """Bytes of so many images."""
+        """Bytes that a number of images takes."""
         return -(-images * self.bits // 8)
 
     def pack(self, indices: NDArray[np.integer]) -> bytes:
-        """Images × len(widths) indices to bytes."""
+        """Pack images × len(widths) indices."""
         if indices.ndim != 2 or indices.shape[1] != len(self.widths) or indices.dtype.kind not in "iu":
             raise DippError(f"indices: images × {len(self.widths)} integers are needed, got shape {indices.shape}")
         if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
@@ -270,7 +276,7 @@ class FixedLength:
         return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
 
     def unpack(self, data: bytes, images: int, first: int = 0, last: int | None = None) -> NDArray[np.int64]:
-        """Images first … last − 1 (all, unless told) of the packed `images`, as rows of indices."""
+        """Indices of images first … last − 1 (by default all) out of `images` packed ones, a row for each."""
         last = images if last is None else last
         if not 0 <= first <= last <= images:
             raise DippError(f"first, last: 0 ≤ first ≤ last ≤ {images} is needed, got {first} and {last}")
@@ -289,10 +295,10 @@ class FixedLength:
 
     @functools.cached_property
     def _used(self) -> NDArray[np.intp]:
-        """Places of the bits that are kept of a row of indices when each has 32 bits."""
+        """Positions of the bits that are kept when a row of indices is written with 32 bits each."""
         return np.flatnonzero(np.arange(32) >= 32 - np.array(self.widths)[:, None])
 
     def _blocks(self, first: int, last: int) -> Iterable[slice]:
-        """Images worked on at a time, to bound memory: multiples of eight, so that a block packs to whole bytes."""
+        """Slices of images to work on in turn, to bound memory: multiples of eight images pack to whole bytes."""
         step = 8 * max(BLOCK_BITS // (256 * len(self.widths)), 1)
         return (slice(i, min(i + step, last)) for i in range(first, last, step))

@@ -7,13 +7,13 @@ import math
 
 
 def masses(k: float) -> tuple[float, float]:
-    """∫ exp(−ρ_k) over the centre, and over both tails."""
+    """∫ exp(−ρ_k) over the centre |t| ≤ k, and over both tails together."""
     centre = math.sqrt(2 * math.pi) * math.erf(k / math.sqrt(2))
     return centre, 2 * math.exp(-(k**2) / 2) / k
 
 
 def mean_potential(k: float, d: float) -> float:
-    """E ρ_k(T + d) for T of density exp(−ρ_k)/mass, d ≥ 0: Σ over intervals on which both pieces are fixed."""
+    """E ρ_k(T + d) for T of density ∝ exp(−ρ_k) and d ≥ 0: a sum over the intervals between the kinks of both ρ_k."""
     centre, tails = masses(k)
     points = sorted({-math.inf, -k, k, -k - d, k - d, math.inf})
     total = 0.0

@@ -1,7 +1,7 @@
 """Integer laws: how a 16-bit draw (or a bit of it) and an integer shift m become an integer score.
 
-These are the definitions that every scoring backend must reproduce bit for bit. Each score is 1-Lipschitz in m (but the
-Gaussian's, which has no certificate); the proof stands beside each.
+These are the definitions that every scoring backend must reproduce bit for bit. Each score is 1-Lipschitz in m, except
+the Gaussian one, which has no certificate; the proof stands beside each law.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ Int32s = NDArray[np.int32]
 Draws = NDArray[np.uint16]
 
 KNOTS = 4096
+"""Cells in the table of a potential, at most."""
 LOG2_POLYNOMIAL = (1.47270969, 0.417699707, 1.27376185)
 """−log2(1 − x) ≈ x·(c1 + x·(c2 + x·c3)) on [0, ½] within 9e-4 bits, and exactly 1 at ½ (up to rounding)."""
 
@@ -33,26 +34,26 @@ class IntegerLaw(ABC):
 
     @property
     def bound(self) -> int:
-        """Largest |score| of a coordinate. For a 1-Lipschitz score that is 0 at m = 0: the limit."""
+        """Bound on the |score| of a coordinate: the limit, because a score is 0 at m = 0 and 1-Lipschitz in m."""
         return self.limit
 
     @property
     def group_size(self) -> int:
-        """Coordinates served by one 16-bit draw."""
+        """Number of coordinates that one 16-bit draw serves."""
         return 1
 
     @abstractmethod
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
-        """Scores of single coordinates, elementwise. `draws` are 16-bit draws, or bits where the group has 16."""
+        """Scores, elementwise, of the `draws` of coordinates: 16-bit draws, or bits where 16 coordinates share one."""
 
 
 @dataclass(frozen=True)
 class SignLaw(IntegerLaw):
-    """+m for bit 1, −m for bit 0: 1-Lipschitz in m at sight."""
+    """+m for bit 1, −m for bit 0: clearly 1-Lipschitz in m."""
 
     @property
     def group_size(self) -> int:
-        """Sixteen coordinates share a draw, a bit each."""
+        """Sixteen coordinates share a draw, one bit each."""
         return 16
 
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
@@ -64,16 +65,17 @@ class SignLaw(IntegerLaw):
 class LaplaceLaw(IntegerLaw):
     """|z| − |z − m| with z an integer Laplace variable: 1-Lipschitz in m by the triangle inequality, for any z.
 
-    The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the
-    draw. The magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, by
-    16-bit integer arithmetic: y is doubled until its top bit is set (each doubling is one bit), the rest is a cubic
-    in 1 − y/2^16. It is kept `extra_bits` finer than a unit until the end. Beyond `limit` the exact value of z does
-    not matter to any score, so sums saturate at 2^16 − 1 and `octaves` doublings are enough.
+    The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the draw.
+    The magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, in 16-bit
+    integer arithmetic: y is doubled until its top bit is set (each doubling is one bit), and the rest is a cubic in
+    1 − y/2^16. The magnitude is kept `extra_bits` finer than a unit until the end. Beyond `limit` the exact value of z
+    does not matter to any score, so sums saturate at 2^16 − 1 and `octaves` doublings are enough.
     """
 
     unit: int
     """Units of score in one bit of magnitude, times 2^extra_bits."""
     extra_bits: int
+    """Bits by which magnitudes are computed more finely than a unit."""
 
     @classmethod
     def at(cls, alpha: Fraction, fraction_bits: int, limit: int) -> LaplaceLaw:
@@ -85,7 +87,7 @@ class LaplaceLaw(IntegerLaw):
 
     @property
     def octaves(self) -> int:
-        """Doublings after which the magnitude is beyond the limit anyway."""
+        """Number of doublings after which the magnitude exceeds the limit in any case."""
         return min(15, -(-((self.limit + 1) << self.extra_bits) // self.unit))
 
     @property
@@ -96,7 +98,7 @@ class LaplaceLaw(IntegerLaw):
 
     @functools.cached_property
     def values(self) -> Int32s:
-        """z of each of the 2^16 draws; sizes beyond the limit are not exact (they do not matter)."""
+        """z of each of the 2^16 draws; magnitudes beyond the limit are not exact, which changes no score."""
         draws = np.arange(1 << 16, dtype=np.uint32)
         positive = draws >= 1 << 15
         t = np.where(positive, draws, ~draws) & 0x7FFF
@@ -126,14 +128,15 @@ class LaplaceLaw(IntegerLaw):
 class PotentialLaw(IntegerLaw):
     """Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
 
-    Neighbouring knots of a certified channel differ by at most 2^knot_bits (checked when tabulated), so Φ moves by at
-    most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with d ≤ 2^h, across a knot continuously. Hence |Φ(z − m)
-    − Φ(z − m')| ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
+    Neighbouring knots of a certified channel differ by at most 2^knot_bits (`tabulate` sees to it), so Φ moves by at
+    most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with d ≤ 2^h, across a knot continuously. Hence
+    |Φ(z − m) − Φ(z − m')| ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
     """
 
     values: Int32s
     """z of each of the 2^16 draws."""
     knots: Int32s
+    """Φ at 0, 2^knot_bits, 2·2^knot_bits, …"""
     knot_bits: int
 
     @classmethod
@@ -146,7 +149,11 @@ class PotentialLaw(IntegerLaw):
         limit: int,
         certified: bool = True,
     ) -> PotentialLaw:
-        """Integer table of units_per_nat·φ, with z counted in units of 1/(units_per_nat·unit_slope)."""
+        """Tabulate Φ = ⌊units_per_nat·φ⌋ at the knots, with z in units of 1/(units_per_nat·unit_slope).
+
+        `cells` are the noise values of the 2^16 draws, and `potential` is φ in nats. For a certified channel the rise
+        from a knot to the next is cut at 2^knot_bits, which it could exceed by rounding alone.
+        """
         z_scale = units_per_nat * unit_slope
         values = np.rint(z_scale * cells).astype(np.int32)
         reach = int(np.abs(values).max()) + limit + 1
@@ -160,7 +167,7 @@ class PotentialLaw(IntegerLaw):
 
     @property
     def bound(self) -> int:
-        """The steepest cell's rise over the largest shift, in whole units."""
+        """Bound on the |score| of a coordinate: the steepest slope of Φ times the limit, rounded up."""
         steepest = int(np.abs(np.diff(self.knots.astype(np.int64))).max())
         return max(self.limit, -(-(steepest * self.limit) // (1 << self.knot_bits)))
 

@@ -1,4 +1,4 @@
-"""Randomness: the common one that sender and receiver share, and the private one that nobody else may know.
+"""Randomness: common randomness, which sender and receiver share, and private randomness, which only the sender knows.
 
 Common randomness is Philox 4x32-10 [Salmon et al., 2011], a keyed counter-based generator: any draw of any candidate
 can be regenerated alone. It is public; privacy never rests on it. Its layout is part of the file format:
@@ -8,12 +8,13 @@ can be regenerated alone. It is public; privacy never rests on it. Its layout is
     block    = Philox(counter = (group, candidate // 8, chunk, nonce), key): four 32-bit words, eight 16-bit draws
     draw     = the 16-bit half number candidate % 8 of the block, low halves first
 
-so the eight draws of a block belong to eight consecutive candidates and one *group* of coordinates: a group is one
+The eight draws of a block belong to eight consecutive candidates and one *group* of coordinates: a group is one
 coordinate for the 16-bit channels, and sixteen coordinates (bit i of the draw is coordinate 16·group + i) for the sign
 channel. `image` may be the number of a public group of images, which then share their candidates.
 
-Private randomness is the operating system's CSPRNG, through `private_bytes` alone. There is no seed for it, no argument
-that replaces it, and no other source: with a shared or guessable one the index is a function of the image and ε = ∞.
+Private randomness comes from the operating system's CSPRNG, through `private_bytes` alone. There is no seed for it, no
+argument that replaces it, and no other source: if it were shared or guessable, the index would be a function of the
+image, and ε = ∞.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from numpy.typing import NDArray
 from dipp.errors import DippError
 
 SEED_BYTES = 16
+"""Length of a public seed."""
 DRAWS_PER_BLOCK = 8
+"""16-bit draws in one Philox block of 128 bits."""
 PHILOX_ROUNDS = 10
 PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -44,7 +47,7 @@ def private_bytes(count: int) -> bytes:
 
 
 def private_uniforms(count: int) -> NDArray[np.float64]:
-    """`count` private reals, uniform on the midpoints of 2^52 cells of (0, 1). For codes whose ε is not certified."""
+    """`count` private reals, uniform on the midpoints of 2^52 cells of (0, 1); only for codes without a certified ε."""
     words = np.frombuffer(private_bytes(8 * count), np.uint64)
     return _midpoints(words >> np.uint64(12), 52)
 
@@ -55,7 +58,7 @@ def fresh_seed() -> bytes:
 
 
 def parse_seed(text: str) -> bytes:
-    """A public seed that somebody has written down: 32 hex digits."""
+    """The public seed that is written as 32 hex digits."""
     try:
         seed = bytes.fromhex(text)
     except ValueError:
@@ -66,7 +69,7 @@ def parse_seed(text: str) -> bytes:
 
 
 class Stream(NamedTuple):
-    """The public stream of one (seed, image, step) and purpose; chunks are told apart by the counter."""
+    """The public stream of one seed, image, step and purpose; its chunks differ in Philox's counter."""
 
     key0: int
     key1: int
@@ -74,7 +77,7 @@ class Stream(NamedTuple):
 
 
 def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidates") -> Stream:
-    """Derive a stream; the derivation (see the module's text) is fixed for the life of the format."""
+    """Derive the stream of an image, a step and a purpose, as the module's text says: a part of the file format."""
     if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
         got = len(seed) if isinstance(seed, bytes) else type(seed).__name__
         raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {got}")
@@ -87,7 +90,7 @@ def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidate
 
 
 def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> tuple[Words, Words, Words, Words]:
-    """Philox 4x32-10 on arrays that broadcast against each other; the reference for every other implementation."""
+    """Philox 4x32-10 on arrays that broadcast against each other: the reference for all other implementations."""
     c0, c1, c2, c3 = (np.asarray(c, np.uint64) for c in counter)
     k0, k1 = (np.asarray(k, np.uint64) for k in key)
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -111,12 +114,12 @@ def draws(source: Stream, chunk: int, group: NDArray[np.integer], candidate: NDA
 
 
 def uniforms(source: Stream, count: int) -> NDArray[np.float64]:
-    """`count` public uniforms in (0, 1) with 32 bits each: 4·i … 4·i + 3 are the words of block i."""
+    """`count` public uniforms in (0, 1) with 32 bits each: numbers 4·i … 4·i + 3 are the words of block i."""
     return _midpoints(_words(source, count), 32)
 
 
 def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArray[np.float64]:
-    """Random access: for each index a row of `dims` public uniforms with 52 bits each, two from a block."""
+    """For each index (64 bits, in any order), `dims` public uniforms in (0, 1) with 52 bits, two from a block."""
     index = np.asarray(index, np.uint64)[:, None]
     half = np.uint64(32)
     counter = (
@@ -132,17 +135,18 @@ def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArra
 
 
 def permutation(source: Stream, count: int) -> NDArray[np.int64]:
-    """A public uniform permutation: the stable order of 64-bit keys, so it is the same on every platform."""
+    """A public uniform permutation of 0 … count − 1: the stable order of 64-bit keys, the same on every platform."""
     words = _words(source, 2 * count).astype(np.uint64).reshape(count, 2)
     return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable").astype(np.int64)
 
 
 def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:
+    """Midpoints of the given cells, of the 2^bits that divide (0, 1)."""
     return (cells.astype(np.float64) + 0.5) * 2.0**-bits
 
 
 def _words(source: Stream, count: int) -> Words:
-    """Words 4·i … 4·i + 3 are block i of the stream."""
+    """The first `count` words of a stream: words 4·i … 4·i + 3 are block i."""
     fixed = (np.asarray(word, np.uint32) for word in (0, 0, source.nonce))
     counter = (np.arange(-(-count // 4), dtype=np.uint32), *fixed)
     words = philox(counter, (np.asarray(source.key0, np.uint32), np.asarray(source.key1, np.uint32)))  # type: ignore[arg-type]

@@ -12,12 +12,11 @@ and then the index inside it.
 **Proof sketch of privacy.** Let the input move so that no score moves by more than s units: |u_k − u'_k| ≤ s for all k.
 Put ũ_k = max(u_k, u_max − R·2^S). Since u_max moves by at most s, so does every ũ_k: the clip is free. Without the
 rounding of F, P[k] = 2^(ũ_k/2^S) / Σ_i 2^(ũ_i/2^S) (the common factor u_max cancels); numerator and denominator each
-change by a factor of at most 2^(s/2^S), so ln P[k]/P'[k] ≤ 2s·ln 2/2^S. Rounding moves a weight by at most 1/2, and
-no rounded weight is below 2^39·2^(2^−15) > 2^39·(1 + 2^−16), so each moves by a relative 2^−40/(1 + 2^−16) at most;
-that enters once in the numerator and once in the denominator of P and of P': together η < 2^−38. So one selection is
+change by a factor of at most 2^(s/2^S), so ln P[k]/P'[k] ≤ 2s·ln 2/2^S. Rounding moves a weight by at most 1/2, and no
+rounded weight is below 2^39·2^(2^−15) > 2^39·(1 + 2^−16), so each moves by a relative 2^−40/(1 + 2^−16) at most; that
+enters once in the numerator and once in the denominator of P and of P': together η < 2^−38. So one selection is
 (2s·ln 2/2^S + η)-DP; and as ln P/P' at any two indices differs by no more than that, it has bounded range of the same
-size. All this holds
-for every fixed common randomness, any number n of candidates and any law of theirs.
+size. All this holds for every fixed common randomness, any number n of candidates and any law of theirs.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ from dipp.errors import DippError
 RANGE_BITS = 64
 """R: scores further than this below the best one are treated as if they were this far."""
 BINS = RANGE_BITS + 1
+"""Bins of candidates, one for each whole number of bits j = 0 … R."""
 FRACTION_WEIGHT_BITS = 40
+"""log2 of the largest fraction weight F[0]."""
 POWER_BITS = 192
 """Bits to which powers of two with fractional exponents are computed."""
 MAX_FRACTION_BITS = 15
@@ -42,7 +43,7 @@ MAX_FRACTION_BITS = 15
 MAX_CANDIDATES = 1 << 22
 """Largest n: 2^22 weights of at most 2^40 add up to less than 2^63."""
 MAX_ABS_SCORE = 1 << 30
-"""Scores stay below this in size, so that sums and differences are exact in int32."""
+"""Scores are smaller than this in absolute value, so that sums and differences are exact in int32."""
 ETA = 2.0**-38
 """Nats that the rounding of the weights can add to the loss of one selection."""
 
@@ -89,8 +90,8 @@ def fraction_weights(fraction_bits: int) -> Sums:
     """F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1, by integer arithmetic only.
 
     2^(−1/2^S) is taken by S integer square roots at 192 bits and raised to the powers by multiplication; the error of
-    the chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible: 2^(40 −
-    f/2^S) is irrational for 0 < f < 2^S).
+    the chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible:
+    2^(40 − f/2^S) is irrational for 0 < f < 2^S).
     """
     _check_scale(fraction_bits)
     root, weights, weight = _roots(fraction_bits)[0], [], 1 << POWER_BITS
@@ -112,7 +113,7 @@ def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], ND
 
 
 def bin_sums(scores: Scores, fraction_bits: int) -> Sums:
-    """Σ F[f_k] over the candidates of each whole number of bits j: chunks × n scores → chunks × (R + 1) exact sums."""
+    """Exact sums Σ F[f_k] over the candidates of each bin j: chunks × n scores → chunks × (R + 1) sums."""
     whole, fraction = exponents(scores, fraction_bits)
     weights = fraction_weights(fraction_bits)[fraction]
     sums = np.zeros((scores.shape[0], BINS), np.int64)
@@ -132,9 +133,9 @@ def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets:
 
 
 def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
-    """One secure draw a chunk: the bin, and the offset into the bin's weights, both exactly distributed.
+    """One secure draw per chunk: the bin, and the offset into the bin's weights, both exactly distributed.
 
-    The total T = Σ_j sums[j]·2^(R − j) < 2^63·2^64·2 is a two-limb integer. A uniform r < T falls into bin j with
+    The total T = Σ_j sums[j]·2^(R − j) < 2^63·2^65 = 2^128 is a two-limb integer. A uniform r < T falls into bin j with
     probability sums[j]·2^(R − j)/T; given that, r minus what lies before is uniform below sums[j]·2^(R − j), and its
     quotient by 2^(R − j) is uniform below sums[j].
     """
@@ -144,7 +145,7 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
         raise DippError("sums: a positive total is needed in every row")
     high, low = _running_totals(sums)
     target_high, target_low = _uniform_below(high[:, -1], low[:, -1])
-    # The first bin whose running total exceeds the target: by the high limb alone, then past its rare ties.
+    # The first bin whose running total exceeds the target: compare the high limbs, then step past the rare ties.
     rows, bins = np.arange(len(sums)), np.count_nonzero(high < target_high[:, None], axis=1)
     while (tied := (high[rows, bins] == target_high) & (low[rows, bins] <= target_low)).any():
         bins += tied
@@ -162,7 +163,7 @@ def _running_totals(sums: Sums) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]
     words, whole = sums[:, :used].astype(np.uint64), np.arange(used, dtype=np.uint64)
     full = np.uint64(64)
     low, high = words << ((full - whole) % full), words >> (whole % full)
-    # The shifts by a whole limb, which no machine word has.
+    # Shifts by 64 bits, which machine words do not have: the modulo above made them shifts by 0.
     low[:, :1], high[:, 64:] = 0, 0
     low_total = np.cumsum(low, axis=1, dtype=np.uint64)
     carries = np.cumsum(low_total < low, axis=1, dtype=np.uint64)
@@ -185,7 +186,7 @@ def _uniform_below(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[N
 
 
 def _smear(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """All ones below and at the highest set bit."""
+    """Set every bit below the highest set one."""
     for shift in (1, 2, 4, 8, 16, 32):
         word = word | (word >> np.uint64(shift))
     return word
@@ -199,7 +200,7 @@ def _shift_right(high: NDArray[np.uint64], low: NDArray[np.uint64], shift: NDArr
 
 
 def select(scores: Scores, fraction_bits: int) -> NDArray[np.int64]:
-    """One index a row from chunks × n scores: the reference for what every scoring backend does in parts."""
+    """One index per row of chunks × n scores: the reference for what every scoring backend does in parts."""
     if scores.ndim != 2 or not 1 <= scores.shape[1] <= MAX_CANDIDATES:
         raise DippError(f"scores: chunks × n scores with 1 ≤ n ≤ {MAX_CANDIDATES} are needed, got shape {scores.shape}")
     if scores.dtype != np.int32 or (np.abs(scores.astype(np.int64)) >= MAX_ABS_SCORE).any():

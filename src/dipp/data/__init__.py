@@ -1,12 +1,12 @@
-"""Whole datasets: private pictures in, one release of each out, and the released ones as training data.
+"""Whole datasets: every private picture is released exactly once, and the release is loaded as training data.
 
 | module | what it is |
 |---|---|
-| `sources`, `listing`, `tables`, `cifar` | where pictures come from, read by position |
-| `worker` | a range of the source → a shard of indices |
-| `engines` | who runs the workers: this machine, or a Ray cluster |
-| `shards`, `store` | what a shard is; how it is published once, whatever dies |
+| `sources`, `listing`, `tables`, `cifar` | where private pictures come from, read by position |
+| `worker` | encodes a range of the source as a shard of indices |
+| `engines` | how workers are run: on this machine, or on a Ray cluster |
+| `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |
 | `privatize` | the run: seed, plan, source, shards, manifest |
-| `manifest` | all shards of a release written down, as a manifest or as one archive, and verified |
-| `loading` | `dipp.load`: the release as a PyTorch dataset |
+| `manifest` | what all shards together hold, as a manifest or as one archive; verification |
+| `loading` | `dipp.load`: a release as a PyTorch dataset |
 """

@@ -14,11 +14,12 @@ from dipp.errors import DippError
 
 BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 META = "batches.meta"
+"""File with the names of the classes."""
 SIDE = 32
 
 
 class _Plain(pickle.Unpickler):
-    """Makes plain Python values and NumPy arrays, and nothing that could run code."""
+    """An unpickler for plain Python values and NumPy arrays, and for nothing that could run code."""
 
     MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
     MAKERS: ClassVar[dict[str, Any]] = {
@@ -28,14 +29,14 @@ class _Plain(pickle.Unpickler):
     }
 
     def find_class(self, module: str, name: str) -> Any:
-        """Only what a pickled array of numbers names."""
+        """The functions and classes that a pickled array of numbers needs; all others are refused."""
         if module in self.MODULES and name in self.MAKERS:
             return self.MAKERS[name]
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
 
 
 def read(path: Path) -> tuple[NDArray[np.uint8], Sequence[int]]:
-    """The pictures (N, 32, 32, 3) of a batch, and their labels."""
+    """The pictures (N, 32, 32, 3) of a batch file, and their labels."""
     batch = _unpickled(path)
     try:
         rows = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, SIDE, SIDE)
@@ -48,7 +49,7 @@ def read(path: Path) -> tuple[NDArray[np.uint8], Sequence[int]]:
 
 
 def class_names(path: Path) -> tuple[str, ...]:
-    """The names of the classes, from `META`."""
+    """The names of the classes, from the file `META`."""
     try:
         return tuple(name.decode() for name in _unpickled(path)[b"label_names"])
     except (KeyError, TypeError, AttributeError, UnicodeDecodeError):

@@ -1,9 +1,10 @@
-"""Engines: who runs the workers. Each yields what `Worker.METHOD(shard)` returns, shard by shard, in any order.
+"""Engines run workers. Each yields the results of a method of `Worker` for a number of shards, in any order.
 
-`local` works in this process, with the batches on the GPU or on all cores, or in a pool of spawned processes (a forked
-child cannot use numba's threads). `ray` is Ray Data: actors that hold the model, placed, restarted and fed by Ray.
-Neither keeps a record of who did what: a shard that is asked for twice is published once (`store`), and the second
-asking is answered from the published file. So a lost worker costs a repetition of what it had not published.
+`Local` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a forked
+child cannot use numba's threads). `Ray` uses Ray Data, which places, restarts and feeds actors that hold the model.
+Neither engine records which worker did what: if a shard is asked for twice, it is still published once (`store`), and
+the second request is answered from the published file. So a lost worker costs no more than repeating the shard that it
+had not published.
 """
 
 from __future__ import annotations
@@ -26,33 +27,37 @@ from dipp.data.worker import Job, Worker, limit_threads
 from dipp.errors import DippError
 
 Progress = Callable[[int], None]
-"""Told how many images were encoded since it was told last; for the eye only, and not exact."""
+"""Called with the number of images encoded since the last call; for display only, because it is not exact."""
 TASK_RETRIES = 4
-"""How often Ray tries a shard whose worker died: a picture that kills its reader must not do so for ever."""
+"""How often Ray repeats a shard whose worker died: a picture that kills its reader must not do so for ever."""
 TICK = 0.5
-"""Seconds between two looks at the shared counter."""
+"""Seconds between two reports of progress from a pool."""
 
 
 class Engine(Protocol):
-    """Runs a method of workers over shards."""
+    """Runs a method of workers for shards."""
 
     def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
-        """Results in any order. `worker` is this process's own; others are made from its job."""
+        """Yield the results of `method` for all shards, in any order.
+
+        `worker` is that of this process; workers in other processes are made from its job.
+        """
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
 class Local:
-    """The machine that this runs on."""
+    """Workers on this machine."""
 
     workers: int = 1
+    """Number of processes; 1 means this process alone."""
 
     def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
-        """In this process, or in spawned ones that share the cores; a pool that loses a process is made anew."""
+        """Run in this process, or in spawned ones that share the cores; a pool that lost a process is started again."""
         left = dict.fromkeys(shards)
         workers = min(self.workers, len(left))
         if workers <= 1:
@@ -74,8 +79,10 @@ class Local:
 
 
 def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Progress) -> Iterator[tuple[int, Any]]:
+    """Yield (shard, result) from a pool of spawned processes, in any order."""
     context = multiprocessing.get_context("spawn")
-    shared = context.RawArray("q", 2)  # whether to stop, images encoded: no lock, which a killed process could hold
+    # Whether to stop, and images encoded; without a lock, which a killed process might never release.
+    shared = context.RawArray("q", 2)
     arguments = (job, max(1, cores() // workers), shared)
     told = 0
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=arguments) as pool:
@@ -98,11 +105,11 @@ def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Prog
 
 
 _worker: Worker
-"""Of a spawned process."""
+"""The worker of a spawned process; `_start` sets it."""
 
 
 def _start(job: Job, threads: int, shared: Any) -> None:
-    """Set up a spawned process: its threads, its worker, and its end when the parent dies."""
+    """Set up a spawned process: its threads, its worker, and a watch that ends it when the parent dies."""
     global _worker
 
     def follow() -> None:
@@ -122,18 +129,22 @@ def _start(job: Job, threads: int, shared: Any) -> None:
 
 
 def _call(method: str, shard: int) -> Any:
+    """Run a method of this process's worker."""
     return getattr(_worker, method)(shard)
 
 
 @dataclass(frozen=True)
 class Ray:
-    """A Ray cluster: the one at `address`, the one this process is connected to, or one on this machine."""
+    """Workers on a Ray cluster."""
 
     workers: int | None = None
+    """Number of actors; None means as many as the cluster has GPUs or CPUs."""
     address: str | None = None
+    """Address of the cluster. None means the one that this process is connected to, or else a new one on this
+    machine."""
 
     def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
-        """A Ray Data pipeline of shard numbers through actors; pixels are read by the actors and stay in them."""
+        """Send shard numbers through a Ray Data pipeline of actors; pixels are read by the actors and stay in them."""
         ray = _ray()
         with self._connected(ray):
             gpu = worker.job.device.startswith("cuda")
@@ -145,7 +156,7 @@ class Ray:
                 return
             size = min(self.workers or free, free, len(numbers))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # how often it tries can be said by an old option only
+                warnings.simplefilter("ignore")  # the only option for the number of retries is deprecated
                 data = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
                     _Actor,
                     fn_constructor_args=(worker.job, method),
@@ -170,12 +181,12 @@ class Ray:
 
     @contextlib.contextmanager
     def _connected(self, ray: Any) -> Iterator[None]:
-        """Connect, and disconnect if this did; Ray's own bars and logs are put away meanwhile."""
+        """Connect to Ray with its bars and logs switched off; afterwards disconnect, unless it was connected before."""
         mine = not ray.is_initialized()
         if mine:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-            os.environ.setdefault("RAY_enable_worker_prestart", "0")  # processes that nobody would use
+            os.environ.setdefault("RAY_enable_worker_prestart", "0")  # they would be idle
             where = {"address": self.address} if self.address else {"address": "local", "include_dashboard": False}
             try:
                 ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
@@ -197,6 +208,7 @@ class Ray:
 
 
 def _ray() -> Any:
+    """The module ray, which is an optional dependency."""
     try:
         import ray
         import ray.data
@@ -206,11 +218,12 @@ def _ray() -> Any:
 
 
 def _actor_options() -> dict[str, Any]:
+    """Options of Ray's actors."""
     return {"max_task_retries": TASK_RETRIES}
 
 
 class _Actor:
-    """A worker inside a Ray actor. An error that is one clear line travels as a result; others are Ray's to retry."""
+    """A worker inside a Ray actor. A `DippError` travels as a result; Ray retries after any other exception."""
 
     def __init__(self, job: Job, method: str) -> None:
         limit_threads(1)
@@ -222,7 +235,7 @@ class _Actor:
         self._encoded += images
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        """Shard numbers in, results as JSON out."""
+        """Results for the shard numbers of a batch, as JSON."""
         results = []
         for shard in batch["shard"].tolist():
             self._encoded = 0

@@ -1,8 +1,8 @@
 """Sources that are many small files: a folder of images, and tar shards as WebDataset makes them.
 
-They are listed once, into an Arrow file of (path, offset, size, time, label) that every worker maps, so that the memory
-of a run does not grow with the number of pictures. Only names, sizes and times are looked at here, no picture. The
-listing holds file names: it lies in the run's own folder, which is removed at the end.
+The files are listed once, in an Arrow file with the schema `SCHEMA` that every worker maps, so that the memory of a run
+does not grow with the number of pictures. Listing looks only at names, sizes, times and labels, at no picture. The
+listing holds file names, so it is kept in the run's own folder, which is removed at the end.
 """
 
 from __future__ import annotations
@@ -34,34 +34,42 @@ SCHEMA = pa.schema(
     }
 )
 ROWS_PER_BATCH = 1024
+"""Rows of the listing in each Arrow batch."""
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
-"""By these a picture is known in a tar shard, whose samples have other members too."""
+"""Suffixes of pictures in a tar shard, whose samples have other members as well."""
 LINK = "a link to another picture of the source"
 LABEL_SUFFIX = ".cls"
+"""Suffix of the member of a sample that holds its label."""
 MAX_LABEL_BYTES = 32
 
 
 class Entry(NamedTuple):
-    """A row of the listing."""
+    """A row of the listing: where one picture is."""
 
     path: bytes
     """The file that holds the picture."""
     name: bytes
-    """What the picture is called on the terminal."""
+    """Name of the picture, for the terminal only."""
     offset: int
+    """Where the picture starts in the file, in bytes."""
     size: int
+    """Length of the picture in bytes."""
     modified: int
-    """Time of the file that holds it, in nanoseconds."""
+    """Time of the file's last change, in nanoseconds."""
     label: int | None = None
+    """Number of the class; None if there is no label."""
     problem: str = ""
+    """Why the picture cannot be used; empty if it can."""
 
 
 @dataclass(frozen=True)
 class Files(Source):
-    """Pictures that a listing tells the places of."""
+    """Pictures in the files that a listing names."""
 
     listing: Path
+    """The Arrow file."""
     count: int
+    """Number of rows."""
     labels: Labels | None
     fingerprint: str
 
@@ -69,13 +77,13 @@ class Files(Source):
         return self.count
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """The bytes of each file. One that is gone or forbidden is told; a fault of the machine ends the run."""
+        """Yield the files. If one is gone or forbidden, that is a problem of its record; other faults end the run."""
         for position, entry in enumerate(self.entries(start, stop), start):
             problem = entry.problem or _problem_of(entry.size)
             content = None
             if not problem:
                 try:
-                    with open(entry.path, "rb") as file:  # noqa: PTH123 - names may be no text
+                    with open(entry.path, "rb") as file:  # noqa: PTH123 - names need not be valid text
                         if os.fstat(file.fileno()).st_mtime_ns == entry.modified:
                             file.seek(entry.offset)
                             content = file.read(entry.size)
@@ -88,12 +96,12 @@ class Files(Source):
             yield Record(position, content, entry.label, problem)
 
     def name(self, position: int) -> str:
-        """The file's own name, below the folder; what a terminal would obey is left out."""
+        """The file's name below the source, without unprintable characters, which could control a terminal."""
         (entry,) = self.entries(position, position + 1)
         return "".join(letter if letter.isprintable() else "?" for letter in _text(entry.name))
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
-        """Rows of the listing."""
+        """Rows start … stop − 1 of the listing."""
         try:
             file = pa.memory_map(str(self.listing))
         except OSError:
@@ -107,7 +115,7 @@ class Files(Source):
 
 
 def open_folder(root: Path, scratch: Path) -> Files:
-    """List a folder: files in name order, sub-folder after sub-folder; the first level of them are the classes."""
+    """List a folder in the order of names: its own files, then each sub-folder, which is a class, with all below it."""
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
     labels = Labels(names=tuple(map(_text, map(os.fsencode, classes)))) if classes else None
     folders = [(root, None), *((root / name, number) for number, name in enumerate(classes))]
@@ -116,7 +124,7 @@ def open_folder(root: Path, scratch: Path) -> Files:
 
 
 def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
-    """A class that is a link may lead to pictures that are listed anyway."""
+    """Refuse classes that are links to pictures which are listed anyway: these would be released twice."""
     places = sorted(((root / name).resolve().parts, name) for name in classes)
     for (place, name), (below, other) in itertools.pairwise(places):
         if below[: len(place)] == place:
@@ -127,6 +135,7 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
 
 
 def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Entry]:
+    """The files of (folder, label) pairs; with label None, of the folder itself and not below it."""
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
@@ -141,15 +150,18 @@ def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> I
 
 
 def _links_to_listed(path: str, root: Path) -> bool:
-    """Whether a path is a link to a file of the source; one to a hidden file, as git-annex makes them, is not."""
+    """Whether a path is a link to a listed file; hidden files, to which git-annex links, are not listed."""
     if not os.path.islink(path):  # noqa: PTH114
         return False
     below = os.path.relpath(os.path.realpath(path), root)
-    return not any(part.startswith(".") for part in Path(below).parts)  # ".." leads out of the source
+    return not any(part.startswith(".") for part in Path(below).parts)  # ".." leads out of the source, which is allowed
 
 
 def _walk(folder: Path, deep: bool) -> Iterator[str]:
-    """Files below a folder in the order of their names, one directory's names in memory at a time; no hidden ones."""
+    """Files of a folder (if `deep`, of all below it) in the order of their names, without hidden ones.
+
+    Only the names of one folder are in memory at a time.
+    """
     try:
         with os.scandir(folder) as entries:
             found = sorted((e.name, e.is_dir(), e.is_symlink()) for e in entries if not e.name.startswith("."))
@@ -163,14 +175,14 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
 
 
 def open_tars(paths: list[Path], columns: Columns, scratch: Path) -> Files:  # noqa: ARG001
-    """List tar shards: every image member is a picture, and the number in the .cls of its sample is its label."""
+    """List tar shards: every image member is a picture, and the number in its sample's .cls member is its label."""
     found = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
     labelled = any(entry.label is not None for entry in found.entries(0, len(found)))
     return found if labelled else replace(found, labels=None)
 
 
 def _tar_entries(path: Path) -> Iterator[Entry]:
-    """Members of one sample follow each other and share what stands before the first dot of their names."""
+    """The pictures of one tar. Members of a sample follow each other, and their names are equal up to the first dot."""
     modified = path.stat().st_mtime_ns
     sample: tuple[str, str] | None = None
     waiting: list[Entry] = []
@@ -178,7 +190,7 @@ def _tar_entries(path: Path) -> Iterator[Entry]:
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                tar.members = []  # type: ignore[attr-defined] # tarfile would remember every member
+                tar.members = []  # type: ignore[attr-defined] # tarfile would keep every member
                 stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
                 key = (member.name.rpartition("/")[0], stem)
                 if key != sample:
@@ -200,6 +212,7 @@ def _tar_entries(path: Path) -> Iterator[Entry]:
 
 
 def _whole_number(text: bytes) -> int | None:
+    """The label that is written in a .cls member; None if it is no whole number of 64 bits."""
     try:
         value = int(text)
     except ValueError:
@@ -208,7 +221,7 @@ def _whole_number(text: bytes) -> int | None:
 
 
 def _list(entries: Iterable[Entry], scratch: Path, labels: Labels | None, what: str) -> Files:
-    """Write the listing."""
+    """Write the listing into the folder `scratch`; `what` says in the error message what is needed if it is empty."""
     digest, count = hashlib.sha256(), 0
     listing = scratch / f"listing-{secrets.token_hex(8)}.arrow"
     batch: list[dict[str, object]] = []
@@ -231,10 +244,12 @@ def _list(entries: Iterable[Entry], scratch: Path, labels: Labels | None, what: 
 
 
 def _problem_of(size: int) -> str:
+    """Why a file of so many bytes is not read; empty if it is."""
     if not size:
         return "0 bytes"
     return f"more than {MAX_FILE_BYTES >> 20} MiB" if size > MAX_FILE_BYTES else ""
 
 
 def _text(name: bytes) -> str:
+    """A file name as text, with invalid bytes escaped."""
     return name.decode(errors="backslashreplace")

@@ -1,8 +1,8 @@
-"""`dipp.load`: a release as training data, decoded where and when it is asked for, in batches.
+"""`dipp.load`: a release as training data, which is decoded in batches when it is asked for.
 
-A release is small: its payloads are kept in memory once a shard was touched, a few dozen bytes an image. Pictures are
-decoded anew each time; decoding uses all cores or the GPU itself, so a DataLoader needs no worker processes. If it is
-given some, they must be spawned (`multiprocessing_context="spawn"`): a forked one cannot use numba's threads.
+A release is small: once a shard was used, its payloads stay in memory, at a few dozen bytes an image. Pictures are
+decoded again each time. Decoding uses all cores or the GPU by itself, so a DataLoader needs no worker processes. If it
+is given some, they must be spawned (`multiprocessing_context="spawn"`): a forked one cannot use numba's threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dipp.models import embedded
 from dipp.privacy.certificate import Certificate
 
 Item = Any
-"""(picture, label), or the picture alone where nothing was labelled."""
+"""(picture, label), or the picture alone if the release has no labels."""
 
 
 def load(
@@ -43,17 +43,17 @@ def load(
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
-    `model` is the denoiser that the release was made with, if not the one that ships with dipp. It is loaded with the
-    first picture: length, labels and certificate do without. denoise = False gives noisy reconstructions.
+    `model` is the denoiser that the release was made with, by default the one that ships with dipp. It is loaded with
+    the first picture: length, labels and certificate do not need it. denoise = False gives noisy reconstructions.
     """
     return Pictures(Path(destination), str(model), device, denoise)
 
 
 class Pictures(Dataset[Item]):
-    """Pictures as uint8 tensors (C, H, W), by index, as lists, or one after the other.
+    """The pictures of a release as uint8 tensors (C, H, W).
 
-    `dataset[i]` decodes one; a DataLoader asks for whole batches (`__getitems__`), and iterating decodes in batches
-    too. `stream()` is the iterable kind of dataset.
+    `dataset[i]` decodes one picture and `dataset[i:j]` a list. A DataLoader asks for whole batches (`__getitems__`),
+    and iteration decodes in batches as well. `stream()` gives PyTorch's iterable kind of dataset.
     """
 
     def __init__(self, place: Path, model: str, device: str, denoise: bool) -> None:
@@ -61,9 +61,9 @@ class Pictures(Dataset[Item]):
         self._codec: Codec | None = None
         self._parts: list[_Part]
         self.labelled = False
-        """Whether items have labels: −1, or empty text, stands for one that is missing."""
+        """Whether items have labels; −1, or the empty text, stands for a missing one."""
         self.classes: tuple[str, ...] = ()
-        """Names of the classes, where the source had some."""
+        """Names of the classes; empty if the source had none."""
         if place.is_dir():
             stated = read_manifest(place)
             try:
@@ -87,13 +87,13 @@ class Pictures(Dataset[Item]):
     @overload
     def __getitem__(self, index: SupportsIndex) -> Item: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Item:
-        """One picture, or those of a slice; a DataLoader asks for many at once."""
+        """One picture, or the list of those in a slice."""
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Item]:
-        """Several pictures, decoded together where they have one size."""
+        """Several pictures; those of one size are decoded together. PyTorch's DataLoader calls this."""
         places = [self._find(operator.index(index)) for index in indices]
         groups: dict[Shape, list[int]] = {}
         for at, (part, row) in enumerate(places):
@@ -113,21 +113,22 @@ class Pictures(Dataset[Item]):
         return self._range(0, len(self))
 
     def stream(self) -> IterableDataset[Item]:
-        """The same pictures as PyTorch's iterable kind of dataset, shared out among a DataLoader's workers."""
+        """The same pictures as PyTorch's iterable kind of dataset, divided among a DataLoader's workers."""
         return _Stream(self)
 
     @property
     def certificate(self) -> Certificate | None:
-        """The worst of all parts; None if the mechanism has none."""
+        """Certificate of the whole release, the worst of its parts; None if the mechanism has none."""
         known = [found for part in self._parts if (found := part.certificate) is not None]
-        # One plan for all: the part with the smallest image has the largest ε and ρ.
+        # All parts have the same plan, so the part with the smallest image has both the largest ε and the largest ρ.
         return max(known, key=lambda found: (found.epsilon, found.rho), default=None)
 
     def labels(self) -> list[Label]:
-        """The labels of all pictures, without decoding any."""
+        """The labels of all pictures, without decoding any; empty if there are none."""
         return [part.label(row) for part in self._parts for row in range(part.images)] if self.labelled else []
 
     def _range(self, start: int, stop: int) -> Iterator[Item]:
+        """Items start … stop − 1 in order, decoded a batch at a time."""
         while start < stop:
             part, row = self._find(start)
             end = min(start + self._batch_size(part.shape(row)), stop)
@@ -138,6 +139,7 @@ class Pictures(Dataset[Item]):
         return batch_size(torch.device(self._device).type, shape)
 
     def _find(self, index: int) -> tuple[_Part, int]:
+        """The part that holds a picture, and its row in it; a negative index counts from the end."""
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             raise IndexError(f"index: 0 to {len(self) - 1} is needed, got {index}")
@@ -145,6 +147,7 @@ class Pictures(Dataset[Item]):
         return self._parts[part], at - self._starts[part]
 
     def _decode(self, shape: Shape, places: list[tuple[_Part, int]]) -> Iterable[torch.Tensor]:
+        """Decode pictures of one shape, given by part and row."""
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
         _refuse_forked()
         release = places[0][0].release
@@ -167,11 +170,11 @@ class Pictures(Dataset[Item]):
 
 
 _decoder: int | None = None
-"""The process that has decoded something."""
+"""Id of the process that has decoded a picture; None before the first."""
 
 
 def _refuse_forked() -> None:
-    """Say what is wrong, where numba's threads would end the process without a word."""
+    """Refuse to decode in a forked process, which numba's threads would end without a message."""
     global _decoder
     if _decoder not in (None, os.getpid()):
         raise DippError('DataLoader: spawned workers are needed, multiprocessing_context="spawn"; or num_workers=0')
@@ -179,6 +182,8 @@ def _refuse_forked() -> None:
 
 
 class _Stream(IterableDataset[Item]):
+    """All pictures in order; each worker of a DataLoader gets a range of them."""
+
     def __init__(self, pictures: Pictures) -> None:
         self.pictures = pictures
 
@@ -189,7 +194,7 @@ class _Stream(IterableDataset[Item]):
 
 
 class _Part(Protocol):
-    """Images that were stored together."""
+    """Images that are stored together, in rows 0 … images − 1; `number` is the number of a row in the dataset."""
 
     images: int
 
@@ -204,7 +209,7 @@ class _Part(Protocol):
 
 
 class _ShardPart:
-    """A shard, read when it is first needed."""
+    """A shard, which is read when it is first needed, and then checked against its entry in the manifest."""
 
     def __init__(self, path: Path, entry: dict[str, Any]) -> None:
         self.path, self.images, self.checksum = path, entry["images"], entry["sha256"]
@@ -242,7 +247,7 @@ class _ShardPart:
 
 
 class _ArchivePart:
-    """An archive as the only part; it has no labels."""
+    """An archive, which is the only part of its release and has no labels."""
 
     def __init__(self, archive: Archive) -> None:
         self.archive, self.release, self.images = archive, archive.release, len(archive)

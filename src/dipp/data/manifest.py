@@ -1,4 +1,4 @@
-"""A release: the published shards taken together, written down as a manifest or as one archive, and checked."""
+"""Releases as a whole: the manifest or the single archive of all published shards, and their verification."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dipp.format.packing import Shape
 from dipp.format.release import Release
 
 OLD_WORDS = ("mechanism", "code")
-"""Words that manifests of version 0.1 have otherwise, or not at all. Channel and α, for which they stand, are compared."""
+"""Keys that manifests of version 0.1 lack or spell differently. Channel and α, which imply them, are compared."""
 
 
 def not_hidden(labelled: bool) -> str:
-    """What a release tells beside what the certificate covers."""
+    """What a release reveals that its certificate does not cover, in words."""
     labels = "their labels, " if labelled else ""
     return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
 
 
 def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
-    """What the published shards say, from the files themselves."""
+    """The manifest of the published shards, computed from the files; `labels` is None if none are released."""
     entries, skipped = [], []
     images = positions = pixels = bits = size = 0
     smallest, public = 0, None
@@ -47,7 +47,7 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         images, positions, size = images + len(shard), positions + shard.positions, size + shard.size
         pixels, bits = pixels + int(shard.sizes.sum()), bits + shard.payload_bits
         least = int(shard.sizes.min()) if len(shard) else MAX_PIXELS + 1
-        if public is None or least < smallest:  # the shard with the smallest image has the certificate of all
+        if public is None or least < smallest:  # the smallest image has the worst certificate
             smallest, public = least, shard
     if public is None:
         raise DippError("dst: there is no shard")
@@ -69,11 +69,11 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """Check every shard of a release against its manifest and its own certificate; the manifest, if all is well.
+    """Check every shard of a release against its manifest and its own certificate; return the manifest.
 
-    Checked are: the checksum of each file; that each payload unpacks, and makes with all others of its shard an
-    archive that passes as one; one plan, model and seed for all; that the shards answer for positions 0 … N − 1,
-    each once; and that the manifest is the one that these shards give.
+    It is checked that each file has its checksum; that the payloads of each shard unpack, and together pass as an
+    archive; that all shards have the same plan, model and seed; that they answer for positions 0 … N − 1, each once;
+    that nothing of an unfinished run is left; and that the manifest is the one that these shards give.
     """
     stated = read_manifest(folder)
     if left := remains(folder):
@@ -97,7 +97,7 @@ def verify(folder: Path) -> dict[str, Any]:
             if shard.first != position:
                 raise DippError(f"{name}: it starts at {shard.first}, where {position} is needed")
             position += shard.positions
-            shard.archive()  # refuses whatever an archive of these images would be refused for
+            shard.archive()  # applies every check of an archive
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         computed = manifest(store, labels)
     except (KeyError, TypeError, AttributeError):
@@ -112,7 +112,7 @@ def verify(folder: Path) -> dict[str, Any]:
 
 
 def archive(store: Store) -> Archive:
-    """The images of all shards as one archive: put together in memory, unlike everything else here."""
+    """The images of all shards as one archive, which is put together in memory."""
     shapes: list[Shape] = []
     rows: list[Integers] = []
     for shard in map(Shard.read, store.shards()):

@@ -1,9 +1,10 @@
-"""`dipp privatize`: a source of private pictures in, one release of them out.
+"""`dipp privatize`: release every picture of a private source once.
 
-In this order: the public seed is drawn; the model is loaded and the plan made within the budget; the source is listed
-and the run written down (or found, and compared); only then is a picture read. An interrupted run goes on with the same
-seed and plan, from the first shard that was not published. To overwrite is to replace what is finished, or another
-run, and never what the same command has begun: whoever repeats it must not release a picture twice.
+The codec brings a plan that was made within the budget. The public seed is drawn, the source is listed and the run is
+recorded (or its record is found, and compared) before a picture is read, so that nothing public depends on one. An
+interrupted run goes on with the same seed and plan, and encodes the shards that were not published. Overwriting
+replaces a finished release, or a run of another command, but never a run that the same command has begun: to repeat the
+command must not release a picture twice.
 """
 
 from __future__ import annotations
@@ -32,44 +33,46 @@ if TYPE_CHECKING:
     from dipp.codec.codec import Codec
 
 SHARD_SIZE = 1024
-"""Images of a shard: its frame, 3 KB, is then a few bytes an image."""
+"""Images in a shard, by default: the 3 KB of a Parquet file's own data are then a few bytes an image."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a resumed run must not change, beside the source and the plan."""
+    """Choices that, like the source and the plan, must be the same when a run is resumed."""
 
     columns: Columns = field(default_factory=Columns)
     shard_size: int = SHARD_SIZE
+    """Positions of the source in each shard."""
     drop_labels: bool = False
     seed: bytes | None = None
-    """Public; for tests only."""
+    """Public seed, for tests only; None draws a fresh one."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of the pictures."""
+    """The result of a run."""
 
     facts: dict[str, Any]
-    """As `dipp info --json` gives them."""
+    """Facts about the release, as `dipp info --json` gives them."""
     skipped: tuple[tuple[int, str, str], ...]
-    """Position, reason and name: the name is for the terminal only."""
+    """Position, reason and name of each skipped picture; names are for the terminal only."""
     encoded: int
-    """Images of this run, without those that were published before."""
+    """Images that this run encoded, without those that were published before."""
     seconds: float
+    """Duration of this run."""
 
 
 class Watcher:
-    """Told how a run goes; this one keeps quiet."""
+    """Is told how a run goes. This class ignores it; subclasses show it."""
 
     def overwriting(self) -> None:
-        """A release, or what there is of one, is about to be removed."""
+        """A release, or an unfinished run, is about to be removed."""
 
     def start(self, images: int, published: int) -> None:
-        """So many pictures there are, and so many of them were dealt with before."""
+        """The run starts: the number of pictures, and of those in shards that were published before."""
 
     def encoded(self, images: int) -> None:
-        """So many more were encoded (about)."""
+        """About so many more images were encoded."""
 
     def released(self, outcome: Outcome) -> None:
         """A shard was published."""
@@ -90,7 +93,11 @@ def privatize(
     overwrite: bool = False,
     watcher: Watcher = QUIET,
 ) -> Summary:
-    """Release every picture of the source once, to a folder of shards or, by its suffix, to one .dipp archive."""
+    """Release every picture of the source once, to a folder of shards or, if its name ends in .dipp, to one archive.
+
+    `model` is the folder or hub id from which other processes load the codec's denoiser. With `strict` the first bad
+    picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text.
+    """
     began = time.monotonic()
     seed = choices.seed or randomness.fresh_seed()
     single = destination.suffix == ".dipp"
@@ -103,6 +110,7 @@ def privatize(
         raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
 
     def listed(scratch: Path) -> Job:
+        """The job for the source, whose listing goes into `scratch`; it has no token yet."""
         columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or single))
         pictures = open_source(source, columns, scratch)
         if not len(pictures):
@@ -121,20 +129,20 @@ def privatize(
         )
 
     if overwrite and (destination.exists() or store.folder.exists()):
-        with tempfile.TemporaryDirectory() as scratch:  # no release is removed for a source that cannot be read
+        with tempfile.TemporaryDirectory() as scratch:  # a source that cannot be read must not cost a release
             wanted, found = listed(Path(scratch)), store.begun()
             if found is None or _changed(found, wanted, codec, choices.seed):
                 watcher.overwriting()
                 _remove(store, destination, single)
     if single and destination.exists():
-        store.remove()  # what a run that died while it cleaned up has left
+        store.remove()  # remains of a run that was killed while it cleaned up
         raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
     store.prepare()
     try:
         job = listed(store.run_folder)
         found = _begin(store, codec, engine, job, choices.seed, single)
     finally:
-        if not (store.run_folder / RUN_FILE).is_file():  # nothing was begun: leave nothing behind
+        if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so nothing may stay behind
             shutil.rmtree(store.run_folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 store.folder.rmdir()
@@ -158,8 +166,9 @@ def privatize(
 
 
 def _remove(store: Store, destination: Path, single: bool) -> None:
+    """Remove a finished release or an unfinished run."""
     if single and destination.exists():
-        archives.open(destination, verify=False)  # another's file is not ours to remove
+        archives.open(destination, verify=False)  # raises, so that no other kind of file is removed
     store.overwrite()
     if single:
         store.remove()
@@ -170,7 +179,7 @@ def _remove(store: Store, destination: Path, single: bool) -> None:
 
 
 def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | None, single: bool) -> dict[str, Any]:
-    """Write the run down before a picture is encoded, or find it and see that it is the same."""
+    """Record the run before a picture is encoded, or find its record and check that it is the same run."""
     facts = {
         "version": 1,
         "archive": base64.b64encode(release_to_bytes(job.release)).decode(),
@@ -181,7 +190,7 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
         "bad": [],
     }
     if single and store.begun() is None:
-        # An archive numbers its images without gaps, so bad ones must be known before the first is encoded.
+        # An archive numbers its images without gaps, so all bad pictures must be known before the first is encoded.
         checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
         facts["bad"] = sorted(one for some in checks for one in some)
     found = store.begin(facts)
@@ -194,7 +203,7 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
 
 
 def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) -> list[str]:
-    """What a run that was begun has otherwise than this one: it goes on only if there is nothing."""
+    """Names of the choices in which a run that was begun differs from this one; only without any may it go on."""
     if found["version"] != 1:
         return ["version of dipp"]
     begun = release_from_bytes(base64.b64decode(found["archive"]))
@@ -211,7 +220,7 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) 
 def _finish(
     store: Store, job: Job, destination: Path, bad: list[tuple[int, str]] | None
 ) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
-    """Write down what was published: a manifest or, where bad ones were found before, all of it as one archive."""
+    """Publish the manifest or, if `bad` is not None, one archive; return its facts and the skipped pictures."""
     if len(store.shards()) != job.shards:
         raise DippError(
             "dst: shards are missing; see that all workers write to the same disk, and run the command again"
@@ -220,7 +229,8 @@ def _finish(
     labels = job.source.labels if job.labelled else None
     facts = manifest.manifest(store, labels) if whole is None else whole.facts()
     skipped = [(one["position"], one["reason"]) for one in facts["skipped"]] if bad is None else bad
-    named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)  # while it has them
+    # Names must be looked up before the listing is removed.
+    named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)
     if whole is None:
         store.finish(job.token, facts)
     else:

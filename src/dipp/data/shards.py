@@ -5,13 +5,13 @@
     width, height     int32
     id       int64    the image's number in the dataset, which also names its common randomness
 
-The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as the `.dipp` file of no
-images that has them (base64); the certificate of the shard's worst pixel; which positions of the source the shard
-answers for, and which of them were skipped, why. So a shard is checked and decoded without any other file. The key
-`huggingface` names the classes for `datasets`.
+The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as a `.dipp` file without
+images (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers for, and
+which of them were skipped and why. So a shard can be checked and decoded without any other file. The key `huggingface`
+names the classes for `datasets`.
 
-A shard is written without compression and without a dictionary of payloads: they are as random as bits can be. It is
-read a few rows at a time, and no further than some multiple of the file's size, whatever the file makes of itself.
+A shard is written without compression and without a dictionary of payloads, because they do not compress. It is read a
+few rows at a time, and refused once it takes a multiple of the file's size in memory, whatever its metadata says.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ from dipp.privacy.ledger import Ledger
 
 VERSION = 1
 METADATA = b"dipp"
+"""Key of the metadata in the schema."""
 MAX_EXPANSION = 64
-"""Bytes in memory for a byte of the file: sizes and labels shrink well, payloads do not."""
+"""Bytes of memory that a byte of the file may take, at most: sizes and labels compress well, payloads do not."""
 
 
 class Skipped(NamedTuple):
-    """A position of the source without an image."""
+    """A position of the source that has no image in the shard."""
 
     position: int
     reason: str
@@ -57,13 +58,15 @@ class Image(NamedTuple):
     """A privatised image, before it is written."""
 
     number: int
+    """Number in the dataset, which also names the common randomness."""
     shape: Shape
     label: Label
     indices: Integers
+    """Selected indices, in the order of steps and chunks."""
 
 
 def claim_of(found: Certificate | None) -> dict[str, float] | None:
-    """What a shard states of its certificate."""
+    """What a shard states about its certificate; None if there is none."""
     return None if found is None else {"epsilon": found.epsilon, "rho": found.rho}
 
 
@@ -77,9 +80,10 @@ def write(
     skipped: Iterable[Skipped],
     recorded: Ledger | None = None,
 ) -> None:
-    """Write a shard with the images, in the order of their numbers, of positions first … first + positions − 1.
+    """Write a shard of the positions first … first + positions − 1, with its images in the order of their numbers.
 
-    `recorded` is what the encoder wrote down; if that is not what the plan says, nothing is written.
+    `labels` is None if none are released. `recorded` is the ledger that the encoder wrote while it worked; if that is
+    not the ledger of the plan, nothing is written.
     """
     images = sorted(images, key=lambda image: image.number)
     layout_of = functools.cache(release.layout)
@@ -118,7 +122,7 @@ def write(
 
 
 def schema(labels: Labels | None) -> pa.Schema:
-    """The columns of a shard."""
+    """The columns of a shard; `labels` is None if none are released."""
     kind = pa.string() if labels is not None and labels.text else pa.int64()
     return pa.schema(
         [
@@ -132,7 +136,7 @@ def schema(labels: Labels | None) -> pa.Schema:
 
 
 def _features(labels: Labels | None) -> bytes:
-    """The columns in the words of Hugging Face's datasets, which know classes by name."""
+    """The columns and the class names, as JSON in the format of Hugging Face's datasets."""
     values = {"payload": "binary", "label": "int64", "width": "int32", "height": "int32", "id": "int64"}
     features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in values.items()}
     if labels is not None and labels.text:
@@ -144,26 +148,30 @@ def _features(labels: Labels | None) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A shard that was read: checked for everything but its payloads, which are checked where they are unpacked."""
+    """A shard that was read. Everything is checked but the payloads, which are checked when they are unpacked."""
 
     release: Release
-    """What the shard was written with."""
+    """Public parameters that the shard was written with."""
     claim: dict[str, float] | None
-    """ε and ρ as stated: checked against `certificate`."""
+    """ε and ρ that the file states, which must be those of `certificate`; None if there is none."""
     first: int
+    """First position of the source that the shard answers for."""
     positions: int
+    """Number of positions that the shard answers for."""
     skipped: tuple[Skipped, ...]
+    """Positions that have no image."""
     ids: Integers
+    """Numbers of the images in the dataset, ascending."""
     widths: Integers
     heights: Integers
     labels: pa.Array
     payloads: pa.Array
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
 
     @classmethod
     def read(cls, path: Path) -> Shard:
-        """Read and check a file; nobody is trusted."""
+        """Read and check a file, which may come from an untrusted source."""
         try:
             return cls._read(path)
         except (OSError, pa.ArrowException) as error:
@@ -204,6 +212,7 @@ class Shard:
         return shard
 
     def _check(self) -> None:
+        """Refuse a shard whose positions, sizes or certificate are not consistent."""
         gone = [position for position, _ in self.skipped]
         inside = [*self.ids.tolist(), *gone]
         if len(inside) != self.positions or len(set(inside)) != self.positions or (np.diff(self.ids) <= 0).any():
@@ -217,7 +226,7 @@ class Shard:
 
     @functools.cached_property
     def certificate(self) -> Certificate | None:
-        """That of the worst pixel, from the release and the smallest image; None if the coding has none."""
+        """Certificate of the worst pixel, from the release and the smallest image; None if the coding has none."""
         return self.release.certificate(int(self.sizes.min()) if len(self) else None)
 
     def __len__(self) -> int:
@@ -231,7 +240,7 @@ class Shard:
 
     @property
     def payload_bits(self) -> int:
-        """Bits of all indices as they are coded, without filling and checksums, as an archive counts them."""
+        """Bits of all coded indices, without padding and checksums, counted as for an archive."""
         lengths = zip(self.sizes.tolist(), map(len, self.payloads.to_pylist()), strict=True)
         of_size: dict[int, list[int]] = {}
         for size, length in lengths:
@@ -243,35 +252,35 @@ class Shard:
         return int(self.heights[image]), int(self.widths[image]), self.release.channels
 
     def rows(self, images: Sequence[int]) -> Integers:
-        """The indices of images with equally many pixels, a row each."""
+        """The indices of images with the same number of pixels, a row for each."""
         chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
         return self.release.layout(int(self.sizes[images[0]])).rows(chosen)
 
     def all_rows(self) -> Iterator[Integers]:
-        """The indices of every image, in order; 22 bits at most, so that half of the memory does."""
+        """The indices of every image, in order; as int32, because indices have at most 22 bits."""
         for _, run in groupby(range(len(self)), key=lambda image: int(self.sizes[image])):
             yield from self.rows(list(run)).astype(np.int32)
 
     def archive(self) -> Archive:
-        """The shard as an archive, numbered from 0: what is checked of an archive is checked of a shard by this."""
+        """The shard as an archive, numbered from 0. Making it applies every check of an archive to the shard."""
         return Archive.build(self.release, [self.shape(image) for image in range(len(self))], list(self.all_rows()))
 
 
 def _check_form(file: pq.ParquetFile, size: int) -> None:
-    """Refuse columns other than ours, and whatever could make much of a small file: see the module's text."""
+    """Refuse columns other than those of a shard, and more rows than the file can hold."""
     found = file.schema_arrow
     forms = [schema(Labels(text=text)) for text in (False, True)]
     if not any(found.equals(form, check_metadata=False) for form in forms):
         raise DippError("other columns than those of a dipp shard")
-    # An image has a byte, at least, that no other has.
+    # Each image takes at least one byte of the file.
     if file.metadata.num_rows > size:
         raise damaged("its images do not fit into it")
 
 
 def _rows(file: pq.ParquetFile, size: int) -> pa.Table:
-    """All rows, a few at a time, and never much more than the file's size.
+    """All rows, read a few at a time; refused if they take more memory than `MAX_EXPANSION` allows.
 
-    What the footer says of compression is not looked at: pyarrow ends the process where it does not know a number.
+    The compression that the footer states is not examined: pyarrow ends the process at a number that it does not know.
     """
     batches, total = [], 0
     for batch in file.iter_batches(ROWS_PER_READ, use_threads=False):

@@ -1,18 +1,18 @@
 """Sources: where the private pictures of a dataset come from, read by position and never all at once.
 
-A source is a numbered sequence. It pickles to a few bytes and reads any range by itself, in any process on any machine
-that sees the same files, so that pixels never pass through a driver, a queue or an object store. What a source says
-of a picture is its content, its label and, for the terminal alone, its name. What is wrong with one picture is said
-instead of its content; only a source that cannot be read at all raises. What was changed after the source was opened is
-not read: a picture that has moved to another position meanwhile would be released twice.
+A source is a numbered sequence of pictures. It pickles to a few bytes and reads any range by itself, in any process on
+any machine that sees the same files, so that pixels never pass through a driver, a queue or an object store. For each
+picture a source gives the content, the label and, for the terminal only, the name. A bad picture gives a problem
+instead of its content; only a source that cannot be read at all raises. A file that was changed after the source was
+opened is not read: a picture that has moved to another position in it would be released twice.
 
 | source | how it is recognised |
 |---|---|
-| folder of images, class sub-folders are labels | any other folder (`files`) |
-| CIFAR-10 | folder with `data_batch_1` and `batches.meta` |
+| folder of images, whose sub-folders are the classes | any other folder (`listing`) |
+| CIFAR-10 | folder with `batches.meta` |
 | Parquet with an image column | `.parquet`, or a folder of them (`tables`) |
-| Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, read where it is (`tables`) |
-| WebDataset | `.tar`, or a folder of them (`files`) |
+| Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, read from the hub (`tables`) |
+| WebDataset | `.tar`, or a folder of them (`listing`) |
 """
 
 from __future__ import annotations
@@ -33,52 +33,63 @@ from dipp.data import cifar
 from dipp.errors import DippError
 
 Label = int | str | None
+"""Number of a class, or text; None if a picture has no label."""
 Content = bytes | NDArray[np.uint8]
+"""The bytes of a picture file, or pixels (H, W, C)."""
 
 MAX_FILE_BYTES = 1 << 28
-"""Larger files are no pictures: they are not even read."""
+"""Largest size of a picture file; larger ones are not read."""
 ROWS_PER_READ = 64
+"""Rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+"""Pattern of a hub id: owner/name."""
 
 
 class Record(NamedTuple):
     """One picture of a source."""
 
     position: int
+    """Number of the picture in the source, from 0."""
     content: Content | None
-    """The bytes of a picture file, or pixels (H, W, C); None if there are none."""
+    """The picture; None if there is a problem."""
     label: Label = None
     problem: str = ""
-    """Why it cannot be used. It goes into the manifest, so it tells no name."""
+    """Why the picture cannot be used; empty if it can. It goes into the manifest, so it must not contain a name."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What the labels of a source are: whole numbers, perhaps with the names of the classes, or text."""
+    """The kind of labels that a source has."""
 
     text: bool = False
+    """Whether labels are text; otherwise they are whole numbers."""
     names: tuple[str, ...] = ()
+    """Names of the classes 0, 1, …; empty if they are not known."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are used, and which part of a dataset; None is for what there is one of."""
+    """Which columns of a table, and which part of a dataset, are used."""
 
     image: str | None = None
+    """Column of the pictures; None chooses the only one, or the one called image."""
     label: str | None = None
+    """Column of the labels; None chooses the one called label, if there is one."""
     split: str = "train"
+    """Part of a dataset that has several."""
     labelled: bool = True
-    """Whether labels are wanted: otherwise their column may be of any kind."""
+    """Whether labels are wanted; if not, their column may be of any kind."""
 
 
 class Source(ABC):
     """A numbered sequence of pictures."""
 
     labels: Labels | None
+    """The kind of labels; None if there are none."""
     fingerprint: str
-    """Hex SHA-256 over the names, sizes and times of the files: a resumed run must find the same. It is kept while a
-    run lasts, and never released: names can be guessed from it."""
+    """Hex SHA-256 over the names, sizes and times of the files, which must be the same when a run is resumed. It is
+    kept while a run lasts and never released, because guesses of names could be checked against it."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -86,17 +97,16 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Pictures start … stop − 1, in order, one after the other."""
+        """Yield pictures start … stop − 1 in order, good and bad."""
 
     @abstractmethod
     def name(self, position: int) -> str:
-        """What a picture is called, for the terminal only."""
+        """Name of a picture, for the terminal only."""
 
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
-    """Recognise a source. A listing of its files, where one is needed, goes into the folder `scratch`."""
-    from dipp.data import listing as files
-    from dipp.data import tables
+    """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
+    from dipp.data import listing, tables
 
     path = Path(place)
     if path.is_dir():
@@ -106,21 +116,21 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
         for folder in (path, path / "cifar-10-batches-py"):
             if (folder / cifar.META).is_file():
                 return Cifar.open(folder, columns.split)
-        for suffix, kind in ((".parquet", tables.Tables.open), (".tar", files.open_tars)):
+        for suffix, kind in ((".parquet", tables.Tables.open), (".tar", listing.open_tars)):
             if found := sorted(p for p in path.iterdir() if p.suffix == suffix and not p.name.startswith(".")):
                 return kind(found, columns, scratch)
-        return files.open_folder(path, scratch)
+        return listing.open_folder(path, scratch)
     if path.is_file():
         if path.suffix == ".parquet":
             return tables.Tables.open([path.resolve()], columns, scratch)
         if path.suffix == ".tar":
-            return files.open_tars([path.resolve()], columns, scratch)
+            return listing.open_tars([path.resolve()], columns, scratch)
         raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {path.name}")
     return tables.open_hub(place, columns)
 
 
 def fingerprint(paths: Iterable[Path], *more: str) -> str:
-    """SHA-256 over names, sizes and times of files; `more` are options that choose among their pictures."""
+    """Hex SHA-256 over names, sizes and times of files, and over options (`more`) that choose among their pictures."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\0{mark(path)}\n".encode(errors="surrogateescape"))
@@ -129,7 +139,7 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
 
 
 def mark(path: Path) -> str:
-    """Size and time of a file; empty, if it is gone."""
+    """Size and time of a file, by which a change is noticed; empty if the file is gone."""
     try:
         facts = path.stat()
     except OSError:
@@ -143,14 +153,17 @@ class Cifar(Source):
 
     folder: Path
     batches: tuple[str, ...]
+    """Names of the batch files."""
     counts: tuple[int, ...]
+    """Number of pictures in each batch."""
     marks: tuple[str, ...]
+    """State of each batch file when the source was opened (`mark`)."""
     labels: Labels
     fingerprint: str
 
     @classmethod
     def open(cls, folder: Path, split: str) -> Cifar:
-        """Look at the batches of a split: train or test."""
+        """Open a split, train or test."""
         if split not in cifar.BATCHES:
             raise DippError(f"split: train or test is needed for CIFAR-10, got {split}")
         batches = cifar.BATCHES[split]
@@ -167,7 +180,7 @@ class Cifar(Source):
         return sum(self.counts)
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """The pictures as pixels."""
+        """Yield the pictures as pixels."""
         for number, low, high, first in ranges(self.counts, start, stop):
             path = self.folder / self.batches[number]
             if mark(path) != self.marks[number]:
@@ -178,18 +191,19 @@ class Cifar(Source):
                 yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
 
     def name(self, position: int) -> str:
-        """Batch and row."""
+        """Batch and row of a picture."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{self.batches[number]} row {row}"
 
 
 @functools.lru_cache(maxsize=1)
-def _cifar_batch(path: Path, mark: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001 - of the cache
+def _cifar_batch(path: Path, mark: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001 - part of the cache key
+    """The pictures and labels of a batch file in the state `mark`; the last one stays in memory."""
     return cifar.read(path)
 
 
 def ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """(file, first row, end, position of its row 0) of the files that hold positions start … stop − 1."""
+    """Where positions start … stop − 1 are, in files of `counts` rows: file, first row, end row, position of row 0."""
     first = 0
     for number, count in enumerate(counts):
         low, high = max(start - first, 0), min(stop - first, count)

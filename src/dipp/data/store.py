@@ -1,22 +1,22 @@
-"""The store: shards are published once and whole, whatever dies.
+"""The store: shards are published exactly once and whole, even if processes or machines fail.
 
     DST/shard-000000.parquet …   published shards, each the one release of its positions of the source
     DST/manifest.json            written last: a store that has it is finished
     DST/.run/                    while a run lasts: its public seed and options, listings, unpublished attempts
 
-**One release an image.** Shard k answers for positions k·S … (k + 1)·S − 1 of the source, and no other shard does. An
-attempt at it writes a file of a name of its own into `.run/attempts-TOKEN/`, syncs it, and publishes it by link(2) to
-the shard's name. A link is made whole or not at all, and never in the place of another file: of any number of
+**One release of each image.** Shard k answers for positions k·S … (k + 1)·S − 1 of the source, and no other shard does.
+An attempt at shard k writes a file with a name of its own into `.run/attempts-TOKEN/`, syncs it, and publishes it by
+link(2) to the shard's name. A link is made whole or not at all, and never replaces another file: of any number of
 attempts (retries, workers thought dead, a second run beside the first) one is published, and the others are deleted,
-never released. Which one is decided by the clock, not by what they hold. An attempt that was not published told
-nothing to anybody, so it costs no ε. Crashes leave unpublished attempts behind; nothing reads them, and the folder
-goes at the end.
+never released. Which one is decided by the clock, and not by what they hold. An attempt that was not published has told
+nothing to anybody, so it costs no ε. Crashes leave unpublished attempts behind; nothing reads them, and their folder is
+removed at the end.
 
-To overwrite, `.run` is renamed before a shard is removed: what still runs for the old release finds its folder gone,
-and cannot link any more, neither a shard nor the manifest. So no two releases mix.
+To overwrite, `.run` is renamed before a shard is removed: a worker that still runs for the old release finds its folder
+gone, and can no longer link a shard or the manifest. So no two releases mix.
 
-It rests on a file system that all workers share, with hard links and atomic, exclusive link and rename: every local
-one of Linux or macOS, and NFS, do. One without hard links is refused at the start, before an image is read.
+All this needs a file system that all workers share, with hard links and atomic, exclusive link and rename, such as
+every local one of Linux or macOS, and NFS. One without hard links is refused at the start, before an image is read.
 """
 
 from __future__ import annotations
@@ -41,37 +41,38 @@ FORMAT = "dipp dataset"
 RUN = ".run"
 RUN_FILE = "run.json"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
+"""Errors of link(2) on file systems without hard links."""
 SHARD = re.compile(r"shard-\d{6,}\.parquet")
 ENDED = "dst: the run was ended or overwritten by another"
 RELEASED_TWICE = "a second release of the same images adds its ε to that of the first"
 
 
 def shard_name(number: int) -> str:
-    """The name of a shard."""
+    """File name of a shard."""
     return f"shard-{number:06d}.parquet"
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of shards."""
+    """A folder of shards, of a release that is finished or under way."""
 
     folder: Path
 
     @property
     def run_folder(self) -> Path:
-        """Where a run keeps what is not released."""
+        """Folder of what a run keeps and does not release."""
         return self.folder / RUN
 
     @property
     def finished(self) -> bool:
-        """Whether all was released and the manifest says so."""
+        """Whether the release is complete: the manifest is there."""
         return (self.folder / MANIFEST).is_file()
 
     def prepare(self) -> None:
-        """Make the folder, or refuse one with strange files; a finished or broken release is told from an open one."""
+        """Make the folder for a run; a finished release, shards without a run and other files are each refused."""
         if self.finished:
             with contextlib.suppress(OSError):
-                self._forget()  # what a run that died while it cleaned up has left
+                self._forget()  # remains of a run that was killed while it cleaned up
             raise DippError(f"dst: {self.folder} is finished; {RELEASED_TWICE}: --overwrite starts another")
         if self.folder.exists() and not self.folder.is_dir():
             raise DippError(f"dst: {self.folder} is not a folder")
@@ -82,13 +83,13 @@ class Store:
             if others:
                 raise DippError(f"dst: {self.folder} holds other files; give a new folder")
         try:
-            # Unpublished attempts and the names of files are nobody else's business.
+            # For the owner only: it will hold unpublished attempts and the names of files.
             self.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise DippError(f"dst: {self.folder} cannot be made ({error.strerror})") from None
 
     def begin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Start a run, or take part in the one that is there: its facts, with the token of its attempts."""
+        """Start a run with these facts, or join the one that is there: return its facts, with its token."""
         token = secrets.token_hex(8)
         attempts = self._attempts(token)
         mine = json.dumps({**facts, "token": token}, indent=1).encode()
@@ -109,7 +110,7 @@ class Store:
         return found
 
     def begun(self) -> dict[str, Any] | None:
-        """The facts of a run that was begun and is not finished, if there is one."""
+        """The facts of a run that was begun and is not finished; None if there is none."""
         try:
             found: dict[str, Any] = json.loads((self.run_folder / RUN_FILE).read_text())
         except (FileNotFoundError, NotADirectoryError):
@@ -119,10 +120,10 @@ class Store:
     def overwrite(self) -> None:
         """Remove a release and everything of its run, and nothing else."""
         if self.finished:
-            read_manifest(self.folder)  # a manifest of something else is not ours to remove
+            read_manifest(self.folder)  # raises, so that the manifest of something else is never removed
         try:
             self._forget()
-            (self.folder / MANIFEST).unlink(missing_ok=True)  # first: what has lost a shard is not finished
+            (self.folder / MANIFEST).unlink(missing_ok=True)  # first: an incomplete release must not look finished
             for path in self.shards():
                 path.unlink()
         except NotADirectoryError:
@@ -131,10 +132,11 @@ class Store:
             raise DippError(f"dst: {self.folder} cannot be overwritten ({error.strerror})") from None
 
     def _attempts(self, token: str) -> Path:
+        """Folder of the unpublished attempts of the run with this token."""
         return self.run_folder / f"attempts-{token}"
 
     def _forget(self) -> None:
-        """Take the run's folder away at once, so that nothing can be published from it, and then remove it."""
+        """Rename the run's folder, so that from this moment nothing can be published from it, and then remove it."""
         if self.run_folder.is_dir():
             with contextlib.suppress(FileNotFoundError):
                 self.run_folder.rename(self.folder / f"{RUN}-{secrets.token_hex(8)}")
@@ -142,18 +144,18 @@ class Store:
             shutil.rmtree(dead, ignore_errors=True)
 
     def shards(self) -> list[Path]:
-        """Published shards, in order."""
+        """Paths of the published shards, in the order of their numbers."""
         if not self.folder.is_dir():
             return []
         found = (path for path in self.folder.iterdir() if SHARD.fullmatch(path.name))
         return sorted(found, key=lambda path: (len(path.name), path.name))
 
     def published(self, number: int) -> bool:
-        """Whether a shard is out."""
+        """Whether a shard is published."""
         return (self.folder / shard_name(number)).exists()
 
     def publish(self, token: str, number: int, write: Callable[[BinaryIO], object]) -> None:
-        """Publish a shard, unless another attempt did."""
+        """Publish a shard, unless another attempt has done so; `write` writes its content."""
         try:
             publish(self._attempts(token), self.folder / shard_name(number), write)
         except FileNotFoundError:
@@ -166,7 +168,7 @@ class Store:
             ) from None
 
     def finish(self, token: str, manifest: dict[str, Any]) -> None:
-        """Publish the manifest, then forget the run."""
+        """Publish the manifest, then remove the run's folder."""
         text = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
         try:
             publish(self._attempts(token), self.folder / MANIFEST, lambda file: file.write(text))
@@ -175,7 +177,7 @@ class Store:
                 raise DippError(ENDED) from None
         except OSError as error:
             raise DippError(f"dst: {MANIFEST} cannot be written ({error.strerror}); run the command again") from None
-        if self._attempts(token).is_dir():  # or it is another's by now
+        if self._attempts(token).is_dir():  # otherwise it belongs to another run by now
             self._forget()
 
     def publish_whole(self, token: str, place: Path, content: bytes) -> None:
@@ -192,12 +194,12 @@ class Store:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the store, released or not."""
+        """Remove the store with everything in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def publish(attempts: Path, place: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file whole and durably, and give it its place unless that is taken: see the module's text."""
+    """Write a file whole and durably, and link it to `place` unless that exists, as the module's text explains."""
     attempt = attempts / f"{secrets.token_hex(8)}.part"
     try:
         with attempt.open("xb") as file:
@@ -213,7 +215,7 @@ def publish(attempts: Path, place: Path, write: Callable[[BinaryIO], object]) ->
 
 
 def sync(folder: Path) -> None:
-    """Make the names in a folder last."""
+    """Write the names in a folder to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -222,13 +224,13 @@ def sync(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Checksum of a file."""
+    """Hex SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished release."""
+    """The manifest of a finished release; refused if it is missing, damaged or of a newer version."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if not isinstance(found, dict) or found["format"] != FORMAT or not isinstance(found["version"], int):
@@ -246,12 +248,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def remains(folder: Path) -> list[str]:
-    """What a run that was killed at its very end has left in a finished release: it tells the names of files."""
+    """Remains in a finished release of a run that was killed at its very end; they contain names of source files."""
     return sorted(path.name for path in folder.iterdir() if path.name == RUN or path.name.startswith(f"{RUN}-"))
 
 
 def shard_entries(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and facts of the shards; a name that leads elsewhere is refused."""
+    """Names and facts of the shards in a manifest; a name that is no shard's, such as a path, is refused."""
     shards: Iterable[dict[str, Any]] = manifest["shards"]
     for entry in shards:
         name = entry["name"]

@@ -1,7 +1,6 @@
-"""Sources that are tables: Parquet files, here or on the hub, and what Hugging Face's `save_to_disk` wrote.
+"""Sources that are tables: Parquet files, local or on the hub, and folders that Hugging Face's `save_to_disk` wrote.
 
-Only the rows that are asked for are read, and only the columns of pictures and labels: what else a table knows of a
-picture stays where it is.
+Only the requested rows are read, and only the columns of pictures and labels: all other columns are left alone.
 """
 
 from __future__ import annotations
@@ -35,9 +34,10 @@ from dipp.data.sources import (
 from dipp.errors import DippError
 
 HUB = "hf://"
+"""Beginning of the address of a file on the hub."""
 DAMAGED_TABLE = "its part of the table is damaged"
 HUB_PARQUET = "refs/convert/parquet"
-"""The branch on which the hub keeps a dataset of any format as Parquet."""
+"""Branch on which the hub keeps a dataset of any format converted to Parquet."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,26 @@ class Tables(Source):
     """Parquet files, local or on the hub, with a column of picture files: bytes, or {bytes, path}."""
 
     files: tuple[str, ...]
+    """Paths, or addresses on the hub."""
     counts: tuple[int, ...]
+    """Number of rows of each file."""
     marks: tuple[str, ...]
+    """State of each file when the source was opened (`_mark`)."""
     image: str
+    """Column of the pictures."""
     label: str | None
+    """Column of the labels; None if labels are not used."""
     labels: Labels | None
     fingerprint: str
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns, scratch: Path | None = None) -> Tables:  # noqa: ARG003
-        """Look at the footers of local files."""
+        """Open local files, of which only the footers are read. `scratch` is not used."""
         return cls.of([str(path) for path in paths], columns, fingerprint(paths))
 
     @classmethod
     def of(cls, places: Sequence[str], columns: Columns, chosen: str) -> Tables:
-        """Look at the footers of files or hf:// addresses; `chosen` is the fingerprint of them all."""
+        """Open files or hf:// addresses, reading only their footers; `chosen` is the fingerprint of them all."""
         counts, marks = [], tuple(map(_mark, places))
         for place, state in zip(places, marks, strict=True):
             file = _table(place, state)
@@ -76,7 +81,7 @@ class Tables(Source):
         return sum(self.counts)
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Only the row groups that are asked for are read, a few rows at a time."""
+        """Yield records, reading only the row groups that are needed, a few rows at a time."""
         for number, low, high, first in ranges(self.counts, start, stop):
             done, place = low, self.files[number]
             if _mark(place) != self.marks[number]:
@@ -92,6 +97,7 @@ class Tables(Source):
                 yield from (Record(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
 
     def _rows(self, file: pq.ParquetFile, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Rows low … high − 1 of a file, with their numbers."""
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
         starts = [0, *itertools.accumulate(sizes)]
         wanted = [group for group, size in enumerate(sizes) if starts[group] < high and starts[group] + size > low]
@@ -104,18 +110,19 @@ class Tables(Source):
             at += len(batch)
 
     def name(self, position: int) -> str:
-        """File and row."""
+        """File and row of a picture."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{Path(self.files[number]).name} row {row}"
 
 
 def _mark(place: str) -> str:
-    """The state of a local file. A place on the hub names its commit."""
+    """State of a local file (`mark`). An address on the hub contains its commit, so it stands for its own state."""
     return place if place.startswith(HUB) else mark(Path(place))
 
 
 @functools.lru_cache(maxsize=2)
-def _table(place: str, state: str) -> pq.ParquetFile:  # noqa: ARG001 - of the cache
+def _table(place: str, state: str) -> pq.ParquetFile:  # noqa: ARG001 - part of the cache key
+    """The opened Parquet file, which is kept for later calls as long as its state is the same."""
     try:
         if place.startswith(HUB):
             from huggingface_hub import HfFileSystem
@@ -134,7 +141,9 @@ class Saved(Source):
 
     folder: Path
     state: str
+    """Fingerprint of the files when the source was opened."""
     count: int
+    """Number of rows."""
     image: str
     label: str | None
     labels: Labels | None
@@ -142,7 +151,7 @@ class Saved(Source):
 
     @classmethod
     def open(cls, folder: Path, columns: Columns) -> Saved:
-        """Look at a folder; of a DatasetDict, at one split."""
+        """Open a saved dataset, or one split of a saved DatasetDict."""
         if (folder / "dataset_dict.json").is_file():
             splits = json.loads((folder / "dataset_dict.json").read_text()).get("splits", [])
             if columns.split not in splits:
@@ -170,27 +179,28 @@ class Saved(Source):
                 yield _record(position, row[self.image], row.get(self.label or ""))
 
     def name(self, position: int) -> str:
-        """The row."""
+        """Row of a picture."""
         return f"row {position}"
 
 
 @functools.lru_cache(maxsize=1)
-def _saved(folder: Path, state: str) -> Any:  # noqa: ARG001 - of the cache
+def _saved(folder: Path, state: str) -> Any:  # noqa: ARG001 - part of the cache key
+    """The dataset of a folder, which is kept for later calls as long as its state is the same."""
     datasets = _datasets()
     try:
         return datasets.load_from_disk(str(folder))
-    except Exception as error:  # each release of the library has its own
+    except Exception as error:  # its exceptions differ from release to release
         raise DippError(f"src: {folder.name} cannot be read by datasets ({type(error).__name__})") from None
 
 
 def open_hub(name: str, columns: Columns) -> Tables:
-    """A dataset on the hub: its Parquet files, or those that the hub made of it, at the revision of now."""
+    """Open a dataset on the hub at its current revision: its Parquet files, or those that the hub made from it."""
     datasets = _datasets()
     reasons = []
     for revision in (None, HUB_PARQUET):
         try:
             builder = datasets.load_dataset_builder(name, revision=revision)
-        except Exception as error:  # each transport has its own
+        except Exception as error:  # each transport raises exceptions of its own
             reasons.append(type(error).__name__)
             continue
         found = builder.config.data_files or {}
@@ -198,13 +208,14 @@ def open_hub(name: str, columns: Columns) -> Tables:
             raise DippError(f"split: one of {', '.join(map(str, found))} is needed, got {columns.split}")
         places = [str(place) for place in found[columns.split]]
         if places and all(place.endswith(".parquet") for place in places):
-            # A place on the hub names its commit, so that a later state of the dataset is another source.
+            # An address on the hub contains its commit, so that a later state of the dataset has another fingerprint.
             return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
         reasons.append("no Parquet files")
     raise DippError(f"src: {name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
 
 
 def _datasets() -> Any:
+    """The module datasets, which is an optional dependency."""
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
@@ -214,7 +225,7 @@ def _datasets() -> Any:
 
 
 def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labels | None]:
-    """The image column, the label column if there is one, and what the labels are."""
+    """The image column, the label column and the kind of the labels; the last two are None if labels are not used."""
     images = [one.name for one in schema if _holds_files(one.type)]
     if not images:
         raise DippError(f"src: there is no column of pictures as bytes; there are {', '.join(schema.names)}")
@@ -244,7 +255,7 @@ def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labe
 
 
 def _class_names(schema: Any, label: str) -> tuple[str, ...]:
-    """Names that Hugging Face's datasets keep in the schema."""
+    """Class names that Hugging Face's datasets keep in a schema's metadata; empty if there are none."""
     try:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
         names = features[label].get("names", [])
@@ -254,6 +265,7 @@ def _class_names(schema: Any, label: str) -> tuple[str, ...]:
 
 
 def _holds_files(kind: Any) -> bool:
+    """Whether a column of this type can hold picture files: bytes, or a struct with a field `bytes` of them."""
     if pa.types.is_struct(kind):
         names = [kind.field(i).name for i in range(kind.num_fields)]
         return "bytes" in names and _holds_files(kind.field(names.index("bytes")).type)
@@ -261,6 +273,7 @@ def _holds_files(kind: Any) -> bool:
 
 
 def _record(position: int, value: Any, label: Label) -> Record:
+    """The record of a table's row, with its problem if the value or the label cannot be used."""
     content = value.get("bytes") if isinstance(value, dict) else value
     if not content:
         return Record(position, None, label, "there are no bytes")

@@ -1,7 +1,7 @@
-"""A worker: holds the model, and makes of a range of the source a published shard. All engines run this and no more.
+"""A worker holds the model, encodes a range of the source, and publishes it as a shard. Every engine runs workers.
 
-The private pixels exist in this process alone, from the file they are read from to the selection: no queue, object
-store or driver ever sees them. Pictures are decoded a little ahead, in threads, while the codec is busy.
+Private pixels exist in the worker's process alone, from the file that they are read from to the selection: no queue,
+object store or driver ever sees them. Threads decode pictures a little ahead, while the codec is busy.
 """
 
 from __future__ import annotations
@@ -30,31 +30,38 @@ if TYPE_CHECKING:
     from dipp.privacy.ledger import Ledger
 
 READERS = {"cpu": 1, "cuda": 4}
-"""Threads that decode pictures ahead of the codec."""
+"""Threads that decode pictures ahead of the codec, for each kind of device."""
 READ_TOGETHER = 8
-"""Pictures that a thread decodes at a time."""
+"""Pictures that a thread decodes in one task."""
 HELD_PIXELS = 1 << 25
-"""Pixels of pictures that wait for others of their size; more, and the largest group goes as it is."""
+"""Pixels of all pictures that wait for others of their size to fill a batch. Beyond this, the largest group is encoded
+as it is."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker must know; it pickles to a few kilobytes."""
+    """Everything that a worker must know; it pickles to a few kilobytes."""
 
     source: Source
     store: Store
     token: str
-    """Of the run's attempts (`store`)."""
+    """Token of the run, which names the folder of its unpublished attempts (`store`)."""
     release: Release
-    """Plan, model and public seed."""
+    """Plan, identity of the model, and public seed."""
     budget: Budget | None
+    """Budget that the certificate of every picture must keep; None if there is none."""
     model: str
+    """Folder or hub id of the denoiser."""
     device: str
     shard_size: int
+    """Positions of the source that a shard answers for; the last shard may have fewer."""
     labelled: bool
+    """Whether labels are released."""
     strict: bool
+    """Whether a bad picture ends the run instead of being skipped."""
     bad: tuple[int, ...] | None = None
-    """Positions that are known to be bad, where numbers may have no gaps: any other bad one then ends the run."""
+    """Positions of all bad pictures, found beforehand, if images must be numbered without gaps: any other bad picture
+    then ends the run. None if numbers are positions."""
 
     @property
     def shards(self) -> int:
@@ -62,16 +69,16 @@ class Job:
         return -(-len(self.source) // self.shard_size)
 
     def positions(self, shard: int) -> range:
-        """Positions that a shard answers for."""
+        """Positions of the source that a shard answers for."""
         return range(shard * self.shard_size, min((shard + 1) * self.shard_size, len(self.source)))
 
     def number(self, position: int) -> int:
-        """The number of an image: its position or, without gaps, its place among the good ones."""
+        """Number of the image at a position: the position or, without gaps, how many good pictures come before it."""
         return position if self.bad is None else position - bisect_left(self.bad, position)
 
 
 class Outcome(NamedTuple):
-    """What became of a shard: counts only."""
+    """What a published shard holds, in counts."""
 
     shard: int
     images: int
@@ -81,7 +88,7 @@ class Outcome(NamedTuple):
 
 
 def limit_threads(threads: int) -> None:
-    """Bound the threads of numba and PyTorch in this process; must come before either is loaded."""
+    """Limit the threads of numba and PyTorch in this process; must be called before either is imported."""
     os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
@@ -90,15 +97,15 @@ def limit_threads(threads: int) -> None:
 
 @dataclass(eq=False)
 class Worker:
-    """A job and, once it is needed, the codec."""
+    """A job, and the codec once it is needed."""
 
     job: Job
     _codec: Codec | None = field(default=None)
     progress: Callable[[int], None] = field(default=lambda _: None)
-    """Told how many more images are encoded."""
+    """Called with the number of images that were just encoded."""
 
     def release(self, shard: int) -> Outcome:
-        """Encode a shard and publish it, unless it is out already."""
+        """Encode and publish a shard, unless it is published already; return what it holds."""
         from dipp.data import shards
 
         job = self.job
@@ -115,7 +122,7 @@ class Worker:
 
     @property
     def codec(self) -> Codec:
-        """The codec, with the plan of the run and not one made anew."""
+        """The codec with the plan of the run; a new plan is never made here."""
         from dipp.codec.codec import Codec
 
         if self._codec is None:
@@ -124,11 +131,11 @@ class Worker:
         return self._codec
 
     def check(self, shard: int) -> list[tuple[int, str]]:
-        """Bad pictures of a shard and why, without encoding any."""
+        """Positions of a shard's bad pictures and what is wrong with them; nothing is encoded."""
         return [(record.position, problem) for record, _, problem in self._pictures(shard) if problem]
 
     def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
-        """All images of a shard, encoded in batches of one size, and the encoder's ledger."""
+        """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
         from dipp.data.shards import Image, Skipped
         from dipp.privacy.ledger import Recorder
 
@@ -163,7 +170,7 @@ class Worker:
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
     def _pictures(self, shard: int) -> Iterator[tuple[Record, Pixels | None, str]]:
-        """The pictures of a shard, or what is wrong with them, less those that are known to be bad."""
+        """The pictures of a shard, or None and what is wrong with one; those in `Job.bad` are left out."""
         positions, codec = self.job.positions(shard), self.codec
         known = frozenset(self.job.bad or ())
         records = (r for r in self.job.source.read(positions.start, positions.stop) if r.position not in known)
@@ -177,6 +184,7 @@ class Worker:
                 yield from made
 
     def _picture(self, record: Record) -> tuple[Pixels | None, str]:
+        """The pixels of a record, or None and what is wrong with it."""
         from dipp.codec import pictures
 
         content, problem = record.content, record.problem
@@ -191,7 +199,7 @@ class Worker:
 
     @functools.cached_property
     def _refusal(self) -> Callable[[tuple[int, ...]], str]:
-        """Why the codec refuses a shape, once for each: its budget is not recomputed for every picture."""
+        """Function that says why the codec refuses a shape, or "". It remembers answers, because the check is slow."""
 
         def refusal(shape: tuple[int, ...]) -> str:
             try:
@@ -204,13 +212,14 @@ class Worker:
 
 
 def _lists(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The items in lists of `size`; the last may be shorter."""
     iterator = iter(items)
     while some := list(islice(iterator, size)):
         yield some
 
 
 def _ahead(pool: ThreadPoolExecutor, function: Callable[[Any], Any], items: Iterable[Any], count: int) -> Iterator[Any]:
-    """The function of each item, in order, with at most `count` of them made in advance."""
+    """Apply the function to each item in threads, and yield results in order; about `count` are computed in advance."""
     window: deque[Future[Any]] = deque()
     for item in items:
         window.append(pool.submit(function, item))

@@ -261,9 +261,9 @@ def _read_channel(reader: ByteReader, number: int) -> Channel:
 
 def _alpha_bytes(code: Code) -> bytes:
     """α: numerator and denominator, or 0 for ∞. With the flag for the order, that is all of a code in format 1."""
-    if isinstance(code, Functional):
+    if type(code) is Functional:
         return varint(0)
-    if not isinstance(code, Flat | StepLimited):
+    if type(code) not in (Flat, StepLimited):
         raise DippError(f"code: {code.name} has no place in format 1 of the file")
     return _rational(code.score_alpha)
 

@@ -1,15 +1,16 @@
-"""Denoisers: the protocol, the networks that keep it, and where they come from.
+"""Denoisers: the protocol, the networks that implement it, and where they are loaded from.
 
 | module | what it is |
 |---|---|
 | `denoiser` | the protocol of a denoiser |
 | `diffusion` | the noise schedule, steps of the reverse process, samplers |
-| `unet`, `windows`, `tf32` | diffusers' `UNet2DModel`, for pictures of any size, in three TF32 products |
-| `identity`, `hub` | what a file calls a denoiser; folders and the hub |
+| `unet` | diffusers' networks of the class `UNet2DModel` |
+| `windows`, `tf32` | pictures of any size; convolutions with fp32 accuracy on tensor cores |
+| `identity`, `hub` | the hash by which a file names its denoiser; models in folders and on the hub |
 | `embedded/` | the denoiser that ships with dipp |
 
-A folder's network config names its architecture. To add one is to write a module with a `load` and to name it in
-`ARCHITECTURES`.
+The network config in a model's folder names its architecture. A new architecture is a module with a function `load`,
+and an entry in `ARCHITECTURES`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dipp.models.denoiser import Denoiser, torch_device
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
 
 ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {"UNet2DModel": unet.load}
-"""By the class that a network config names: the function that loads such a denoiser."""
+"""The functions that load denoisers, by the class that a network config names."""
 
 
 def load(name_or_folder: str | Path, device: str = "cpu") -> Denoiser:

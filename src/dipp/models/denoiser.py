@@ -1,9 +1,9 @@
 """The protocol of a denoiser: (x_t, t) → x̂0, for pictures of any size.
 
-A denoiser is public. A certificate rests on nothing that it does, so that any class with this face will do; how good
-the pictures are rests on it alone. Sender and receiver must have the same one (`identity`), and inside the coded steps
-it must have the accuracy of fp32: another machine's x̂0 then differs by rounding only, and both stay within a fraction
-of a grey level of each other.
+A denoiser is public, and a certificate does not depend on what it computes: any class with this interface will do. Only
+the quality of the pictures depends on it. Sender and receiver must have the same denoiser (`identity`), and inside the
+coded steps it must have the accuracy of fp32: the x̂0 of two machines then differ by rounding only, and their pictures
+stay within a fraction of a grey level of each other.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 
 DEVICES = ("cpu", "cuda")
 MAX_PICTURE = 1 << 26
-"""Pixels of a picture, at most: 64 megapixels. One takes about 250 bytes of memory while it is encoded."""
+"""Largest number of pixels of a picture (64 megapixels). A pixel takes about 250 bytes of memory while it is
+encoded."""
 
 
 class Denoiser(ABC):
-    """A network with its noise schedule. Implementations are made by `models.load`."""
+    """A network with its noise schedule; `models.load` makes one from a folder or a hub id."""
 
     schedule: NoiseSchedule
     identity: str
-    """Hex SHA-256 over all that x̂0 depends on (`models.identity`)."""
+    """Hex SHA-256 over everything that x̂0 depends on (`models.identity`)."""
     channels: int
-    """C of the pictures that it takes."""
+    """Number C of channels of the pictures."""
     sample_size: tuple[int, int]
-    """Height and width of the pictures that it was trained on."""
+    """Height and width of the pictures that the network was trained on."""
     device: torch.device
 
     @abstractmethod
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
 
-        `fast` may take fewer bits: for the final denoising only, which nobody has to follow.
+        `fast` allows a lower precision. It is for the final denoising only, which no other machine has to reproduce.
         """
 
     def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:
@@ -52,17 +53,17 @@ class Denoiser(ABC):
 
     @property
     def sample_pixels(self) -> int:
-        """Pixels of a picture of the denoiser's own size: what plans are made for, unless told."""
+        """Number of pixels of a picture of the denoiser's own size, for which plans are made by default."""
         return math.prod(self.sample_size)
 
     def require_identity(self, expected: str) -> None:
-        """Refuse to go on with a file that was made with another denoiser."""
+        """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""
         if self.identity != expected:
             raise DippError(f"model: the file was made with {expected}, but {self.identity} is loaded")
 
 
 def torch_device(name: str) -> torch.device:
-    """The device of a name, if it is here."""
+    """The torch device called `name`, cpu or cuda; refused if this machine does not have it."""
     import torch
 
     if name not in DEVICES:

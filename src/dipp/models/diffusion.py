@@ -4,16 +4,16 @@ A variance-preserving diffusion [Ho et al., 2020] turns an image x0 in [−1, 1]
 
     x_t = γ_t·x0 + σ_t·η,    η ~ N(0, 1),    γ_t² = ᾱ_t,    σ_t² = 1 − ᾱ_t,    SNR(t) = γ_t²/σ_t²
 
-for the timesteps t = 0 … T − 1 of the scheduler config that the network was trained with. Given x0, a less
-noisy state x_s (s < t) is Gaussian with mean μ_q and deviation σ(s, t); the model puts its prediction x̂0 in
-place of x0, which gives μ_p (`Transition`). In units of σ(s, t) the two means differ by
+for the timesteps t = 0 … T − 1 of the scheduler config that the network was trained with. Given x0, a less noisy state
+x_s (s < t) is Gaussian with mean μ_q and deviation σ(s, t); the model puts its prediction x̂0 in place of x0, which
+gives μ_p (`Transition`). In units of σ(s, t) the two means differ by
 
     (μ_q − μ_p)/σ(s, t) = (x0 − x̂0)·√(SNR(s) − SNR(t))
 
 which is all that a channel has to convey, and why the SNRs alone fix the price in ε.
 
-Coefficients are float64 numbers, from IEEE operations in a fixed order: the same on every machine. States may
-be NumPy arrays or torch tensors of any precision, and keep it; no framework is imported here.
+Coefficients are float64 numbers, from IEEE operations in a fixed order: the same on every machine. States may be NumPy
+arrays or torch tensors of any precision, which is kept; no framework is imported here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from dipp.core import randomness
 from dipp.errors import DippError
@@ -40,10 +39,12 @@ Denoise = Callable[[State, int], State]
 """(x_t, t) → x̂0, clamped to [−1, 1]."""
 
 PREDICTIONS = ("epsilon", "v_prediction", "sample")
+"""What the output of a network can stand for: η, v = γ·η − σ·x0, or x0."""
 BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
 FAST_CALLS = 20
+"""Network calls of the fast sampler, by default."""
 LEAST_SNR = 1e-3
-"""Below it x̂0 hardly depends on x_t, so a fast sampler crosses that region in one stride."""
+"""SNR below which x̂0 hardly depends on x_t, so that the fast sampler crosses that region in one step."""
 MAX_COSINE_BETA = Decimal("0.999")
 HALF_PI = Decimal("1.5707963267948966192313216916397514420986")
 
@@ -78,7 +79,7 @@ class Transition:
 
 @dataclass(frozen=True, eq=False)
 class NoiseSchedule:
-    """ᾱ_0 > ᾱ_1 > … > ᾱ_{T−1}, all strictly between 0 and 1, and what the network's output stands for."""
+    """The noise levels ᾱ_0 > ᾱ_1 > … > ᾱ_{T−1}, strictly between 0 and 1, and what the network's output stands for."""
 
     alphas_cumprod: NDArray[np.float64]
     prediction: str = "epsilon"
@@ -96,7 +97,7 @@ class NoiseSchedule:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> NoiseSchedule:
-        """Make the schedule of a diffusers scheduler config; what ε depends on must be written there."""
+        """The schedule of a diffusers scheduler config, which must state everything that ε depends on: no defaults."""
         if config.get("rescale_betas_zero_snr"):
             raise DippError("rescale_betas_zero_snr: an SNR of 0 is not supported; use a model without")
         betas = _betas(config)
@@ -117,11 +118,11 @@ class NoiseSchedule:
         return math.sqrt(1 - self._alpha(t))
 
     def snr(self, t: int) -> float:
-        """SNR(t) = ᾱ_t/(1 − ᾱ_t); some public code calls its square root by this name."""
+        """SNR(t) = ᾱ_t/(1 − ᾱ_t); some public code calls the square root of this number SNR."""
         return self._alpha(t) / (1 - self._alpha(t))
 
     def step(self, t: int, s: int) -> Transition:
-        """Step from timestep t to a less noisy s < t."""
+        """The step from timestep t to a less noisy s < t."""
         alpha_t, alpha_s = self._alpha(t), self._alpha(s)
         if s >= t:
             raise DippError(f"s: a timestep below t = {t} is needed, got {s}")
@@ -141,7 +142,7 @@ class NoiseSchedule:
         return self.gamma(t) * x0 + self.sigma(t) * eta
 
     def x0(self, output: State, x_t: State, t: int) -> State:
-        """x̂0 from the network's output, clamped to [−1, 1], for ε = η, v = γ·η − σ·x0, or x0 itself."""
+        """x̂0 from the network's output, which stands for what `prediction` says, clamped to [−1, 1]."""
         gamma, sigma = self.gamma(t), self.sigma(t)
         if self.prediction == "epsilon":
             output = (x_t - sigma * output) / gamma
@@ -150,13 +151,13 @@ class NoiseSchedule:
         return output.clip(-1.0, 1.0)
 
     def nearest(self, snr: float) -> int:
-        """Find the timestep whose SNR is nearest to the given one, in ratio."""
+        """The timestep whose SNR is nearest in ratio to the given one."""
         if not snr > 0:
             raise DippError(f"snr: a number above 0 is needed, got {snr}")
         return int(np.abs(self._half_log_snrs() - math.log(snr) / 2).argmin())
 
     def grid(self, t: int, calls: int) -> tuple[int, ...]:
-        """At most `calls` timesteps t > … > 0, as evenly spaced in log SNR from `LEAST_SNR` on as they can be."""
+        """At most `calls` timesteps t > … > 0, from `LEAST_SNR` on as evenly spaced in log SNR as timesteps can be."""
         self._alpha(t)
         if calls < 1:
             raise DippError(f"calls: a whole number ≥ 1 is needed, got {calls}")
@@ -172,6 +173,7 @@ class NoiseSchedule:
         return (np.log(self.alphas_cumprod) - np.log1p(-self.alphas_cumprod)) / 2
 
     def _alpha(self, t: int) -> float:
+        """ᾱ_t."""
         if not 0 <= t < len(self):
             raise DippError(f"t: a timestep from 0 to {len(self) - 1} is needed, got {t}")
         return float(self.alphas_cumprod[t])
@@ -179,16 +181,18 @@ class NoiseSchedule:
 
 def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Public standard normals of a stream, in C order: the normal quantiles of its 32-bit uniforms."""
+    from scipy import special  # imported here, because most commands do not need it
+
     uniforms = randomness.uniforms(source, math.prod(shape))
     return np.asarray(special.ndtri(uniforms), np.float32).reshape(shape)
 
 
 def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Draw the state x_{T−1} that all images of a size start from: common randomness alone, neither bits nor ε.
+    """The state x_{T−1} from which all images of a size start: common randomness alone, which costs no bits and no ε.
 
     A true x_{T−1} would have the mean γ_{T−1}·x0; leaving that out shortens the mean of x_s by the share
-    SNR(T−1)/SNR(s). Its noise has the same share in that of x_s: sharing it correlates the noise of two images by no
-    more than that, and spares them a network call each.
+    SNR(T−1)/SNR(s). The noise of x_{T−1} has the same share in the noise of x_s: that all images have it in common
+    correlates their noise by no more than that, and saves a network call for each of them.
     """
     return normals(randomness.stream(seed, purpose="start"), shape)
 
@@ -198,8 +202,8 @@ def ancestral(
 ) -> State:
     """DDPM sampling from the state x_t to the image, through every timestep: t + 1 network calls.
 
-    x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and x̂0 at last. `noise(s)` is standard normal; drawn
-    from the common randomness (`normals`) it gives the same picture for the same file.
+    x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and finally x̂0. `noise(s)` must be standard normal; drawn from
+    the common randomness (`normals`) it gives the same picture for the same file.
     """
     for s in range(t - 1, -1, -1):
         x_t = schedule.step(s + 1, s).next_state(x_t, denoise(x_t, s + 1), noise(s))
@@ -209,20 +213,20 @@ def ancestral(
 def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, calls: int = FAST_CALLS) -> State:
     """Deterministic sampling from the state x_t to the image, in at most `calls` network calls.
 
-    The second-order multistep DPM-Solver++ [Lu et al., 2022], whose last step, to σ = 0, takes x̂0 itself.
+    This is the second-order multistep DPM-Solver++ [Lu et al., 2022]; its last step, to σ = 0, returns x̂0 itself.
 
     With λ = log(γ/σ) the probability-flow equation has the solution
 
         x_s = (σ_s/σ_t)·x_t + σ_s·∫ e^λ·x̂0(λ) dλ    from λ_t to λ_s
 
-    in which x̂0 is continued linearly through the last two calls. With h = λ_s − λ_t, h' that of the step
-    before, and D = x̂0 + (x̂0 − x̂0')·h/(2h'), the step is x_s = (σ_s/σ_t)·x_t + γ_s·(1 − e^−h)·D, correct to
-    second order. The first step has nothing to continue and takes D = x̂0 (DDIM).
+    in which x̂0 is continued linearly through the last two calls. With h = λ_s − λ_t, h' that of the step before, and
+    D = x̂0 + (x̂0 − x̂0')·h/(2h'), the step is x_s = (σ_s/σ_t)·x_t + γ_s·(1 − e^−h)·D, correct to second order. The first
+    step has nothing to continue and takes D = x̂0 (DDIM).
     """
     timesteps = schedule.grid(t, calls)
     levels = schedule._half_log_snrs()
     x_hat = denoise(x_t, t)
-    slope: State | None = None  # of x̂0 over λ
+    slope: State | None = None  # derivative of x̂0 with respect to λ
     for t, s in itertools.pairwise(timesteps):
         h = float(levels[s] - levels[t])
         target = x_hat if slope is None else x_hat + (h / 2) * slope
@@ -266,7 +270,7 @@ def _is_number(value: Any) -> bool:
 def _cosine_betas(count: int) -> NDArray[np.float64]:
     """β_i = min(1 − f((i + 1)/T)/f(i/T), 0.999) with f(u) = cos²(π/2·(u + 0.008)/1.008) [Nichol & Dhariwal].
 
-    In decimal arithmetic: the cosines of C libraries differ in their last bit, and ε is computed from these.
+    In decimal arithmetic: the cosines of C libraries differ in their last bit, and ε is computed from the betas.
     """
     with localcontext(prec=40):
         offset = Decimal("0.008")
@@ -277,7 +281,7 @@ def _cosine_betas(count: int) -> NDArray[np.float64]:
 
 
 def _cosine(angle: Decimal) -> Decimal:
-    """Taylor's series; angles up to π/2 need about 20 terms."""
+    """The cosine by its Taylor series; angles up to π/2 need about 20 terms."""
     total = term = Decimal(1)
     n = 0
     while abs(term) > Decimal("1e-38"):

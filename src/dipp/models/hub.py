@@ -1,6 +1,6 @@
-"""Where denoisers come from: a folder, or a repository of the hub, of JSON configs and safetensors weights.
+"""Where denoisers come from: a folder, or a repository on the hub, with JSON configs and weights.
 
-Weights are safetensors, never pickles, which can run code.
+Weights must be safetensors: pickles can run code, and are never opened.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     import torch
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+"""Pattern of a hub id: owner/name."""
 
 
 def fetch(name: str, files: tuple[str, ...]) -> Path:
-    """Find the folder of that name, or get the hub's snapshot with those of the files that it has."""
+    """The folder called `name`, or a local snapshot of the hub repository `name` with those of `files` that it has."""
     if (folder := Path(name)).is_dir():
         return folder
     if not HUB_ID.fullmatch(name):
@@ -28,16 +29,16 @@ def fetch(name: str, files: tuple[str, ...]) -> Path:
     from huggingface_hub import snapshot_download
 
     reasons = []
-    for cached in (False, True):  # when the hub says no, or cannot be reached, what the cache holds may do
+    for cached in (False, True):  # without an answer from the hub, the local cache may do
         try:
             return Path(snapshot_download(name, allow_patterns=list(files), local_files_only=cached))
-        except Exception as error:  # each transport has its own
+        except Exception as error:  # each transport raises exceptions of its own
             reasons.append(type(error).__name__)
     raise DippError(f"model: {name} is no folder, not in the hub's cache, not to be fetched ({reasons[0]})")
 
 
 def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
-    """The first of some files that the folder of a model has."""
+    """The first of the relative paths `candidates` that a model's folder has; `name` is the model in error messages."""
     for candidate in candidates:
         if (folder / candidate).is_file():
             return Path(candidate)
@@ -45,7 +46,7 @@ def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
 
 
 def read_json(name: str, path: Path) -> dict[str, Any]:
-    """The JSON object of a file of the model."""
+    """The JSON object in a file of the model `name`."""
     with contextlib.suppress(ValueError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict):
@@ -54,7 +55,7 @@ def read_json(name: str, path: Path) -> dict[str, Any]:
 
 
 def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
-    """The stored tensors of a model, by name, fetched first where the model is on the hub."""
+    """The tensors in a file of the model `name`, by their names; the file is fetched first if it is on the hub."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

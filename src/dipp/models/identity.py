@@ -1,6 +1,6 @@
-"""The identity of a denoiser: one SHA-256 by which a file names the network that it was made with.
+"""The identity of a denoiser: one SHA-256, by which a file names the network that it was made with.
 
-Sender and receiver need the same network, and the SNRs, and so ε, come from its scheduler config. The hash is over
+Sender and receiver need the same network, and the SNRs, and hence ε, come from its scheduler config. The hash is over
 these parts, each preceded by its length (u64le):
 
     "dipp/model/1"
@@ -8,8 +8,8 @@ these parts, each preceded by its length (u64le):
         with an underscore (class name, library version, path), with sorted keys, no spaces, in ASCII
     for each tensor, sorted by name: its name, stored dtype ("float16"), shape ("3,128,3,3") and bytes
 
-It depends on what is stored, neither on a library's version nor on the folder's name. Saving a model anew may add
-config keys or change the dtype, which makes it another model.
+It depends on what is stored, and neither on a library's version nor on the folder's name. Saving a model again may add
+config keys or change the dtype, which makes it a different model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
-    """Hex SHA-256 of a denoiser: see the module's text."""
+    """Hex SHA-256 of a denoiser, as the module's text defines it."""
     import torch
 
     digest = hashlib.sha256()

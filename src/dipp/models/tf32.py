@@ -5,8 +5,9 @@ h + l, h being v rounded to 11 bits, and
 
     x·w = h_x·h_w + l_x·h_w + h_x·l_w + l_x·l_w
 
-where the last product is below 2^−22 of the first and left out, and l is taken to 11 bits in its turn, which errs by as
-much. Three products, then, in one convolution with three times the channels: (h_x, l_x, h_x) with (h_w, h_w, l_w).
+where the last product is below 2^−22 of the first and left out. The tensor core rounds l to 11 bits in its turn, which
+causes an error of the same size. So three products suffice, in one convolution with three times the channels:
+(h_x, l_x, h_x) with (h_w, h_w, l_w).
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import triton.language as tl
 
 TILE = 1024
 HALF_UNIT, KEPT = 0x1000, -0x2000
-"""Half of the 11th significant bit's unit, and the bits from it upward, of a 32-bit float seen as an integer."""
+"""Half a unit of the 11th significant bit, and a mask of that bit and all above it, for a 32-bit float seen as an
+integer."""
 
 _HALF_UNIT, _KEPT = tl.constexpr(HALF_UNIT), tl.constexpr(KEPT)
 
 
 class SplitConv2d(torch.nn.Module):
-    """A convolution by three TF32 products; under autocast the plain one, since nobody then wants fp32."""
+    """A convolution by three TF32 products; under autocast, which asks for less than fp32, the plain convolution."""
 
     def __init__(self, plain: torch.nn.Conv2d) -> None:
         super().__init__()
@@ -43,7 +45,7 @@ class SplitConv2d(torch.nn.Module):
 
 
 def with_split_convolutions(network: torch.nn.Module) -> torch.nn.Module:
-    """Replace every plain convolution inside the network."""
+    """Replace every plain convolution inside the network, in place, and return the network."""
     for name, child in network.named_children():
         if isinstance(child, torch.nn.Conv2d):
             if child.groups == 1 and child.dilation == (1, 1) and child.padding_mode == "zeros":
@@ -54,12 +56,12 @@ def with_split_convolutions(network: torch.nn.Module) -> torch.nn.Module:
 
 
 def rounded(values: torch.Tensor) -> torch.Tensor:
-    """The values to 11 significant bits, halves away from zero."""
+    """Values rounded to 11 significant bits, halves away from zero."""
     return ((values.view(torch.int32) + HALF_UNIT) & KEPT).view(torch.float32)
 
 
 def split(x: torch.Tensor) -> torch.Tensor:
-    """The channels (h, l, h) of x (N, C, H, W), channels_last."""
+    """The channels (h, l, h) of x (N, C, H, W), in channels_last format."""
     x = x.contiguous(memory_format=torch.channels_last)
     count, channels, height, width = x.shape
     out = x.new_empty((count, 3 * channels, height, width)).contiguous(memory_format=torch.channels_last)
@@ -69,7 +71,7 @@ def split(x: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _split(x: tl.tensor, out: tl.tensor, count: tl.tensor, channels: tl.tensor, TILE: tl.constexpr) -> None:  # noqa: N803
-    """Numbers pixel·C + channel of x to their three places in out."""
+    """Write h, l and h of each element pixel·C + channel of x to its three places in out."""
     i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = i < count
     value = tl.load(x + i, mask=inside)

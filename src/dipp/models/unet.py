@@ -33,17 +33,20 @@ WEIGHTS = "diffusion_pytorch_model.safetensors"
 NETWORK_CONFIGS = ("unet/config.json", "config.json")
 SCHEDULER_CONFIGS = ("scheduler/scheduler_config.json", "scheduler_config.json")
 INDEX = "model_index.json"
+"""File of a pipeline that lists its parts."""
 OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
+"""Names of attention weights in older models, and what diffusers calls them today."""
 OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
 PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 256 << 10}
-"""Pixels in one call of the network: bounds the memory that any number of images takes."""
+"""Pixels in one call of the network, at most, which bounds the memory whatever the number of images."""
 MAX_GRAPHS = 16
+"""CUDA graphs that are kept at a time."""
 TENSOR_CORES = (8, 0)
-"""Compute capability from which CUDA devices have TF32 products."""
+"""Compute capability from which on CUDA devices have TF32 products."""
 
 
 def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> UNetDenoiser:
-    """Load the denoiser of a folder whose network config was read."""
+    """Load a denoiser from its folder; `config` is the network config, already read from `config_path` in it."""
     index = hub.read_json(name, folder / INDEX) if (folder / INDEX).is_file() else {}
     _check_kind(name, config, index)
     scheduler_config = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
@@ -62,7 +65,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
 
 @dataclass(frozen=True, eq=False)
 class UNetDenoiser(Denoiser):
-    """A `UNet2DModel` with its schedule."""
+    """A `UNet2DModel` with its noise schedule."""
 
     network: torch.nn.Module
     schedule: NoiseSchedule
@@ -70,13 +73,13 @@ class UNetDenoiser(Denoiser):
     """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
     channels: int
     sample_size: tuple[int, int]
-    """Height and width that the network was trained on: other images go through it in windows (`windows`)."""
+    """Height and width that the network was trained on; images of other sizes go through it in windows (`windows`)."""
     multiple: int
-    """How often the network can halve them."""
+    """Number of which both sides must be multiples, because the network halves them several times."""
     device: torch.device
     _graphs: dict[tuple[tuple[int, ...], bool], _Graph] = field(default_factory=dict, repr=False)
     _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    """Graphs share their memory, so that one runs at a time."""
+    """Held while a graph runs: graphs share their memory, so only one may run at a time."""
 
     def __post_init__(self) -> None:
         height, width = self.sample_size
@@ -86,7 +89,7 @@ class UNetDenoiser(Denoiser):
     def sampler(self) -> Callable[[torch.Tensor, int], torch.Tensor]:
         """`x0` in bf16 by torch.compile, for the final denoising of thousands of pictures in batches of one size.
 
-        Compiling takes most of a minute for each size of a batch. Not for the coded steps, which others have to follow.
+        Compiling takes most of a minute for each batch size. Not for the coded steps, which others have to reproduce.
         """
         import torch
 
@@ -97,7 +100,7 @@ class UNetDenoiser(Denoiser):
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
 
-        `fast` runs the network in bf16 on CUDA: for the final denoising only, which nobody has to follow.
+        `fast` runs the network in bf16 on CUDA, for the final denoising only, which no other machine has to reproduce.
         """
         import torch
 
@@ -110,16 +113,17 @@ class UNetDenoiser(Denoiser):
         return windows.blend(lambda part: self._x0(part, t, fast), x_t, self.sample_size)
 
     def _x0(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
-        """x̂0 of images of one size that the network can take."""
+        """x̂0 of images whose size the network can take, in as many calls as the memory asks for."""
         import torch
 
         size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(x_t.shape[2:]))
         with torch.inference_mode():
             output = torch.cat([self._predict(part, t, fast) for part in torch.split(x_t, size)])
-        # Outside inference mode, so that the caller gets a tensor without its restrictions.
+        # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
         return self.schedule.x0(output, x_t, t).contiguous()
 
     def _predict(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
+        """The network's output for one batch; on CUDA through a graph that was captured for its padded shape."""
         import torch
 
         if self.device.type == "cpu":
@@ -130,18 +134,18 @@ class UNetDenoiser(Denoiser):
         with self._running:
             graph = self._graphs.pop((shape, fast), None)
             if graph is None:
-                if len(self._graphs) >= MAX_GRAPHS:  # the first has not been used for longest
+                if len(self._graphs) >= MAX_GRAPHS:  # the first is the least recently used
                     self._graphs.pop(next(iter(self._graphs)))
                 pool = next((other.graph.pool() for other in self._graphs.values()), None)
                 graph = _Graph(self.network, shape, fast, self.device, pool)
             self._graphs[shape, fast] = graph
-            return graph(x_t, t)  # a copy
+            return graph(x_t, t)  # a copy, which the next run does not overwrite
 
     def _check_shape(self, x_t: torch.Tensor) -> None:
         shape = tuple(x_t.shape)
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
             raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
-        # What is smaller than the network's own size is continued (`windows.mirrored`), which takes memory.
+        # Sides below the network's own are extended by mirroring (`windows.mirrored`), which takes memory.
         if math.prod(map(max, shape[2:], self.sample_size)) > MAX_PICTURE:
             raise DippError(f"image: {shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
 
@@ -159,7 +163,7 @@ class _Graph:
             self.t = torch.zeros(1, dtype=torch.int64, device=device)
             side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):  # libraries set themselves up on a first run, which is not captured
+            with torch.cuda.stream(side):  # libraries initialise in a first run, which must not be captured
                 _forward(network, self.x_t, self.t, fast)
             torch.cuda.current_stream().wait_stream(side)
             self.graph = torch.cuda.CUDAGraph()
@@ -174,7 +178,7 @@ class _Graph:
 
 
 def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) -> None:
-    """Refuse all but a network on pixels that takes x_t and t and nothing else."""
+    """Refuse every model but an unconditional network on pixels, which takes x_t and t and nothing else."""
     kind, inputs, outputs = (config.get(key) for key in ("_class_name", "in_channels", "out_channels"))
     others = [part for part in index if not part.startswith("_") and part not in ("unet", "scheduler")]
     refusals = {
@@ -199,12 +203,12 @@ def _is_size(size: Any) -> bool:
 def _build(
     name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device
 ) -> torch.nn.Module:
-    """Make the network in fp32, from exactly the stored tensors: none missing, none left over."""
+    """Make the network in fp32 from exactly the stored tensors: none may be missing, none left over."""
     import torch
     from diffusers import UNet2DModel
 
     try:
-        with torch.device("meta"):  # no random weights are drawn, so the caller's generator stays as it is
+        with torch.device("meta"):  # draws no random weights: the caller's generator stays as it is
             network: Any = UNet2DModel.from_config(config)  # type: ignore[no-untyped-call]
         state = {OLD_NAME.sub(lambda old: OLD_NAMES[old[1]], key): tensor.float() for key, tensor in tensors.items()}
         network.load_state_dict(state, strict=True, assign=True)
@@ -222,8 +226,8 @@ def _build(
 def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, fast: bool) -> torch.Tensor:
     import torch
 
-    # Repeatable kernels and no TF32 by itself, whatever the program around has set: it moves single pixels of the
-    # image by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 a call.
+    # Deterministic kernels and no plain TF32, whatever the calling program has set: TF32 moves single pixels of the
+    # image by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 in a call.
     exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=fast, cache_enabled=False)
     before = torch.get_float32_matmul_precision()

@@ -8,8 +8,8 @@ again, and is divided by the sum of the weights there; likewise in each column. 
 change gradually: where the predictions of two windows differ, one fades into the other and no seam shows. A picture
 that is smaller than the network's own is mirrored at its edges until it is not.
 
-A window costs the same wherever it is, so time is linear in the number of pixels, and memory is that of a few copies
-of the picture beside a batch of windows. The order of all sums is fixed: a machine repeats itself to the bit.
+A window costs the same wherever it is, so time is linear in the number of pixels, and memory is that of a few copies of
+the picture beside a batch of windows. The order of all sums is fixed: a machine repeats itself to the bit.
 
 Nothing of this is private: x̂0 is a function of the public state alone. Every pixel is still coded once, by its own
 coordinates, so its certificate is that of a pixel of a small picture.
@@ -26,15 +26,19 @@ import torch
 from numpy.typing import NDArray
 
 OVERLAP = 0.25
-"""What a window has in common with its neighbour, at least, as a share of the network's own side."""
+"""Smallest overlap of neighbouring windows, as a share of the network's own side."""
 WINDOWS = 256
-"""Windows that are cut out at a time."""
+"""Windows that are cut out at a time, to bound memory."""
 
 Size = tuple[int, int]
 
 
 def blend(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, native: Size) -> torch.Tensor:
-    """`predict` of images (N, C, H, W), which takes batches of windows (M, C, h, w) and returns the like."""
+    """Predictions for images x (N, C, H, W), blended from those for overlapping windows.
+
+    `predict` takes a batch of windows (M, C, h, w) and returns predictions of the same shape. `native` is the network's
+    own size.
+    """
     height, width = x.shape[2:]
     inside = mirrored(x, native)
     sides = [*zip(inside.shape[2:], native, strict=True)]
@@ -51,7 +55,7 @@ def blend(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, nati
 
 
 def mirrored(x: torch.Tensor, size: Size) -> torch.Tensor:
-    """Images of at least that size: smaller ones are continued by their mirror images, below and to the right."""
+    """Images of at least the given size: smaller ones are extended by their mirror images, below and to the right."""
     for axis, least in zip((2, 3), size, strict=True):
         side = x.shape[axis]
         if side < least:
@@ -61,13 +65,13 @@ def mirrored(x: torch.Tensor, size: Size) -> torch.Tensor:
 
 
 def window(side: int, native: int) -> int:
-    """How long a window is along an axis of a picture."""
+    """Length of the windows along an axis on which the picture has `side` pixels and the network `native`."""
     return 2 * native if side >= 2 * native else native
 
 
 @functools.lru_cache(maxsize=64)
 def grid(side: int, native: int) -> tuple[int, ...]:
-    """Where the windows along one axis start: as few as overlap enough, the first at 0, the last at the other end."""
+    """Where the windows along one axis start: as few as overlap enough, the first at 0, the last ending at the edge."""
     room = side - window(side, native)
     stride = max(1, window(side, native) - _overlap(native))
     count = 1 + max(0, -(-room // stride))
@@ -75,6 +79,7 @@ def grid(side: int, native: int) -> tuple[int, ...]:
 
 
 def _overlap(native: int) -> int:
+    """Smallest overlap of neighbouring windows, in pixels."""
     return max(1, round(OVERLAP * native))
 
 

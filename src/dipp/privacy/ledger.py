@@ -169,7 +169,9 @@ class Ledger:
     @classmethod
     def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
         """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
-        plan.coding.require_certified()
+        # Each on its own, whatever the others say: a wrong word of one must not make an ε.
+        for part in (plan.coding, plan.channel, plan.code):
+            part.require_certified()
         selections = []
         for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(pixels, channels), strict=True)):
             own = plan.arithmetic(step)

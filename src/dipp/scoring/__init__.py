@@ -1,8 +1,8 @@
-"""Scoring: candidates generated, scored and binned without being materialised, on the device at hand.
+"""Scoring: candidates are generated, scored and binned on the CPU or on a CUDA device, and never stored.
 
 Three backends return identical integers: `reference` (NumPy, the definition), `cpu` (numba) and `cuda` (Triton, and
-CUDA C++ where that is faster). `select` is the one way to an index: a backend scores and sums, `selection` draws, the
-backend locates.
+CUDA C++ where that is faster). `select` is the only way to a private index: a backend scores the candidates and sums
+their weights, `core.selection` draws, and the backend locates the index that was drawn.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Backend", "Candidates", "ScoringTask", "backend", "best", "select", 
 
 
 class Backend(Protocol):
-    """What a device must offer. Scores stay where they are made; only sums and indices come to the host."""
+    """What a device must offer. Scores stay in its own memory; only sums and indices come to the host."""
 
     name: str
     scores_per_batch: int
-    """Scores kept at a time: chunks are taken in batches of about this many candidates."""
+    """Scores that are held at a time: chunks are taken in batches of about this many candidates together."""
 
     def scores(self, task: ScoringTask) -> Any:
         """Chunks × n integer scores, in the backend's own memory."""
@@ -39,27 +39,27 @@ class Backend(Protocol):
     def locate(
         self, scores: Any, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """The indices at the drawn places (`selection.locate`), on the host; −1 beyond the weights of the bin."""
+        """The index at each drawn offset (`selection.locate`), on the host; −1 if the bin's weights end before it."""
 
     def best(self, scores: Any) -> NDArray[np.int64]:
-        """The index of the largest score of each chunk, on the host."""
+        """The first index of the largest score of each chunk, on the host."""
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> Any:
-        """What the candidate indices[i] of chunk i drew, for all its coordinates, in the backend's own memory."""
+        """The draws of candidate indices[i] for all coordinates of chunk i, in the backend's own memory."""
 
     def host(self, values: Any) -> NDArray[Any]:
-        """Values in the backend's own memory, on the host."""
+        """Copy values from the backend's own memory to the host."""
 
 
 def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
-    """One index a chunk, with the exact law of `selection`."""
+    """Draw one index for each chunk, with the exact law of `core.selection`."""
     parts, found = list(_parts(task, on)), []
     scores = on.scores(parts[0])
     for following in [*parts[1:], None]:
         sums = on.bin_sums(scores, task.fraction_bits)
-        # The next batch is asked for before the draw, so that a GPU scores it while the host draws.
+        # The next batch is launched before the draw, so that a GPU scores it while the host draws.
         ahead = None if following is None else on.scores(following)
         bins, offsets = selection.draw_bins(sums)
         found.append(on.locate(scores, task.fraction_bits, bins, offsets))
@@ -72,19 +72,19 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
 
 
 def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
-    """The index of the best score of each chunk: α = ∞, a function of the input. It has no certificate."""
+    """The index of the best score of each chunk (α = ∞): a function of the private input, without any certificate."""
     return np.concatenate([on.best(on.scores(part)) for part in _parts(task, on)])
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What a code draws from (`core.code.Scored`): the candidates of a task, scored where the backend is."""
+    """The scored candidates of a task, from which a code draws (`core.code.Scored`)."""
 
     task: ScoringTask
     on: Backend
 
     def select(self) -> NDArray[np.int64]:
-        """One index a chunk, by the exponential mechanism."""
+        """One index for each chunk, by the exponential mechanism."""
         return select(self.task, self.on)
 
     def best(self) -> NDArray[np.int64]:
@@ -109,7 +109,7 @@ class Candidates:
 
 
 def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
-    """The task in batches of about as many scores as the backend keeps at a time."""
+    """Divide the task into batches of about as many scores as the backend holds at a time."""
     batch = max(1, on.scores_per_batch // task.candidates)
     if batch >= task.chunks:
         yield task

@@ -1,7 +1,7 @@
-"""The CPU backend: numba kernels around NumPy arrays.
+"""The CPU backend: numba kernels on NumPy arrays.
 
-numba caches compiled functions by the file that they stand in: after a change in `cpu_kernels` or `selection`, clear
-__pycache__, or the functions here keep what they inlined.
+numba caches compiled functions by the source file that defines them, without looking at what they inline. After a
+change in `cpu_kernels` or `core.selection`, clear __pycache__, or the functions here keep the old code.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dipp.scoring.cpu_kernels import GROUP, fill, laplace_scores, potential_scor
 from dipp.scoring.task import ScoringTask
 
 SLICE = 4096
-"""Candidates summed into bins by one task."""
+"""Candidates that one parallel task sums into bins."""
 MAX_LIMIT = 0x7FFF // GROUP
-"""Largest shift of which sixteen add up in a 16-bit lane; `arithmetic.MAX_LEVEL` keeps below it."""
+"""Largest |m| of which sixteen add up in a signed 16-bit lane; `core.arithmetic` keeps shifts below it."""
 SERIAL_WORK = 1 << 21
-"""Below so many candidate·coordinates one thread is faster than waking the others."""
+"""Candidates × coordinates below which one thread is faster than waking the others."""
 
 
 @numba.njit(parallel=True, cache=True)
 def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int) -> Sums:
-    """Exact sums a slice of candidates, added up afterwards: integers, so the order does not matter."""
+    """`selection.bin_sums` by slices of candidates: the sums are integers, so their order does not matter."""
     rows, n = scores.shape
     slices = -(-n // SLICE)
     partial = np.zeros((rows * slices, BINS), np.int64)
@@ -47,6 +47,7 @@ def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_b
 def _locate(
     scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums
 ) -> NDArray[np.int64]:
+    """`selection.locate`, but −1 where the bin's weights end before the offset."""
     rows, n = scores.shape
     found = np.full(rows, -1, np.int64)
     last = np.int64(RANGE_BITS) << fraction_bits
@@ -66,6 +67,7 @@ def _locate(
 def _winners(
     streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64], group_size: int, out: Draws
 ) -> None:
+    """Fill `out` with the draws of the chosen candidates (`Backend.winners`)."""
     for row in numba.prange(len(indices)):
         keys, words = round_keys(streams[row]), np.empty((4, 1), np.uint32)
         block, word, half = indices[row] // 8, indices[row] % 8 // 2, indices[row] % 2
@@ -77,12 +79,12 @@ def _winners(
 
 
 def _use_threads(work: int) -> None:
-    """All threads for large work, one for small: numba then runs the parallel loop in place."""
+    """Use all threads for large work and one for small, where numba then runs the parallel loop in place."""
     numba.set_num_threads(1 if work < SERIAL_WORK else numba.config.NUMBA_NUM_THREADS)
 
 
 class CpuBackend:
-    """Scores in NumPy arrays, made and read by numba."""
+    """Scores in NumPy arrays, written and read by numba kernels."""
 
     name = "cpu"
     scores_per_batch = 1 << 23
@@ -139,12 +141,12 @@ class CpuBackend:
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> Draws:
-        """What the chosen candidate of each chunk drew, coordinate after coordinate."""
+        """The draws of the chosen candidate of each chunk, coordinate after coordinate."""
         out = np.empty(offsets[-1], np.uint16)
         _use_threads(DRAWS_PER_BLOCK * len(out))
         _winners(streams, offsets, indices, law.group_size, out)
         return out
 
     def host(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values, which are there already."""
+        """The values themselves, which are on the host already."""
         return values

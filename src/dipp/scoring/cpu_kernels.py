@@ -1,13 +1,13 @@
 """The CPU score kernels: numba, parallel over tiles of candidates, with inner loops that LLVM turns into SIMD.
 
-A tile is up to 2048 candidates. For each group of coordinates a tile draws up to 256 Philox blocks, one a lane, and
-views their words as 2048 sixteen-bit draws; scores accumulate in 16-bit lanes and are flushed into 32-bit ones before
-they can overflow. The draws of word j of block b belong to the candidates 8·b + 2·j and 8·b + 2·j + 1, so lanes are
-put into candidate order only once, when a tile is written out. Candidates are never materialised: memory is the n
-scores.
+A tile is up to 2048 candidates. For each group of coordinates a tile draws up to 256 Philox blocks, one in each lane,
+and views their words as 2048 sixteen-bit draws; scores accumulate in 16-bit lanes and are flushed into 32-bit ones
+before they can overflow. The draws of word j of block b belong to the candidates 8·b + 2·j and 8·b + 2·j + 1, so lanes
+are put into candidate order only once, when a tile is written out. Candidates are never stored: the memory is that of
+the n scores.
 
-The intrinsics say in LLVM's words what Python cannot: multiplication, addition and shifts that stay in 16-bit lanes.
-Written with NumPy scalars they are widened to 64 bits and lose most of the SIMD width.
+The intrinsics are LLVM instructions that Python cannot express: multiplication, addition and shifts that stay in 16-bit
+lanes. Written with NumPy scalars they would be widened to 64 bits and lose most of the SIMD width.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 MAX_BLOCKS = 256
-"""Blocks in a tile: enough to drown the cost of a call, few enough for the first-level cache."""
+"""Blocks in a tile: enough that the cost of a call is negligible, few enough for the first-level cache."""
 GROUP = 16
+"""Coordinates that share a draw of the sign law."""
 
 M0, M1 = np.uint64(PHILOX_MULTIPLIERS[0]), np.uint64(PHILOX_MULTIPLIERS[1])
 W0, W1 = np.uint64(PHILOX_WEYL[0]), np.uint64(PHILOX_WEYL[1])
@@ -42,9 +43,9 @@ _WORD = ir.IntType(16)
 
 
 def _prefer_wide_vectors() -> None:
-    """Let LLVM use 512-bit registers where there are any; by default it prefers 256, and the generator loses a third.
+    """Let LLVM use 512-bit registers where there are any; its default of 256 bits makes the generator a third slower.
 
-    numba takes its target from its configuration when it compiles for the first time; a choice of the user's stands.
+    numba takes its target from its configuration when it compiles for the first time; a choice of the user's is kept.
     """
     features = llvm.get_host_cpu_features()
     if numba.config.CPU_NAME is None and numba.config.CPU_FEATURES is None and features.get("avx512bw"):
@@ -101,7 +102,7 @@ def round_keys(stream: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 @numba.njit(cache=True)
 def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block: int, chunk: int, nonce: int) -> None:
-    """Consecutive Philox blocks of a group, a lane each: words[j, b] is word j of block b."""
+    """Fill words with consecutive Philox blocks of a group, one in each lane: words[j, b] is word j of block b."""
     for b in range(words.shape[1]):
         c0, c1, c2, c3 = np.uint64(group), np.uint64(block + b), np.uint64(chunk), np.uint64(nonce)
         for r in range(ROUNDS):
@@ -113,7 +114,7 @@ def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block:
 
 @numba.njit(cache=True)
 def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> None:
-    """lanes += Σ over the sixteen bits of m where the bit is set. Unrolled by hand, or LLVM leaves the lanes scalar."""
+    """lanes += Σ m_i over the set bits i of each draw; unrolled by hand, because LLVM would not vectorise a loop."""
     m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
     m8, m9, m10, m11, m12, m13, m14, m15 = m[8], m[9], m[10], m[11], m[12], m[13], m[14], m[15]
     for t in range(draws.size):
@@ -151,9 +152,10 @@ def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> N
 def _add_laplace(
     draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws, y: Draws, whole: Draws
 ) -> None:
-    """lanes += min(max(z·sign(m), 0), |m|), z as in `LaplaceLaw`; flip = 0xFFFF mirrors z for a negative m.
+    """lanes += min(max(z·sign(m), 0), |m|), with z as in `LaplaceLaw` and |m| = size.
 
-    c3 comes as an array of equal lanes: as a scalar, LLVM widens its multiplication to 32 bits.
+    flip is 0xFFFF for a negative m, which mirrors z, and 0 otherwise. `y` and `whole` are scratch space. c3 is an array
+    of equal lanes, because LLVM widens the multiplication by a scalar to 32 bits.
     """
     unit, c1, c2, extra_bits, octaves = law[0], law[1], law[2], law[3], law[4]
     for t in range(draws.size):
@@ -172,7 +174,7 @@ def _add_laplace(
 
 @numba.njit(cache=True)
 def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws) -> None:
-    """`_add_laplace` in a single pass, where one doubling is enough: in all but large steps."""
+    """`_add_laplace` in a single pass, for laws of one doubling: those of all but large steps."""
     unit, c1, c2, extra_bits = law[0], law[1], law[2], law[3]
     for t in range(draws.size):
         u = u16(draws[t] ^ flip)
@@ -186,7 +188,7 @@ def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: in
 
 @numba.njit(cache=True)
 def _tiling(candidates: int) -> tuple[int, int]:
-    """Blocks in a tile, and tiles."""
+    """Number of blocks in a tile, and number of tiles."""
     blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
     return blocks, -(-candidates // (DRAWS_PER_BLOCK * blocks))
 
@@ -195,14 +197,17 @@ def _tiling(candidates: int) -> tuple[int, int]:
 def _generator(
     stream: NDArray[np.uint32], blocks: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint16]]:
-    """Keys of a stream, room for the words of a tile, and the same room seen as draws."""
+    """Round keys of a stream, memory for the words of a tile, and a view of that memory as draws."""
     words = np.empty((4, blocks), np.uint32)
     return round_keys(stream), words, words.reshape(4 * blocks).view(np.uint16)
 
 
 @numba.njit(parallel=True, cache=True)
 def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, flush: int, out: Scores) -> None:
-    """score = 2·Σ_{bit set} m − Σ m; m is padded with zeros to whole groups, `flush` groups fit into 16-bit lanes."""
+    """score = 2·Σ_{bit set} m − Σ m, where `totals` are the Σ m of the chunks.
+
+    m is padded with zeros to whole groups, of which `flush` add up in a 16-bit lane without overflow.
+    """
     blocks, tiles = _tiling(out.shape[1])
     width = DRAWS_PER_BLOCK * blocks
     for task in numba.prange(out.shape[0] * tiles):
@@ -223,7 +228,10 @@ def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: In
 def laplace_scores(
     streams: Words, offsets: Longs, shifts: Ints, law: NDArray[np.uint16], flush: int, out: Scores
 ) -> None:
-    """score = 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m|, which is Σ |z| − |z − m|."""
+    """score = 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m|, which equals Σ (|z| − |z − m|).
+
+    `law` is (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`; `flush` shifts add up in a 16-bit lane.
+    """
     blocks, tiles = _tiling(out.shape[1])
     width = DRAWS_PER_BLOCK * blocks
     for task in numba.prange(out.shape[0] * tiles):
@@ -250,7 +258,7 @@ def laplace_scores(
 
 @numba.njit(cache=True)
 def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
-    """row[candidate] = scale·sum − total, lanes put into the order of candidates."""
+    """row[candidate] = scale·sum − total, with the lanes put into the order of the candidates."""
     blocks = sums.size // DRAWS_PER_BLOCK
     for j in range(4):
         for b in range(blocks):
@@ -264,7 +272,7 @@ def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
 def potential_scores(
     streams: Words, offsets: Longs, shifts: Ints, values: Ints, knots: Ints, knot_bits: int, out: Scores
 ) -> None:
-    """score = Σ Φ(z) − Φ(z − m), Φ looked up as in `PotentialLaw`."""
+    """score = Σ (Φ(z) − Φ(z − m)), with Φ looked up as in `PotentialLaw`."""
     blocks, tiles = _tiling(out.shape[1])
     width = DRAWS_PER_BLOCK * blocks
     mask = (1 << knot_bits) - 1

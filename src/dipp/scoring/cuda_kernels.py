@@ -1,4 +1,4 @@
-"""Launches of the CUDA C++ kernels (`kernels.cu`), compiled for the device at hand through CuPy."""
+"""Launches of the CUDA C++ kernels in `kernels.cu`, which CuPy compiles for the device that is present."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.T
 """Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
 
 SIGN_LIMIT = 1 << 11
-"""Shifts of the sign law stay below this in size: 12 bit planes."""
+"""|m| of the sign law must be below this: the kernel has 12 bit planes."""
 LAPLACE_LIMIT = 1 << 15
-"""Magnitudes of the Laplace law stay below this: a table of 16-bit integers."""
+"""Magnitudes of the Laplace law must be below this: the kernel's table has 16-bit integers."""
 THREADS = 256
 ENOUGH = 1 << 10
-"""Thread blocks that fill a device: from there on, each takes its chunk's coordinates in several passes."""
+"""Thread blocks that fill a device: where there would be more, each scores further candidates in several passes."""
 SIGN_PASSES, LAPLACE_PASSES = 16, 4
+"""Largest number of passes of a thread block, for each law."""
 SUMMED = 1 << 14
-"""Candidates that a thread block of the bin sums takes (WARPS · MOST)."""
+"""Candidates that a thread block of the bin sums takes (WARPS·MOST in `kernels.cu`)."""
 
 
 def sign_scores(task: Uploaded, scores: torch.Tensor) -> None:
-    """Scores of the sign law; two threads to a block of eight candidates."""
+    """Write the scores of the sign law; two threads share a block of eight candidates."""
     score_with(_kernel("sign_scores"), task, scores, 2 * scores.shape[1] // DRAWS_PER_BLOCK, SIGN_PASSES)
 
 
 def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tensor, entries: int, gaps: bool) -> None:
-    """Scores of the Laplace law; a thread to two blocks. `magnitudes` is padded to whole 16 bytes."""
+    """Write the scores of the Laplace law; a thread takes two blocks. `magnitudes` is padded to whole 16 bytes."""
     kernel = _kernel("laplace_scores", f"-DGAPS={int(gaps)}")
     shared = 2 * len(magnitudes)
     kernel.max_dynamic_shared_size_bytes = shared
@@ -44,7 +45,7 @@ def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tenso
 def bin_sums(
     sums: torch.Tensor, scores: torch.Tensor, tops: torch.Tensor, weights: torch.Tensor, fraction_bits: int
 ) -> None:
-    """Adds the weights of all candidates to `sums`, chunks × bins."""
+    """Add the weights of all candidates to `sums`, chunks × bins."""
     rows, candidates = scores.shape
     tiles = -(-candidates // SUMMED)
     numbers = (candidates, scores.stride(0), tiles, fraction_bits)
@@ -60,7 +61,7 @@ def score_with(
     extra: tuple[Any, ...] = (),
     shared: int = 0,
 ) -> None:
-    """Runs a score kernel that needs that many threads a chunk, in passes where there are threads enough without."""
+    """Run a score kernel with work for `needed` threads a chunk, in passes of fewer threads where these suffice."""
     rows, stride = scores.shape
     threads = min(THREADS, -(-needed // 32) * 32)
     passes = max(1, min(most_passes, -(-needed // threads), rows * needed // (threads * ENOUGH)))

@@ -1,8 +1,8 @@
-"""The CUDA backend: scores in a tensor on the device, one launch a stage for all chunks of a batch.
+"""The CUDA backend: scores in a tensor on the device, and for each stage one launch for all chunks of a batch.
 
-Triton covers every law and every stage. CUDA C++ takes the sign and the Laplace score and the bin sums, several times
-faster, where CuPy is at hand and the device has the 1-bit tensor-core product. Only sums and indices come back to the
-host.
+Triton covers every law and every stage. Where CuPy is installed and the device has the 1-bit tensor-core product, CUDA
+C++ computes the sign score, the Laplace score and the bin sums several times faster. Only sums and indices come back to
+the host.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.T
 """Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
 
 CACHED_LAWS = 64
-"""Laws whose tables stay on the device."""
+"""Number of laws whose tables stay on the device."""
 SCORE_TILE, TILE, WINNER_TILE = 256, 4096, 256
-"""Candidate blocks, candidates and coordinates that a Triton program takes."""
+"""Blocks of candidates, candidates, and coordinates that one Triton program takes."""
 
 
 class DeviceLaw(NamedTuple):
     """A law on the device, as `triton_kernels.scores` and `cuda_kernels.laplace_scores` take it."""
 
     law: Any
+    """SIGN, LAPLACE or POTENTIAL of `triton_kernels`."""
     table: torch.Tensor
     """Magnitudes up to the limit (Laplace), or z of each draw (potential)."""
     knots: torch.Tensor
-    """Value (low half) and rise (high half) of Φ at each knot."""
+    """Φ at each knot (low 32 bits) and its rise to the next (high 32 bits)."""
     size: int
-    """Magnitudes in the table, or the knot bits."""
+    """Number of magnitudes in the table (Laplace), or the knot bits (potential)."""
     gaps: bool = False
-    """Whether some magnitude below the limit is skipped."""
+    """Whether the magnitudes skip an integer below the limit."""
 
 
 class GpuBackend:
@@ -62,10 +63,10 @@ class GpuBackend:
         self.device = torch.device(device)
         self._device_law = functools.lru_cache(CACHED_LAWS)(self._device_law_of)
         self._weights = functools.cache(lambda bits: self._send(selection.fraction_weights(bits)))
-        # Newer devices than those of compute capability 9 have no 1-bit product and emulate it slowly.
+        # Devices beyond compute capability 9 have no 1-bit product any more, and emulate it slowly.
         suited = device == "cuda" and torch.cuda.get_device_capability(self.device)[0] in (8, 9)
         self.native = suited and importlib.util.find_spec("cupy") is not None
-        """Whether CUDA C++ is used where it is faster."""
+        """Whether CUDA C++ kernels are used where they are faster."""
 
     def scores(self, task: ScoringTask) -> torch.Tensor:
         """Chunks × n integer scores: a view into rows that are padded to whole blocks."""
@@ -75,11 +76,13 @@ class GpuBackend:
         return scores[:, : task.candidates]
 
     def _upload(self, task: ScoringTask, stride: int) -> Uploaded:
+        """The arrays of a task on the device, with the order padded to `stride` candidates."""
         streams, offsets, shifts = (self._send(x) for x in (task.streams.view(np.int32), task.offsets, task.shifts))
         order = None if task.order is None else self._send(np.pad(task.order, (0, stride - task.candidates)))
         return streams, offsets, shifts, _bases(task.law, offsets, shifts), order
 
     def _score(self, law: IntegerLaw, task: Uploaded, scores: torch.Tensor) -> None:
+        """Fill `scores`, by CUDA C++ where there is a kernel for the law and otherwise by Triton."""
         tables = self._device_law(law)
         if self.native and isinstance(law, SignLaw) and law.limit < self._cuda.SIGN_LIMIT:
             self._cuda.sign_scores(task, scores)
@@ -116,7 +119,7 @@ class GpuBackend:
     def locate(
         self, scores: torch.Tensor, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """See `selection.locate`: the sum of the bin in each tile first, then the place inside the right tile."""
+        """See `selection.locate`: first the weights of the bin in each tile, then the place inside the right tile."""
         rows, candidates = scores.shape
         count = -(-candidates // TILE)
         tiles = torch.empty((rows, count), dtype=torch.int64, device=self.device)
@@ -136,7 +139,7 @@ class GpuBackend:
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> torch.Tensor:
-        """What the chosen candidate of each chunk drew, coordinate after coordinate, in one launch."""
+        """The draws of the chosen candidate of each chunk, coordinate after coordinate, in one launch."""
         draws = torch.empty(int(offsets[-1]), dtype=torch.int16, device=self.device)
         sent = (self._send(x) for x in (streams.view(np.int32), offsets, indices))
         grid = (len(indices), -(-int(np.diff(offsets).max()) // WINNER_TILE))
@@ -144,7 +147,7 @@ class GpuBackend:
         return draws.to(torch.int32) & 0xFFFF
 
     def host(self, values: torch.Tensor) -> NDArray[Any]:
-        """A copy on the host."""
+        """A copy of the values on the host."""
         return values.cpu().numpy()
 
     @property
@@ -177,13 +180,13 @@ class GpuBackend:
 
 
 def _bases(law: IntegerLaw, offsets: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
-    """What each chunk's doubled sums start from: −Σ m for the sign score, −Σ |m| for the Laplace score."""
+    """The constant of each chunk that kernels add to doubled sums: −Σ m (sign score) or −Σ |m| (Laplace score)."""
     running = torch.cumsum(shifts.abs() if isinstance(law, LaplaceLaw) else shifts, 0, dtype=torch.int64)
     ends = running[offsets[1:] - 1]
     return torch.diff(-ends, prepend=ends.new_zeros(1)).to(torch.int32)
 
 
 def _magnitudes(law: LaplaceLaw) -> NDArray[Any]:
-    """z of the draws from 2^15 on, where it never falls, clipped to the limit and cut after the first to reach it."""
+    """The ascending z of the positive draws, clipped to the limit, up to and including the first that reaches it."""
     clipped = np.minimum(law.values[1 << 15 :], law.limit).astype(np.int16 if law.limit < 1 << 15 else np.int32)
     return clipped[: int(np.searchsorted(clipped, law.limit)) + 1]

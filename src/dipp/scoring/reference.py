@@ -1,4 +1,4 @@
-"""The reference backend: NumPy, plain, the definition of what the others compute."""
+"""The reference backend: plain NumPy, the definition of what the other backends compute."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dipp.core.laws import IntegerLaw
 from dipp.scoring.task import ScoringTask
 
 SLICE = 1 << 15
-"""Candidates scored at a time, so that memory stays O(n) whatever the dimension."""
+"""Candidates that are scored at a time, to bound the memory of temporary arrays."""
 
 
 def coordinate_draws(
     law: IntegerLaw, stream: NDArray[np.uint32], coordinate: NDArray[np.integer], candidate: NDArray[np.integer]
 ) -> randomness.Draws:
-    """What coordinate i of a candidate draws: a 16-bit draw, or its bit of one."""
+    """The draws of (coordinate, candidate) pairs: 16-bit draws, or single bits where coordinates share a draw."""
     source = randomness.Stream(int(stream[0]), int(stream[1]), int(stream[2]))
     coordinate = np.asarray(coordinate)
     drawn = randomness.draws(source, int(stream[3]), coordinate // law.group_size, candidate)
@@ -28,7 +28,7 @@ def coordinate_draws(
 
 
 class ReferenceBackend:
-    """Scores, bin sums and located indices by NumPy alone."""
+    """Scores, bin sums and located indices, computed by NumPy alone."""
 
     name = "reference"
     scores_per_batch = 1 << 20
@@ -63,7 +63,7 @@ class ReferenceBackend:
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> randomness.Draws:
-        """What the chosen candidate of each chunk drew, coordinate after coordinate."""
+        """The draws of the chosen candidate of each chunk, coordinate after coordinate."""
         rows = [
             coordinate_draws(law, stream, np.arange(high - low), np.asarray(index))
             for stream, low, high, index in zip(streams, offsets[:-1], offsets[1:], indices, strict=True)
@@ -71,5 +71,5 @@ class ReferenceBackend:
         return np.concatenate(rows)
 
     def host(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values, which are there already."""
+        """The values themselves, which are on the host already."""
         return values

@@ -1,4 +1,4 @@
-"""What is scored: many chunks, of one image or of many, in one call."""
+"""The input of a scoring call: many chunks, of one image or of several."""
 
 from __future__ import annotations
 
@@ -17,22 +17,26 @@ from dipp.errors import DippError
 
 @dataclass(frozen=True, eq=False)
 class ScoringTask:
-    """Ragged chunks that share one step's law, scale and number of candidates.
+    """Chunks of any sizes that share one step's law, scale and number of candidates.
 
-    Chunk i has the coordinates shifts[offsets[i]:offsets[i + 1]] and the candidates of streams[i] = (key0, key1,
-    nonce, chunk). The shifts are private; everything else is public. Σ over the chunk of |score| plus the order stays
-    below 2^30 (checked here), so that int32 sums are exact in any order.
+    Chunk i has the shifts shifts[offsets[i]:offsets[i + 1]], and its candidates are those of the row streams[i], which
+    is (key0, key1, nonce, chunk). The shifts are private; everything else is public. In every chunk the largest
+    possible
+    |score|, with the order, stays below 2^30 (checked here), so that int32 sums are exact whatever their order.
     """
 
     law: IntegerLaw
     fraction_bits: int
+    """S: scores are in units of 2^−S bits."""
     candidates: int
+    """n, the same for all chunks."""
     streams: NDArray[np.uint32]
     offsets: NDArray[np.int64]
     shifts: Any = field(repr=False)
-    """int32, an array on the host or a tensor in the backend's own memory."""
+    """Private integer shifts m (int32), in an array on the host or a tensor in the backend's own memory."""
     order: NDArray[np.int32] | None = None
-    """Public integers −α·log2 T_k·2^S added to the scores of candidate k (Poisson order), or None (flat)."""
+    """Public integers −α·log2 T_k·2^S that are added to the scores of candidate k (Poisson order); None: nothing is
+    added."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= MAX_CANDIDATES:
@@ -64,7 +68,7 @@ class ScoringTask:
         return len(self.offsets) - 1
 
     def part(self, first: int, last: int) -> ScoringTask:
-        """Chunks first … last − 1 as a task of their own."""
+        """The task of chunks first … last − 1 alone."""
         low, high = self.offsets[first], self.offsets[last]
         return ScoringTask(
             self.law,
@@ -78,5 +82,5 @@ class ScoringTask:
 
 
 def stream_rows(streams: Sequence[Stream], chunks: Sequence[int]) -> NDArray[np.uint32]:
-    """Rows (key0, key1, nonce, chunk) for `ScoringTask.streams`."""
+    """Rows (key0, key1, nonce, chunk) of chunk numbers on their streams, for `ScoringTask.streams`."""
     return np.array([(*s, c) for s, c in zip(streams, chunks, strict=True)], np.uint32).reshape(-1, 4)

@@ -1,9 +1,9 @@
 """Triton kernels for every law and every stage: scores, bin sums, locating, winners.
 
-A program works on one chunk (axis 0 of the grid) and one tile of its candidates or coordinates (axis 1). The draws are
-made where they are used: Philox blocks of eight consecutive candidates and one group, whose words carry two draws each.
-What depends on the group alone stays scalar in the first rounds, and the compiler moves what depends on the candidates
-alone out of the loop over the groups.
+A program works on one chunk (axis 0 of the grid) and one tile of its candidates or coordinates (axis 1). Draws are made
+where they are used, in Philox blocks of eight consecutive candidates and one group; each word of a block holds two
+draws. In the first Philox rounds, values that depend on the group alone stay scalar, and the compiler moves those that
+depend on the candidates alone out of the loop over the groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BINS, _RANGE_BITS = tl.constexpr(BINS), tl.constexpr(RANGE_BITS)
 
 
 T: TypeAlias = tl.tensor
-"""A tensor, or a number: what the arguments of all kernels are."""
+"""Type of all kernel arguments: a tensor, a pointer into one, or a number."""
 
 
 @triton.jit
@@ -45,7 +45,7 @@ def _philox(group: T, block: T, stream: T) -> T:
 
 @triton.jit
 def _phi(z: T, knots: T, knot_bits: T) -> T:
-    """Φ(z), linear between knots that hold value and rise in one 64-bit word (`PotentialLaw.phi`)."""
+    """Φ(z) as in `PotentialLaw.phi`; a knot holds Φ and its rise to the next knot in one 64-bit word."""
     size = tl.abs(z)
     knot = tl.load(knots + (size >> knot_bits))
     within = (size & ((1 << knot_bits) - 1)).to(tl.int64)
@@ -56,8 +56,8 @@ def _phi(z: T, knots: T, knot_bits: T) -> T:
 def _term(draw: T, shift: T, table: T, knots: T, size: T, LAW: tl.constexpr) -> T:
     """What one draw adds to the sum of a Laplace or potential score.
 
-    Laplace: min(max(±z, 0), |m|), from the `size` magnitudes up to the limit in `table`; `scores` doubles the sum and
-    takes Σ|m| off. Potential: Φ(z) − Φ(z − m), with z of each draw in `table` and `size` the knot bits.
+    Laplace: min(max(±z, 0), |m|), where `table` has the `size` magnitudes up to the limit; `scores` doubles the sum and
+    subtracts Σ |m|. Potential: Φ(z) − Φ(z − m), where `table` has z of each draw and `size` is the knot bits.
     """
     if LAW == LAPLACE:
         above = draw - (1 << 15)
@@ -85,7 +85,7 @@ def scores(
     ORDERED: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Scores of TILE blocks of eight candidates of a chunk."""
+    """Write the scores of TILE blocks of eight candidates of a chunk."""
     row = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1) * TILE + tl.arange(0, TILE)
     low = tl.load(offsets + row)
@@ -132,7 +132,7 @@ def scores(
 
 @triton.jit
 def _exponents(scores: T, k: T, top: T, candidates: T, fraction_bits: T) -> T:
-    """Whole bits and fraction of min(top − score, R·2^S) (`selection.exponents`); R + 1 bits beyond the candidates."""
+    """Whole bits and fraction as in `selection.exponents`; places beyond the candidates get R + 1 whole bits."""
     score = tl.load(scores + k, mask=k < candidates, other=0)
     clipped = tl.minimum(top - score, _RANGE_BITS << fraction_bits)
     return tl.where(k < candidates, clipped >> fraction_bits, _BINS), clipped & ((1 << fraction_bits) - 1)
@@ -142,7 +142,7 @@ def _exponents(scores: T, k: T, top: T, candidates: T, fraction_bits: T) -> T:
 def bin_sums(
     out: T, scores: T, tops: T, weights: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
-    """Adds the weights of TILE candidates to their bins' sums: integers, so the order of the additions is nothing."""
+    """Add the weights of TILE candidates to the sums of their bins; integers, so the order does not matter."""
     row = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * TILE + tl.arange(0, TILE)
     whole, fraction = _exponents(scores + row * stride, k, tl.load(tops + row), candidates, fraction_bits)
@@ -154,7 +154,7 @@ def bin_sums(
 def tile_sums(
     out: T, scores: T, tops: T, weights: T, bins: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
-    """The sum of the chosen bin's weights in a tile of candidates."""
+    """Write the sum of the chosen bin's weights over a tile of candidates."""
     row = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * TILE + tl.arange(0, TILE)
     whole, fraction = _exponents(scores + row * stride, k, tl.load(tops + row), candidates, fraction_bits)
@@ -178,10 +178,10 @@ def place(
     COUNT: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """The first candidate at which the running sum of the chosen bin's weights exceeds the target.
+    """Find the first candidate at which the running sum of the chosen bin's weights exceeds the target.
 
-    Running sums do not fall, so the place is the number of those that are at most the target: first among the `count`
-    tiles, then inside the tile.
+    Running sums never fall, so its place is the number of running sums that are at most the target: first among the
+    `count` tiles, then inside the tile.
     """
     row = tl.program_id(0).to(tl.int64)
     t = tl.arange(0, COUNT)
@@ -198,7 +198,7 @@ def place(
 
 @triton.jit
 def winners(out: T, streams: T, offsets: T, indices: T, GROUP: tl.constexpr, TILE: tl.constexpr) -> None:
-    """What the chosen candidate drew for TILE coordinates of a chunk: 16-bit draws, or bits of groups of sixteen."""
+    """Write the chosen candidate's draws for TILE coordinates of a chunk: 16-bit draws, or bits where 16 share one."""
     row = tl.program_id(0).to(tl.int64)
     low, high = tl.load(offsets + row), tl.load(offsets + row + 1)
     i = tl.program_id(1) * TILE + tl.arange(0, TILE)

@@ -1,8 +1,8 @@
 """Calibration of a denoiser on public images: its errors on exact states, and on the states that coded chains reach.
 
-Each selection falls a little short of its target, and the shortfall accumulates: the errors met on a coded chain are
-larger than those on exact states, and a plan made from the latter would give its chunks too few candidates. So public
-images are really coded, along the plans of several ε, and the factor that is met goes into the table.
+Each selection falls a little short of its target, and the shortfall accumulates: the errors on a coded chain are larger
+than those on exact states, and a plan made from the latter would give its chunks too few candidates. So public images
+are really coded, along the plans of several ε, and the factor by which errors are larger goes into the table.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 STEPPED = tuple(preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified)
 """Presets along timesteps, whose coded chains are followed."""
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
+"""Budgets (pure ε) of the plans along which images are coded."""
 SEED = bytes(16)
-"""Calibration is public and repeatable."""
+"""Public seed; it is fixed, so that calibration is repeatable."""
 ROUNDS = 2
-"""First along plans made from exact states, then along plans that know the factors of the first."""
+"""Rounds of coding: along plans made from exact states, then along plans that know the factors of the first round."""
 NEIGHBOURS = 5
-"""Points that a factor is averaged over: those of single plans are noisy."""
+"""Points over which factors are averaged, because those of single plans are noisy."""
 
 Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
 
 def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], progress: Progress = print) -> ErrorTable:
-    """The table of a denoiser from public images (N, H, W, C), for all certified presets."""
+    """Measure a denoiser on public images (N, H, W, C): its error table, with factors for all certified presets."""
     import torch
 
     x = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
@@ -58,7 +59,7 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
 
 
 def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
-    """Mean squared errors of x̂0 that a coded chain meets at the end of each of its steps."""
+    """Mean squared errors of x̂0 at the end of each step of a chain that is really coded."""
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 
@@ -74,6 +75,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
+    """The table with the factors by which errors on coded chains of a preset exceed those on exact states."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
         plans = preset.planner(denoiser, table, budget, pixels.shape[1] * pixels.shape[2])

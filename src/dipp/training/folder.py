@@ -1,4 +1,4 @@
-"""The folder that a trainer writes: diffusers' format, that `dipp.model` and diffusers' DDPMPipeline load."""
+"""The folder that training writes, in diffusers' format: `dipp.models` and diffusers' DDPMPipeline can load it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ SCHEDULER = {
     "clip_sample": True,
     "timestep_spacing": "leading",
 }
-"""Ho et al.'s noise, so that its SNRs, and with them ε and schedules, are those of published DDPMs."""
+"""Scheduler config with the noise of Ho et al., so that SNRs, and hence ε and schedules, are those of published
+DDPMs."""
 
 
 def default_network(size: int) -> dict[str, Any]:
-    """A small config: 10.4 M parameters, at 0.3 of the CPU time of Ho et al.'s network for CIFAR-10.
+    """Config of a small network: 10.4 M parameters, and 0.3 of the CPU time of Ho et al.'s network for CIFAR-10.
 
-    Channels are few where pixels are many, and multiples of 64, which fill the tiles of tensor cores. Attention is
-    global and cheap at a quarter of the side.
+    There are few channels where there are many pixels, and always multiples of 64, which fill the tiles of tensor
+    cores. Attention is global, at a quarter of the side, where it is cheap.
     """
     return {
         "sample_size": size,
@@ -56,15 +57,15 @@ def default_network(size: int) -> dict[str, Any]:
 
 
 def build(config: Mapping[str, Any]) -> Any:
-    """A fresh UNet2DModel of a config."""
+    """A UNet2DModel of a config, with fresh random weights."""
     try:
         return diffusers.UNet2DModel.from_config(dict(config))  # type: ignore[no-untyped-call]
-    except Exception as error:  # diffusers checks little of it
+    except Exception as error:  # diffusers checks little, so anything may be raised
         raise DippError(f"network: the config makes no UNet2DModel: {' '.join(str(error).split())[:200]}") from None
 
 
 def complete(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with every key that its network has, as diffusers would write it."""
+    """The config with every key, defaults included, as diffusers would write it."""
     with torch.device("meta"):
         network = build(config)
     made = json.loads(network.to_json_string())
@@ -80,7 +81,7 @@ def write(
     tensors: Mapping[str, torch.Tensor],
     half: bool,
 ) -> None:
-    """Write the denoiser, each file whole or not at all. `half` stores the weights in fp16."""
+    """Write a denoiser, each file whole or not at all; `half` stores the weights in fp16 instead of fp32."""
     index = {
         "_class_name": "DDPMPipeline",
         "_diffusers_version": diffusers.__version__,
@@ -97,10 +98,10 @@ def write(
         raise DippError("train: the weights are no longer finite; lower --learning-rate")
     with files.atomic(folder / NETWORK_CONFIGS[0].replace("config.json", WEIGHTS)) as part:
         save_file(stored, part)
-        part.chmod(0o644)  # safetensors keeps it from everybody else
+        part.chmod(0o644)  # safetensors makes it readable for its owner only
 
 
 def write_json(path: Path, content: object) -> None:
-    """JSON for people."""
+    """Write indented JSON, whole or not at all."""
     with files.atomic(path) as part:
         part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

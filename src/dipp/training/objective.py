@@ -1,14 +1,15 @@
 """What a training step draws and minimises.
 
-**Loss.** The bits of a coded chain are the path's divergence ∫ mse_x0 dSNR/2 nats a coordinate, where mse_x0·SNR is the
-mean square of the error in η. The network predicts v = γ·η − σ·x0, whose mean square mse_x0/σ² varies by a factor of
-three only over the SNRs that a codec uses (0.06 to 0.28 on CIFAR-10, where that of η varies by a thousand), so that a
-plain mean square in v serves every budget; and x̂0 = γ·x_t − σ·v̂ is never divided by a small γ.
+**Loss.** The bits of a coded chain are the divergence of its path, ∫ mse_x0 dSNR/2 nats a coordinate, where mse_x0·SNR
+is the mean squared error of η. The network predicts v = γ·η − σ·x0. Over the SNRs that a codec uses, its mean squared
+error mse_x0/σ² varies by a factor of five only (0.06 to 0.28 on CIFAR-10, where that of η varies by a thousand), so
+that a plain mean square in v serves every budget; and x̂0 = γ·x_t − σ·v̂ needs no division by a small γ.
 
-**Timesteps.** Four of five pictures get an SNR that is log-uniform on `CODED_SNRS`, where coded steps end; the fifth
-one that is log-uniform over the whole schedule, for the sampler's last calls and for pictures out of nothing.
+**Timesteps.** Four pictures of five get an SNR that is log-uniform on `CODED_SNRS`, where coded steps end. The fifth
+gets one that is log-uniform over the whole schedule, for the last calls of a sampler and for sampling from pure noise.
 
-**Noise.** Gaussian; or, for a share of the pictures, the states that chains of sign steps reach (`training.chains`).
+**Noise.** It is Gaussian; a share of the pictures has the states that chains of sign steps reach instead
+(`training.chains`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from dipp.models.diffusion import NoiseSchedule
 from dipp.training.chains import Chains
 
 CODED_SNRS = (1e-3, 30.0)
+"""Range of SNRs at which coded steps end."""
 CODED_SHARE = 0.8
+"""Share of the pictures whose SNR is drawn from that range."""
 
 
 class Objective:
-    """The loss of a network on a batch, with all that it needs on one device."""
+    """The loss of a network on a batch; `coded` is the share of the batch that chains of sign steps take."""
 
     def __init__(self, schedule: NoiseSchedule, coded: float, device: torch.device) -> None:
         self.coded = coded
@@ -37,7 +40,7 @@ class Objective:
         self.chains = Chains(schedule, CODED_SNRS[1], device)
 
     def loss(self, network: torch.nn.Module, pixels: torch.Tensor) -> torch.Tensor:
-        """The mean square of v − v̂ for pixels (N, C, H, W) in uint8: mirrored, noised and predicted."""
+        """The mean square of v − v̂ for uint8 pixels (N, C, H, W), which are mirrored at random and noised."""
         mirrored = torch.rand(len(pixels), 1, 1, 1, device=pixels.device) < 0.5
         pictures: torch.Tensor = to_signal(torch.where(mirrored, pixels.flip(3), pixels))
         x0 = pictures
@@ -45,7 +48,7 @@ class Objective:
         t = t.clamp(max=len(self.gamma) - 1)
         x_t = self._wide(self.gamma, t) * x0 + self._wide(self.sigma, t) * torch.randn_like(x0)
         count = math.ceil(self.coded * len(x0))
-        if count:  # the first places of the batch belong to the chains
+        if count:  # chains take the first places of the batch
             self.chains.begin(pictures[:count])
             state = self.chains.state
             x0, x_t, t = (
@@ -53,7 +56,7 @@ class Objective:
             )
         gamma, sigma = self._wide(self.gamma, t), self._wide(self.sigma, t)
         x_t = x_t.contiguous(memory_format=torch.channels_last)
-        # On CUDA alone: the backward pass in bf16 ends in an illegal instruction on some CPUs.
+        # bf16 on CUDA only: on some CPUs its backward pass ends in an illegal instruction.
         with torch.autocast("cuda", torch.bfloat16, enabled=x0.is_cuda):
             output: torch.Tensor = network(x_t, t, return_dict=False)[0]
         if count:
@@ -65,11 +68,12 @@ class Objective:
 
     @staticmethod
     def _wide(table: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        """table[t], in a shape that broadcasts against pictures."""
         return table[t].view(-1, 1, 1, 1)
 
 
 def density(alphas: torch.Tensor) -> torch.Tensor:
-    """The probability of each timestep: the log SNR that it stands for, as far as it lies in each of the two ranges."""
+    """The probability of each timestep: the width in log SNR that it stands for, weighted by the two ranges of SNRs."""
     levels = (alphas / (1 - alphas)).log()
     middle = (levels[1:] + levels[:-1]) / 2
     edges = torch.cat([levels[:1], middle, levels[-1:]])
@@ -81,6 +85,6 @@ def density(alphas: torch.Tensor) -> torch.Tensor:
 
     whole = uniform(-math.inf, math.inf)
     low, high = (math.log(snr) for snr in CODED_SNRS)
-    if not edges[-1] < high or not edges[0] > low:  # a schedule that has none of those SNRs
+    if not edges[-1] < high or not edges[0] > low:  # the schedule has none of those SNRs
         return whole
     return CODED_SHARE * uniform(low, high) + (1 - CODED_SHARE) * whole

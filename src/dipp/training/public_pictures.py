@@ -1,8 +1,8 @@
 """Public pictures for training and calibration: folders, CIFAR-10, Parquet and NumPy files, as one uint8 array.
 
 A picture of the wanted size is taken as it is. A larger one gives up to `TILES` tiles of that size, evenly spread and
-in its own resolution, because the codec's network sees large pictures through windows of its own size. What is smaller,
-or cannot be read, is counted and skipped. The order is that of the names, the same on every machine.
+at its own resolution, because the codec's network sees large pictures through windows. Pictures that are smaller or
+cannot be read are counted and skipped. The order is that of the names, the same on every machine.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from dipp.data import cifar
 from dipp.errors import DippError
 
 TILES = 16
+"""Tiles from one picture, at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class PublicPictures:
-    """Pictures of one size, and how many others there were."""
+    """Pictures of one size, and how many were skipped."""
 
     pixels: Pixels
-    """(N, size, size, 3)."""
+    """Pictures and tiles (N, size, size, 3)."""
     skipped: int
-    """Files or rows that could not be read or were too small."""
+    """Number of files or rows that could not be read or were too small."""
 
 
 def load(data: Path, size: int, limit: int | None = None) -> PublicPictures:
-    """Load the pictures of a source, at most `limit` of them."""
+    """Load pictures and tiles of a source, at most `limit` of them (None: all)."""
     tiles: list[Pixels] = []
     skipped = 0
     for picture in _each(data):
@@ -48,7 +49,7 @@ def load(data: Path, size: int, limit: int | None = None) -> PublicPictures:
 
 
 def _each(data: Path) -> Iterator[Pixels | None]:
-    """Every picture, and None for one that cannot be read."""
+    """Every picture of a source in order, or None for one that cannot be read."""
     if data.suffix in (".npy", ".npz"):
         yield from _numpy(data)
     elif data.suffix == ".parquet":
@@ -68,6 +69,7 @@ def _each(data: Path) -> Iterator[Pixels | None]:
 
 
 def _read(source: Path | bytes) -> Pixels | None:
+    """The pixels of a picture file; None if it cannot be read."""
     try:
         return pictures.read(source)
     except DippError:
@@ -75,7 +77,7 @@ def _read(source: Path | bytes) -> Pixels | None:
 
 
 def _numpy(path: Path) -> Iterator[Pixels]:
-    """Pictures (N, H, W, 3) as uint8: the array of a .npy, or the one called images in a .npz."""
+    """The pictures of a uint8 array (N, H, W, 3): that of a .npy file, or the one called images in a .npz file."""
     try:
         content = np.load(path, allow_pickle=False)
         images = content if isinstance(content, np.ndarray) else content["images"]
@@ -87,7 +89,7 @@ def _numpy(path: Path) -> Iterator[Pixels]:
 
 
 def _parquet(path: Path) -> Iterator[Pixels | None]:
-    """Pictures of the column that holds files: bytes, or as Hugging Face's datasets write it {bytes, path}."""
+    """The pictures of a Parquet file's image column: bytes or, as Hugging Face's datasets write them, {bytes, path}."""
     from dipp.data.sources import Columns
     from dipp.data.tables import Tables
 
@@ -100,11 +102,12 @@ def _parquet(path: Path) -> Iterator[Pixels | None]:
 
 
 def _tiles(picture: Pixels, size: int) -> list[Pixels]:
-    """The picture itself, or tiles on an even grid of at most √TILES × √TILES; they overlap only to fill the sides."""
+    """The picture itself, or tiles on an even grid of at most √TILES × √TILES, which overlap only where they must."""
     rows, columns = (_starts(side, size) for side in picture.shape[:2])
     return [picture[top : top + size, left : left + size] for top in rows for left in columns]
 
 
 def _starts(side: int, size: int) -> list[int]:
+    """Where the tiles along one side start, in pixels."""
     count = min(-(-side // size), round(TILES**0.5))
     return sorted({round(start) for start in np.linspace(0, side - size, count)})

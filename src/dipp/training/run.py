@@ -1,16 +1,16 @@
-"""`dipp train`: a denoiser from public pictures.
+"""`dipp train`: train a denoiser on public pictures.
 
-The course of a run depends on its settings alone. Every step seeds the generators with its own number, so a run that
-was killed goes on from its last checkpoint exactly as if nothing had happened (to the bit where the arithmetic is
-repeatable, as on the CPU). Under `--minutes` the learning rate follows the share of the time that has passed, summed
+The course of a run depends on its settings and data alone. Every step seeds the generators with its own number, so a
+run that was killed goes on from its last checkpoint as if it had not been interrupted (bit for bit where the arithmetic
+is repeatable, as on the CPU). Under `--minutes` the learning rate follows the share of the time that has passed, summed
 over all parts of the run.
 
-The folder is a denoiser at any time after the first validation or pause:
+After the first validation or pause, the folder holds a denoiser at any time:
 
     model_index.json, unet/, scheduler/   the running average of the weights, in diffusers' format
     training.json                         settings, data, time, losses, validations
-    samples/*.png                         pictures out of nothing, one sheet a validation
-    checkpoint.pt                         what it needs to go on; delete it when it is finished
+    samples/*.png                         pictures sampled from noise, one sheet for each validation
+    checkpoint.pt                         what the run needs to go on; it may be deleted when the run is finished
 """
 
 from __future__ import annotations
@@ -34,35 +34,43 @@ from dipp.training.objective import Objective
 CHECKPOINT = "checkpoint.pt"
 RECORD = "training.json"
 WARM_UP_STEPS = 500
-"""Steps in which the learning rate rises, or a twentieth of a shorter run. In steps: compiling takes time as well."""
+"""Steps in which the learning rate rises; in a short run, a twentieth of its steps. Counted in steps and not in time,
+because compilation takes time as well."""
 VALIDATIONS = 5
+"""Number of validations, evenly spread over a run."""
 COMPILE_MODES = ("reduce-overhead", "default", "none")
-"""CUDA graphs and fused kernels: the kernels are small, and starting them one by one takes longer than running them;
-fused kernels alone; neither."""
+"""How torch.compile is used on CUDA: for fused kernels and CUDA graphs (the kernels are small, and launching them one
+by one takes longer than running them), for fused kernels alone, or not at all."""
 REPORT_SECONDS = 10.0
+"""Time between two reports."""
 CHECKPOINT_SECONDS = 60.0
+"""Time between two checkpoints."""
 CLIP = 1.0
-"""Largest norm of a gradient."""
+"""Largest norm of the gradient; larger ones are scaled down to it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All that the course of a run depends on."""
+    """The settings on which the course of a run depends."""
 
     steps: int | None = None
+    """Length of the run in steps; None if `minutes` is given."""
     minutes: float | None = None
-    """Length of the run: one of the two."""
+    """Length of the run in minutes, over all its parts; None if `steps` is given."""
     batch: int = 512
+    """Pictures in each step."""
     learning_rate: float = 8e-4
+    """Peak of the learning rate, which decays to zero at the end."""
     ema: float = 0.9995
-    """Decay of the running average of the weights, once it has warmed up."""
+    """Decay per step of the running average of the weights; at the start of a run it is smaller."""
     coded: float = 0.0
     """Share of the batch that chains of sign steps take, instead of pictures with Gaussian noise."""
     seed: int = 0
+    """Seed of all random choices."""
     half: bool = False
-    """Store the weights in fp16."""
+    """Whether weights are stored in fp16."""
     compile_mode: str = COMPILE_MODES[0]
-    """How torch.compile makes the network, on CUDA."""
+    """One of `COMPILE_MODES`; without effect on the CPU."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
@@ -75,29 +83,31 @@ class Settings:
             raise DippError(f"compile: one of {', '.join(COMPILE_MODES)} is needed, got {self.compile_mode}")
 
     def progress(self, step: int, seconds: float) -> float:
-        """The share of the run that is done."""
+        """The share of the run that is done after so many steps and seconds, from 0 to 1."""
         return min(1.0, step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf)))
 
     def rate(self, step: int, progress: float) -> float:
-        """The learning rate: up in a straight line, down to zero in another."""
+        """The learning rate: it rises linearly in the warm-up, and falls with the share of the run that is left."""
         rising = min(WARM_UP_STEPS, -(-self.steps // 20) if self.steps else WARM_UP_STEPS)
         return self.learning_rate * min(1.0, (step + 1) / rising) * (1 - progress)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is told while a run goes on."""
+    """A report on the steps since the last one."""
 
     step: int
     progress: float
+    """Share of the run that is done."""
     loss: float
+    """Mean loss."""
     rate: float
-    """Pictures a second."""
+    """Pictures per second."""
     learning_rate: float
 
 
 class Run:
-    """A run in a folder: prepared (and checked) when made, carried out by `train`."""
+    """A run in a folder. Making the object checks everything and resumes from a checkpoint; `train` does the work."""
 
     def __init__(
         self,
@@ -124,11 +134,11 @@ class Run:
         setup.check_disk(output, sum(tensor.numel() for tensor in self.network.parameters()))
         training, held_out, skipped = setup.pictures(data, validate_on, self.config["sample_size"])
         self.skipped, self.held_out = skipped, held_out
-        # On the device in eight bits, all of it: CIFAR-10 takes 150 MB.
+        # All pictures stay on the device, in eight bits: CIFAR-10 takes 150 MB.
         self.pixels = torch.from_numpy(training.transpose(0, 3, 1, 2)).contiguous().to(self.device)
         self.network.to(self.device, memory_format=torch.channels_last).train()
         self.parameters = [p for p in self.network.parameters() if p.requires_grad]
-        self.current = [p.detach() for p in self.parameters]  # the same memory
+        self.current = [p.detach() for p in self.parameters]  # these share memory with the parameters
         self.average = [p.clone() for p in self.current]
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=settings.learning_rate, betas=(0.9, 0.99), fused=self.device.type == "cuda"
@@ -153,7 +163,7 @@ class Run:
         return self.settings.progress(self.step, self.seconds)
 
     def train(self, tell: Callable[[Report], None], pause_after: float | None = None) -> bool:
-        """Go on to the end, or for so many minutes; whether the end was reached."""
+        """Train to the end, or for `pause_after` minutes; return whether the end was reached. `tell` gets reports."""
         settings, network = self.settings, self.network
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # the shapes are always the same
@@ -170,7 +180,7 @@ class Run:
             self.seconds = before + now - began
             if now - told >= REPORT_SECONDS or self.progress == 1:
                 count = self.step - told_step
-                loss = float(losses) / count  # waits for the device
+                loss = float(losses) / count  # this waits for the device
                 now = time.monotonic()
                 if not math.isfinite(loss):
                     raise DippError("train: the loss is no longer finite; lower --learning-rate and start anew")
@@ -189,7 +199,7 @@ class Run:
         return True
 
     def validate(self) -> dict[str, Any]:
-        """Write the denoiser, measure it as it is stored, draw a sheet of samples, and put it on record."""
+        """Write the denoiser, measure it as it is stored, draw a sheet of samples, and write the record of the run."""
         self._export()
         denoiser = models.load(self.output, str(self.device))
         table = validation.errors(denoiser, self.held_out)
@@ -219,12 +229,13 @@ class Run:
         return found
 
     def _update(self, network: Any, rate: float) -> torch.Tensor:
+        """Take one optimiser step with the given learning rate; return its loss, which stays on the device."""
         settings = self.settings
         torch.manual_seed((settings.seed << 40) + self.step)
         batch = self.pixels[torch.randint(len(self.pixels), (settings.batch,), device=self.device)]
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        if self.device.type == "cuda":  # what the last step left in the graphs' memory may go
+        if self.device.type == "cuda":  # results of the last step in the graphs' memory may be overwritten
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         loss = self.objective.loss(network, batch)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -236,6 +247,7 @@ class Run:
         return loss.detach()
 
     def _export(self) -> None:
+        """Write the denoiser with the averaged weights."""
         folder.write(self.output, self.config, self.scheduler, self._average(), self.settings.half)
 
     def _average(self) -> dict[str, torch.Tensor]:
@@ -244,13 +256,14 @@ class Run:
         return {name: next(averages) for name, parameter in self.network.named_parameters() if parameter.requires_grad}
 
     def _course(self) -> dict[str, Any]:
-        """What a checkpoint must agree on, so that a run is one run; its length may be changed on the way."""
+        """What must be equal in a checkpoint for a run to be resumed; its length may change."""
         settings = asdict(self.settings)
         for name in ("steps", "minutes", "half", "compile_mode"):
             settings.pop(name)
         return {**{name: value for name, value in self.facts.items() if name != "device"}, **settings}
 
     def _save(self) -> None:
+        """Write a checkpoint."""
         content = {
             "network": self.network.state_dict(),
             "average": self.average,
@@ -265,6 +278,7 @@ class Run:
             torch.save(content, part)
 
     def _resume(self) -> None:
+        """Go on from the folder's checkpoint, if there is one; refuse one of another run."""
         path = self.output / CHECKPOINT
         if not path.is_file():
             return
@@ -281,6 +295,6 @@ class Run:
         for mine, stored in zip(self.average, content["average"], strict=True):
             mine.copy_(stored)
         self.optimiser.load_state_dict(content["optimiser"])
-        self.objective.chains.state = content.get("chains", {})  # as old as before there were any: they start anew
+        self.objective.chains.state = content.get("chains", {})  # absent in old checkpoints: chains start anew
         self.step, self.seconds = content["step"], content["seconds"]
         self.validations = json.loads(content["validations"])

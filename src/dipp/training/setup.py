@@ -1,4 +1,4 @@
-"""What a run needs before its first step, checked at the start and not after an hour."""
+"""What a training run needs, prepared and checked before the first step."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from dipp.errors import DippError
 from dipp.training import folder, public_pictures
 
 VALIDATION_PICTURES = 256
+"""Pictures for validation, at most."""
 HELD_OUT = 50
-"""One of so many pictures is held out for validation, if none are given."""
+"""One picture in so many is held out for validation, unless pictures for that are given."""
 
 
 def origin(
     network: Mapping[str, Any], start: Path | None
 ) -> tuple[Mapping[str, Any], Mapping[str, Any], dict[str, torch.Tensor] | None]:
-    """Network config, scheduler config and weights to begin with: those of a denoiser, if one is named."""
+    """Network config, scheduler config and weights to start from: those of the denoiser `start`.
+
+    If `start` is None: the config `network`, the default scheduler, and None for fresh weights.
+    """
     if start is None:
         return network, folder.SCHEDULER, None
     denoiser: Any = models.load(start)
@@ -36,7 +40,7 @@ def origin(
 
 
 def pictures(data: Path, validate_on: Path | None, size: Any) -> tuple[Pixels, Pixels, int]:
-    """Training pictures, held-out pictures, and how many were skipped."""
+    """Training pictures, held-out pictures, and the number of skipped ones; all pictures have the side `size`."""
     if not isinstance(size, int):
         raise DippError(f"network: a whole number as sample_size is needed, got {size}")
     found = public_pictures.load(data, size)
@@ -51,7 +55,7 @@ def pictures(data: Path, validate_on: Path | None, size: Any) -> tuple[Pixels, P
 
 
 def check_folder(output: Path, checkpoint: str) -> None:
-    """Refuse at the start a folder that is neither new nor a run with its checkpoint, or cannot be written to."""
+    """Make the folder; refuse one that is neither empty nor a run with its checkpoint, or that cannot be written to."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in output.iterdir()}
@@ -65,7 +69,7 @@ def check_folder(output: Path, checkpoint: str) -> None:
 
 
 def check_disk(output: Path, parameters: int) -> None:
-    """Two checkpoints (weights, average and two moments in fp32) and two exports must fit, before an hour is spent."""
+    """Refuse a disk without space for two checkpoints (weights, average and two moments in fp32) and two exports."""
     needed = parameters * 4 * (2 * 4 + 2) + (1 << 24)
     free = shutil.disk_usage(output).free
     if free < needed:

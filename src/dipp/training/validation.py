@@ -1,4 +1,4 @@
-"""How good a denoiser is: the bits that the path to an SNR costs, and pictures out of nothing."""
+"""How good a denoiser is: the bits that the path to an SNR costs, and pictures sampled from noise."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from dipp.models.denoiser import Denoiser
 from dipp.planning.table import ErrorTable, measure
 
 SNRS = (0.0075, 0.027, 0.097, 0.35, 1.24, 2.0, 4.5, 15.8)
-"""Where the path's bits are stated."""
+"""SNRs at which the bits of the path are reported."""
 SEED = bytes(16)
-"""Public noise, the same for every denoiser."""
+"""Public seed of the noise, the same for every denoiser."""
 GRID_SIDE = 8
+"""Pictures along each side of a sheet of samples."""
 
 
 def errors(denoiser: Denoiser, pixels: Pixels) -> ErrorTable:
@@ -34,7 +35,7 @@ def errors(denoiser: Denoiser, pixels: Pixels) -> ErrorTable:
 def path_bits(table: ErrorTable, denoiser: Denoiser, snrs: Sequence[float] = SNRS) -> dict[float, float]:
     """Bits per pixel of the Gaussian path to each SNR, through every timestep.
 
-    A step t → t − 1 costs mse_x0(t)·ΔSNR/2 nats a coordinate; the last one counts as far as it goes.
+    A step t → t − 1 costs mse_x0(t)·ΔSNR/2 nats a coordinate; the last one is counted in part, up to the given SNR.
     """
     schedule = denoiser.schedule
     levels = np.array([schedule.snr(t) for t in range(len(schedule) - 1, -1, -1)])
@@ -44,7 +45,7 @@ def path_bits(table: ErrorTable, denoiser: Denoiser, snrs: Sequence[float] = SNR
 
 
 def sample_grid(denoiser: Denoiser, path: Path) -> None:
-    """Pictures out of public noise, by the fast sampler."""
+    """Write a sheet of pictures that the fast sampler makes from public noise, as a PNG."""
     last, shape = len(denoiser.schedule) - 1, (denoiser.channels, *denoiser.sample_size)
     streams = (randomness.stream(SEED, image, purpose="start") for image in range(GRID_SIDE**2))
     noise = np.stack([diffusion.normals(stream, shape) for stream in streams])

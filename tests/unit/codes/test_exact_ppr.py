@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.statistics import FALSE_ALARM, chi_square_tail
 from numpy.typing import NDArray
 from scipy import special, stats
-from helpers.statistics import FALSE_ALARM, chi_square_tail
 
+from dipp.codes.exact import MAX_RANK, ExactPPR, Mechanism, OctaveZeta
 from dipp.core import entropy, randomness
 from dipp.errors import DippError
-from dipp.codes.exact import MAX_RANK, ExactPPR, Coding, OctaveZeta
 
 Floats = NDArray[np.float64]
 
-LAPLACE = Coding(
+LAPLACE = Mechanism(
     quantile=lambda u: stats.laplace.ppf(u)[:, 0],
     log_ratio=lambda m, x: np.abs(m) - np.abs(m - x[0]),
     log_sup_ratio=lambda x: abs(float(x[0])),
@@ -25,7 +25,7 @@ LAPLACE = Coding(
     kl_bits=0.53,
 )
 # N(x, 1) against N(0, 2²): the ratio 2·exp(m²/8 − (m − x)²/2) is largest at m = 4x/3.
-GAUSSIAN = Coding(
+GAUSSIAN = Mechanism(
     quantile=lambda u: 2 * special.ndtri(u)[:, 0],
     log_ratio=lambda m, x: math.log(2) + m**2 / 8 - (m - x[0]) ** 2 / 2,
     log_sup_ratio=lambda x: math.log(2) + float(x[0]) ** 2 / 6,
@@ -34,7 +34,7 @@ GAUSSIAN = Coding(
 )
 LEVELS = np.array([0.5, 0.2, 0.2, 0.1])
 # Randomised response on four values with a non-uniform public law.
-DISCRETE = Coding(
+DISCRETE = Mechanism(
     quantile=lambda u: np.searchsorted(np.cumsum(LEVELS)[:-1], u[:, 0], side="right").astype(np.float64),
     log_ratio=lambda m, x: np.log(np.where(m == x[0], 0.7, 0.1)) - np.log(LEVELS[m.astype(int)]),
     log_sup_ratio=lambda x: math.log(0.7 / LEVELS[int(x[0])]),
@@ -48,6 +48,7 @@ def samples(code: ExactPPR, x: Floats, count: int) -> Floats:
     return np.array([code.decode(code.encode(x, seed), seed) for seed in seeds])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1.25, 2.0, 4.0])
 def test_laplace_samples_are_exact(alpha: float) -> None:
     """Through the bytes and back, the samples pass Kolmogorov-Smirnov. False alarms: 1e-7."""
@@ -58,18 +59,21 @@ def test_laplace_samples_are_exact(alpha: float) -> None:
     assert stats.kstest(received, stats.laplace(0.0).cdf).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_gaussian_samples_are_exact() -> None:
     """The same with a Gaussian whose ratio is bounded by a wider proposal. False alarms: 1e-7."""
     received = samples(ExactPPR(GAUSSIAN, 2.0), np.array([1.5]), 2500)
     assert stats.kstest(received, stats.norm(1.5).cdf).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_discrete_samples_are_exact() -> None:
     """The same with randomised response, by chi-square. False alarms: 1e-7."""
     received = samples(ExactPPR(DISCRETE, 1.5), np.array([3.0]), 3000).astype(int)
     assert chi_square_tail(np.bincount(received, minlength=4), [0.1, 0.1, 0.1, 0.7]) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_the_index_has_the_law_of_the_definition() -> None:
     """Ranks agree with Definition 2 simulated plainly over 3,000 points in T order. False alarms: 1e-7.
 
@@ -95,7 +99,7 @@ def test_codelength_is_within_the_papers_bound(alpha: float) -> None:
     """
     x = np.array([3.0])
     kl = (3 - 1 + math.exp(-3)) / math.log(2)
-    mechanism = Coding(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, 6.0, kl)
+    mechanism = Mechanism(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, 6.0, kl)
     code = ExactPPR(mechanism, alpha)
     seeds = [np.random.default_rng(i).bytes(16) for i in range(600)]
     indices = [code.index(x, seed) for seed in seeds]
@@ -109,7 +113,7 @@ def test_codelength_is_within_the_papers_bound(alpha: float) -> None:
 
 def test_a_ratio_may_be_zero() -> None:
     """U[0, 1/50] against U[0, 1]: often no near point has any density, and the search goes on. False alarms: 1e-7."""
-    narrow = Coding(
+    narrow = Mechanism(
         quantile=lambda u: u[:, 0],
         log_ratio=lambda m, _: np.where(m < 0.02, math.log(50), -np.inf),
         log_sup_ratio=lambda _: math.log(50),
@@ -146,7 +150,7 @@ def test_a_damaged_payload_is_refused() -> None:
     ],
 )
 def test_what_is_not_a_density_ratio_is_refused(log_ratio: Any, log_sup: float, word: str) -> None:
-    mechanism = Coding(LAPLACE.quantile, log_ratio, lambda _: log_sup, 1.0, 1.0)
+    mechanism = Mechanism(LAPLACE.quantile, log_ratio, lambda _: log_sup, 1.0, 1.0)
     with pytest.raises(DippError, match=f"^{word}:"):
         ExactPPR(mechanism).encode(np.array([0.0]), bytes(16))
 
@@ -177,9 +181,9 @@ def test_epsilon_and_bad_input() -> None:
     with pytest.raises(DippError, match="seed"):
         ExactPPR(LAPLACE).encode(np.array([0.0]), bytes(15))
     with pytest.raises(DippError, match="kl_bits"):
-        Coding(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, 1.0, math.nan)
+        Mechanism(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, 1.0, math.nan)
     with pytest.raises(DippError, match="epsilon"):
-        Coding(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, math.inf, 1.0)
+        Mechanism(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, math.inf, 1.0)
     with pytest.raises(DippError, match="index"):
         OctaveZeta(entropy.paper_exponent(5.0)).interval(MAX_RANK)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from collections.abc import Callable
@@ -10,17 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.statistics import bounded
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import integrate  # type: ignore[import-untyped,unused-ignore]
-from helpers.statistics import FALSE_ALARM, bounded, chi_square_tail
 
 from dipp.core import selection
 from dipp.core.arithmetic import MAX_LEVEL, MIN_LEVEL, Arithmetic
 from dipp.core.channels import Channel, Gaussian, Huber, Laplace, LocationChannel, Logistic, Sign
+from dipp.core.masks import Everywhere, Turns
 from dipp.errors import DippError, NoCertificateError
 
-SEED = bytes(range(16))
 EDGE = 45.0
 """Beyond this no density here has mass above 1e-27."""
 
@@ -335,73 +334,15 @@ def test_predictions_that_are_not_finite_are_refused(bad: float) -> None:
         Arithmetic(Sign(), 0.1).centres(np.array([0.0, bad]))
 
 
-# --- which coordinates the sign channel touches ---
-
-designs = st.tuples(st.integers(1, 4), st.integers(0, 10), st.integers(1, 60), st.integers(0, 3), st.integers(0, 9))
+# --- periods ---
 
 
-@bounded
-@given(designs, st.binary(min_size=16, max_size=16))
-def test_a_cycle_touches_every_coordinate_once(design: tuple[int, int, int, int, int], seed: bytes) -> None:
-    """Each coordinate once a cycle, never two channels of a pixel in a step, shares balanced to a pixel a position."""
-    channels, extra, pixels, cycle, image = design
-    period = channels + extra
-    assume(period > 1)
-    steps = [Sign(period).touched(seed, cycle * period + i, pixels, channels, image) for i in range(period)]
-    assert sorted(np.concatenate(steps).tolist()) == list(range(pixels * channels))
-    for touched in steps:
-        assert touched.dtype == np.int64
-        assert (np.diff(touched) > 0).all()
-        assert len(np.unique(touched // channels)) == len(touched)
-    sizes = [len(touched) for touched in steps]
-    assert max(sizes) - min(sizes) <= channels
-    if extra == 0:
-        assert sizes == [pixels] * period
-
-
-def test_period_one_touches_everything() -> None:
-    assert Sign(1).touched(SEED, 4, 5, 3).tolist() == list(range(15))
-
-
-def test_touched_is_pinned() -> None:
-    """The mask design is part of the format."""
-    assert [Sign(3).touched(SEED, step, 6, 3).tolist() for step in range(4)] == [
-        [1, 5, 7, 10, 13, 15],
-        [0, 4, 6, 9, 12, 16],
-        [2, 3, 8, 11, 14, 17],
-        [2, 4, 7, 11, 12, 15],
-    ]
-    assert Sign(7).touched(SEED, 9, 10, 3, image=5).tolist() == [5, 9, 19, 26, 28]
-
-
-def test_touched_depends_on_public_numbers_only() -> None:
-    """Its arguments are the seed, the step, the shape and the image's number: no pixel could enter."""
-    parameters = list(inspect.signature(Sign.touched).parameters)
-    assert parameters == ["self", "seed", "step", "pixels", "channels", "image"]
-
-
-def test_touched_differs_between_seeds_cycles_and_images() -> None:
-    masks = [
-        Sign(3).touched(SEED, 0, 200, 3),
-        Sign(3).touched(SEED[::-1], 0, 200, 3),
-        Sign(3).touched(SEED, 3, 200, 3),
-        Sign(3).touched(SEED, 0, 200, 3, image=1),
-    ]
-    assert len({tuple(mask.tolist()) for mask in masks}) == 4
-
-
-@pytest.mark.parametrize(("period", "channels"), [(3, 3), (5, 3), (8, 2)])
-def test_touched_is_unbiased(period: int, channels: int) -> None:
-    """Where the period divides the pixels, all slots are equally likely for a coordinate (fixed seeds: repeatable)."""
-    slots = np.zeros(period, np.int64)
-    for image in range(500):
-        mask = [Sign(period).touched(SEED, step, 2 * period, channels, image) for step in range(period)]
-        slots[next(i for i, touched in enumerate(mask) if 1 in touched)] += 1
-    assert chi_square_tail(slots, [1 / period] * period) > FALSE_ALARM
-
-
-def test_sign_refuses_bad_periods() -> None:
+@pytest.mark.parametrize("period", [0, -1, 1.0, "3"])
+def test_sign_refuses_bad_periods(period: int) -> None:
     with pytest.raises(DippError, match="period"):
-        Sign(0)
-    with pytest.raises(DippError, match="at least the 3 channels"):
-        Sign(2).touched(SEED, 0, 4, 3)
+        Sign(period)
+
+
+def test_channels_have_the_masks_of_their_periods() -> None:
+    assert [Sign(period).mask for period in (1, 3, 12)] == [Everywhere(), Turns(3), Turns(12)]
+    assert all(channel.mask == Everywhere() for channel in LOCATION)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.channels import Sign
 from dipp.core.chunking import Chunks, chunks
+from dipp.core.masks import Turns
 from dipp.errors import DippError
 
 SEED = bytes(range(16))
@@ -121,8 +121,8 @@ def test_pairs_meet_as_often_as_by_chance() -> None:
     assert abs(meetings - runs * chance) < 5 * math.sqrt(runs * chance * (1 - chance))
 
 
-def test_the_sign_channel_needs_no_spread() -> None:
-    touched = Sign(period=3).touched(SEED, 4, pixels=50, channels=3)
+def test_turns_need_no_spread() -> None:
+    touched = Turns(3).touched(SEED, 4, pixels=50, channels=3)
     check(chunks(SEED, 4, 150, 1, channels=3, coordinates=touched), 1, touched)
     check(chunks(SEED, 4, 150, 7, channels=3, coordinates=touched), 7, touched)
 

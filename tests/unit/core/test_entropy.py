@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import constriction
 import numpy as np
 import pytest
+from helpers.paths import GOLDEN, ROOT
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,8 +25,7 @@ from dipp.core.channels import Laplace
 from dipp.core.entropy import FixedLength, Model, ZetaCode, decode, encode, paper_exponent, refitted_exponent
 from dipp.errors import DippError
 
-HERE = Path(__file__).parent
-GOLDEN = json.loads((HERE / "golden" / "entropy.json").read_text())
+GOLDEN_VALUES = json.loads((GOLDEN / "entropy.json").read_text())
 
 
 @dataclass(frozen=True)
@@ -327,8 +326,9 @@ def test_refitted_exponent_reads_the_table() -> None:
     assert (np.diff(entropy.REFITTED, axis=0) >= 0).all()
 
 
-def test_table_is_what_the_script_makes_of_real_selections() -> None:
-    spec = importlib.util.spec_from_file_location("fit_zeta", HERE.parent / "benchmarks" / "fit_zeta.py")
+def test_table_is_what_the_script_makes_of_real_selections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    spec = importlib.util.spec_from_file_location("fit_zeta", ROOT / "benchmarks" / "fit_zeta.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
@@ -358,20 +358,20 @@ def test_table_is_what_the_script_makes_of_real_selections() -> None:
 
 
 def test_golden() -> None:
-    for entry in GOLDEN["tables"]:
+    for entry in GOLDEN_VALUES["tables"]:
         code = ZetaCode(entry["candidates"], Fraction(entry["units"], 64))
         cells = ",".join(f"{i}:{code.interval(i)[0]}:{code.interval(i)[1]}" for i in first_of_cells(code))
         assert hashlib.sha256(cells.encode()).hexdigest() == entry["sha256"]
         assert str(code.total) == entry["total"]
-    for entry in GOLDEN["payloads"]:
+    for entry in GOLDEN_VALUES["payloads"]:
         models = [ZetaCode(n, Fraction(units, 64)) for n, units, _ in entry["symbols"]]
         indices = [index for *_, index in entry["symbols"]]
         assert encode(zip(models, indices, strict=True)).hex() == entry["hex"]
         assert decode(bytes.fromhex(entry["hex"]), models) == indices
-    for entry in GOLDEN["packed"]:
+    for entry in GOLDEN_VALUES["packed"]:
         code_of_widths = FixedLength(tuple(entry["widths"]))
         assert code_of_widths.pack(np.array(entry["indices"])).hex() == entry["hex"]
-    assert [list(row) for row in entropy.REFITTED] == GOLDEN["refitted"]
+    assert [list(row) for row in entropy.REFITTED] == GOLDEN_VALUES["refitted"]
 
 
 @pytest.mark.parametrize(

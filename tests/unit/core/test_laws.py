@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from helpers.statistics import bounded
 
 from dipp.core.arithmetic import MAX_LEVEL, Arithmetic
 from dipp.core.channels import Channel, Gaussian, Huber, Laplace, LocationChannel, Logistic, Sign

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.statistics import FALSE_ALARM, LIMB, bounded, chi_square_tail, integer_weights, scripted
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from helpers.statistics import FALSE_ALARM, LIMB, bounded, chi_square_tail, integer_weights, scripted
 
 from dipp.core import selection
-from dipp.errors import DippError
 from dipp.core.selection import BINS, ETA, MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS, RANGE_BITS
+from dipp.errors import DippError
 
 LARGEST_SUM = (1 << 63) - 1
 scales = st.integers(0, MAX_FRACTION_BITS)

@@ -17,35 +17,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dipp.format.archive import Archive
-from dipp.data import release
-from dipp.data.shards import Image, Shard, Skipped, layout, pack, unpack, worst, write
+from dipp.core.plan import Coding, Plan, Step
+from dipp.data import manifest
+from dipp.data.shards import Image, Shard, Skipped, write
 from dipp.data.sources import Labels
 from dipp.data.store import Store, shard_name
 from dipp.errors import DippError
-from dipp.core.plan import DIFFC, PAPER, SHARP, Coding, Plan, Step
+from dipp.format.release import Release
+from dipp.planning.presets import DIFFC, PAPER, SHARP
 
 datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
 SEED, MODEL = bytes(range(16)), "ab" * 32
 
 
-def public(mechanism: Coding = SHARP, index_bits: int = 6) -> Archive:
-    exponent = 64 if mechanism.ordered else 0
+def public(coding: Coding = SHARP, index_bits: int = 6) -> Release:
+    exponent = 0 if coding.code.fixed_length else 64
     steps = (Step(900, 800, 0.0625, 20, index_bits, exponent), Step(800, 700, 0.125, 50, index_bits, exponent))
-    return Archive.build(Plan(mechanism, steps), MODEL, SEED, [], [], channels=3)
+    return Release(Plan(coding, steps), MODEL, SEED, 3)
 
 
-def images(source: Archive, sides: list[tuple[int, int]], first: int = 0) -> list[Image]:
+def images(source: Release, sides: list[tuple[int, int]], first: int = 0) -> list[Image]:
     generator = np.random.default_rng(1)
     made = []
     for number, (height, width) in enumerate(sides, first):
-        form = layout(source.header, height * width)
-        row = generator.integers(0, 1 << source.release.plan.steps[0].index_bits, form.indices)
+        form = source.layout(height * width)
+        row = generator.integers(0, 1 << source.plan.steps[0].index_bits, form.indices)
         made.append(Image(number, (height, width, 3), number % 3, row))
     return made
 
 
-def save(path: Path, source: Archive, made: list[Image], **options: Any) -> Path:
+def save(path: Path, source: Release, made: list[Image], **options: Any) -> Path:
     facts: dict[str, Any] = {"labels": Labels(names=("a", "b", "c")), "first": 0, "positions": len(made), "skipped": []}
     with path.open("wb") as file:
         write(file, source, images=made, **{**facts, **options})
@@ -55,10 +56,10 @@ def save(path: Path, source: Archive, made: list[Image], **options: Any) -> Path
 SIDES = [(8, 8), (8, 8), (8, 16), (16, 8), (8, 8)]
 
 
-@pytest.mark.parametrize("mechanism", [SHARP, PAPER, DIFFC])
+@pytest.mark.parametrize("coding", [SHARP, PAPER, DIFFC])
 @pytest.mark.parametrize("index_bits", [6, 16])
-def test_what_is_written_comes_back(mechanism: Coding, index_bits: int, tmp_path: Path) -> None:
-    source = public(mechanism, index_bits)
+def test_what_is_written_comes_back(coding: Coding, index_bits: int, tmp_path: Path) -> None:
+    source = public(coding, index_bits)
     made = images(source, SIDES, first=10)
     gone = [Skipped(12 + 3, "0 bytes")]
     path = save(tmp_path / "s.parquet", source, made[::-1], first=10, positions=6, skipped=gone)
@@ -70,7 +71,7 @@ def test_what_is_written_comes_back(mechanism: Coding, index_bits: int, tmp_path
         assert shard.shape(at) == image.shape
         assert (shard.rows([at])[0] == image.indices).all()
     whole = shard.archive()
-    assert (shard.certificate is None) == (mechanism is DIFFC)
+    assert (shard.certificate is None) == (coding is DIFFC)
     assert shard.certificate is None or whole.certificate == shard.certificate
     assert whole.payload_bits == shard.payload_bits
     assert (whole.image_indices(3) == made[3].indices).all()
@@ -85,24 +86,17 @@ def test_a_shard_without_images(tmp_path: Path) -> None:
 
 @given(st.integers(1, 40), st.integers(1, 22), st.integers(1, 9), st.randoms())
 def test_payloads_are_whole_bytes(chunk: int, bits: int, count: int, random: Any) -> None:
-    header = Archive.build(
-        Plan(SHARP, (Step(9, 8, 0.5, chunk, bits), Step(8, 7, 0.5, chunk, bits), Step(7, 6, 0.5, chunk, bits))),
-        MODEL,
-        SEED,
-        [],
-        [],
-        channels=3,
-    ).header
-    form = layout(header, 64)
+    steps = tuple(Step(start, start - 1, 0.5, chunk, bits) for start in (9, 8, 7))
+    form = Release(Plan(SHARP, steps), MODEL, SEED, 3).layout(64)
     rows = np.array([[random.randrange(1 << bits) for _ in range(form.indices)] for _ in range(count)], np.int64)
-    payloads = pack(form, rows)
+    payloads = form.payloads(rows)
     assert {len(payload) for payload in payloads} == {-(-form.least_bits // 8)}
-    assert (unpack(form, payloads) == rows).all()
+    assert (form.rows(payloads) == rows).all()
     if form.least_bits % 8:
         with pytest.raises(DippError, match="not zero"):
-            unpack(form, [payloads[0][:-1] + bytes([payloads[0][-1] | 1])])
+            form.rows([payloads[0][:-1] + bytes([payloads[0][-1] | 1])])
     with pytest.raises(DippError, match="length"):
-        unpack(form, [payloads[0] + b"\0"])
+        form.rows([payloads[0] + b"\0"])
 
 
 def test_datasets_reads_it_as_it_is(tmp_path: Path) -> None:
@@ -116,8 +110,8 @@ def test_datasets_reads_it_as_it_is(tmp_path: Path) -> None:
     assert read.column_names == ["payload", "label", "width", "height", "id"]
     assert read["id"][:] == [0, 1, 2, 3, 4]
     assert read.features["label"].names == ["a", "b", "c"]
-    form = layout(source.header, 64)
-    assert (unpack(form, [read[0]["payload"]])[0] == made[0].indices).all()
+    form = source.layout(64)
+    assert (form.rows([read[0]["payload"]])[0] == made[0].indices).all()
 
 
 def changed(path: Path, change: Callable[[dict[str, Any], dict[str, list[Any]]], None], **options: Any) -> Path:
@@ -171,16 +165,18 @@ def test_nothing_is_unpacked_before_its_length_is_checked(tmp_path: Path) -> Non
 
 
 def test_small_files_that_grow_are_refused(tmp_path: Path) -> None:
-    path = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5))
+    path, count, size = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5)), 2000, 1 << 18
 
     def swell(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
-        """2,000 times the same megabyte, which a dictionary stores once."""
-        facts.update(positions=2000)
-        columns.update(payload=[bytes(1 << 20)] * 2000, id=list(range(2000)))
-        columns.update({name: [8] * 2000 for name in ("label", "width", "height")})
+        """Many times the same payload, which a dictionary stores once."""
+        facts.update(positions=count)
+        columns.update(payload=[bytes(size)] * count, id=list(range(count)))
+        columns.update({name: [8] * count for name in ("label", "width", "height")})
 
+    swollen = changed(path, swell, use_dictionary=True, compression="gzip")
+    assert count < swollen.stat().st_size < size
     with pytest.raises(DippError, match="do not fit"):
-        Shard.read(changed(path, swell, use_dictionary=True, compression="gzip"))
+        Shard.read(swollen)
     empty = pa.Table.from_pydict({"payload": [b""] * 100_000}, pa.schema([("payload", pa.binary())]))
     pq.write_table(empty, tmp_path / "x.parquet")
     with pytest.raises(DippError, match="columns"):
@@ -222,8 +218,8 @@ def test_the_manifest_has_the_worst_certificate(order: tuple[int, ...], tmp_path
         made = images(source, sides[which], first=at)
         save(tmp_path / shard_name(number), source, made, first=at, positions=len(made))
         at += len(made)
-    facts = release.manifest(store, None)
-    claims = {size: worst(source.header, size) for size in (4, 64, 256)}
+    facts = manifest.manifest(store, None)
+    claims = {size: source.certificate(size) for size in (4, 64, 256)}
     smallest, middle = claims[4], claims[64]
     assert smallest is not None
     assert middle is not None

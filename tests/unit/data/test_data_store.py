@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dipp.data import release
+from dipp.data import manifest
 from dipp.data.store import RUN, Store, read_manifest, remains, shard_entries, shard_name
 from dipp.errors import DippError
 
@@ -95,7 +95,7 @@ def test_finished_is_finished(store: Store) -> None:
     for name in (RUN, f"{RUN}-dead"):  # as a run that died while it cleaned up would leave them
         (store.folder / name).mkdir()
         with pytest.raises(DippError, match="names of files"):
-            release.verify(store.folder)
+            manifest.verify(store.folder)
     with pytest.raises(DippError, match="adds its ε"):
         store.prepare()
     assert not remains(store.folder)

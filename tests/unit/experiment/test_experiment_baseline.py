@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 from cifar10.baseline import CODECS, LaplaceNoise, file_bytes
+from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy import integrate, stats
-from helpers.statistics import bounded
 
 from dipp.errors import DippError
 

@@ -16,8 +16,8 @@ from cifar10 import metrics, training
 from cifar10.config import Config, Protocol
 from cifar10.resnet import ResNet56
 from cifar10.training import DEVIATION, MEAN, Draws, Task, Wave, augmented, normalised, side_by_side
-from scipy import stats
 from helpers.statistics import FALSE_ALARM
+from scipy import stats
 
 from dipp.cli import experiment
 from dipp.errors import DippError
@@ -28,6 +28,23 @@ SHORT = Protocol(epochs=3, batch=8, seeds=(0,), evaluate_every=1, milestones=(1,
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+ROUNDING = 1e-9
+"""What six steps in double precision may make of sums in another order, which differ by 1e-16 of their size: a network
+of 56 layers multiplies such a difference, but not ten million times. (In single precision it leaves no digit to
+compare.)
+"""
+
+
+@pytest.fixture
+def double_precision() -> Iterator[None]:
+    """Waves in float64, whatever the processor makes of the order of sums."""
+    torch.set_default_dtype(torch.float64)
+    training._statistics.cache_clear()
+    yield
+    torch.set_default_dtype(torch.float32)
+    training._statistics.cache_clear()
 
 
 def test_the_network_is_resnet_56_with_free_shortcuts() -> None:
@@ -41,6 +58,7 @@ def test_the_network_is_resnet_56_with_free_shortcuts() -> None:
     assert network(x).shape == (1, 2, 10)
 
 
+@pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize("training", [True, False])
 def test_copies_side_by_side_are_those_that_stand_alone(training: bool) -> None:
     """Three networks in one: the logits of each are its own, shortcuts and statistics included."""
@@ -52,7 +70,7 @@ def test_copies_side_by_side_are_those_that_stand_alone(training: bool) -> None:
     )
     found = whole.train(training)(side_by_side(x))
     for number, single in enumerate(singles):
-        torch.testing.assert_close(found[number], single.train(training)(x[number])[0], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(found[number], single.train(training)(x[number])[0], rtol=ROUNDING, atol=ROUNDING)
     assert sum(p.numel() for p in whole.parameters()) == 3 * sum(p.numel() for p in singles[0].parameters())
 
 
@@ -309,21 +327,7 @@ def same(first: Wave, second: Wave, pairs: list[tuple[int, int]], tolerance: flo
     )
 
 
-ROUNDING = 1e-9
-"""What six steps in double precision may make of sums in another order, which differ by 1e-16 of their size: a network of
-56 layers multiplies such a difference, but not ten million times. (In single precision it leaves no digit to compare.)"""
-
-
-@pytest.fixture
-def double_precision() -> Iterator[None]:
-    """Waves in float64, whatever the processor makes of the order of sums."""
-    torch.set_default_dtype(torch.float64)
-    training._statistics.cache_clear()
-    yield
-    torch.set_default_dtype(torch.float32)
-    training._statistics.cache_clear()
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("double_precision")
 def test_classifiers_of_a_wave_do_not_know_of_each_other() -> None:
     """Another neighbour changes not a bit; fewer neighbours change the order of sums."""
@@ -334,6 +338,7 @@ def test_classifiers_of_a_wave_do_not_know_of_each_other() -> None:
     assert not same(together, run(wave("abd")), [(2, 2)], ROUNDING)
 
 
+@pytest.mark.slow
 def test_a_wave_that_was_stopped_goes_on_to_the_bit() -> None:
     whole, stopped = run(wave("ac")), wave("ac")
     while not stopped.done:
@@ -344,6 +349,7 @@ def test_a_wave_that_was_stopped_goes_on_to_the_bit() -> None:
     assert whole.curves == stopped.curves
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double_precision")
 def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
     """States are of a classifier: what was begun in a wave of two ends alone as it would have there."""
@@ -357,6 +363,7 @@ def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
         wave("ac").load([first[0], begun.states()[1]])
 
 
+@pytest.mark.usefixtures("double_precision")
 def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients() -> None:
     """Two steps by the formulas of the protocol, for a private and a clean one."""
     one = wave("ac", dataclasses.replace(SHORT, epochs=1, learning_rate=0.05))
@@ -384,10 +391,11 @@ def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients()
                     p.sub_(0.05 * m)
         ours = one.states()[number]["network"]
         for key, theirs in twin.named_parameters():
-            torch.testing.assert_close(ours[key], theirs.detach(), rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(ours[key], theirs.detach(), rtol=ROUNDING, atol=ROUNDING)
     assert min(norms) > 0.5  # so that clipping has been tested
 
 
+@pytest.mark.slow
 def test_a_wave_learns() -> None:
     """Pictures whose label is their brightness: after six epochs most of the other half are recognised."""
     kinds = np.arange(128) % 2

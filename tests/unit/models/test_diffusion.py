@@ -19,10 +19,10 @@ from diffusers import DDIMScheduler, DDPMScheduler
 from numpy.typing import NDArray
 from scipy import optimize, special, stats  # type: ignore[import-untyped,unused-ignore]
 
-from dipp.models import diffusion
 from dipp.core import randomness
-from dipp.models.diffusion import NoiseSchedule
 from dipp.errors import DippError
+from dipp.models import diffusion
+from dipp.models.diffusion import NoiseSchedule
 
 Floats = NDArray[np.float64]
 

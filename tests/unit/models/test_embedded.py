@@ -11,15 +11,15 @@ from pathlib import Path
 import demo
 import numpy as np
 import pytest
+from helpers.paths import ROOT
 
 import dipp
-from dipp.models import embedded
+from dipp import models
 from dipp.codec import pictures
-from dipp.planning.table import FILE_NAME, ErrorTable
-from dipp.models.denoiser import Denoiser
+from dipp.models import embedded
 from dipp.planning.presets import PRESETS
+from dipp.planning.table import FILE_NAME, ErrorTable
 
-ROOT = Path(__file__).parent.parent
 FILES = ("model_index.json", "scheduler/scheduler_config.json", "unet/config.json", "training.json", "README.md")
 WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
 
@@ -42,7 +42,7 @@ def test_its_table_is_its_own_and_serves_all_presets() -> None:
     table, denoiser = ErrorTable.load(embedded.FOLDER / FILE_NAME), models.load(embedded.FOLDER)
     table.require(denoiser.schedule)
     assert table.provenance["model"] == denoiser.identity
-    assert {p.mechanism.name for p in PRESETS.values() if p.mechanism.certified} <= set(table.inflation)
+    assert {p.chains for p in PRESETS.values() if p.coding.certified} <= set(table.inflation)
 
 
 def test_a_picture_in_two_lines(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_wheel_has_it(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
-        names = {name.removeprefix("dipp/embedded/") for name in content.namelist() if "embedded" in name}
+        names = {name.removeprefix("dipp/models/embedded/") for name in content.namelist() if "embedded" in name}
     assert names == {"__init__.py", WEIGHTS, FILE_NAME, *FILES}
 
 

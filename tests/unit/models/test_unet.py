@@ -9,7 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,15 @@ import numpy as np
 import pytest
 import torch
 from diffusers import DDPMScheduler, UNet2DModel
+from helpers.networks import ROUNDING
 from safetensors.torch import load_file, save_file
 
-from dipp.models import diffusion, denoiser as model
+from dipp import models
 from dipp.errors import DippError
-from dipp.models.denoiser import Denoiser
+from dipp.models import diffusion, unet
+from dipp.models.unet import UNetDenoiser
 
 WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
-CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 NETWORK: dict[str, Any] = {
     "sample_size": 16,
     "block_out_channels": (8, 16),
@@ -36,26 +37,19 @@ NETWORK: dict[str, Any] = {
     "norm_num_groups": 4,
 }
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Threads only wait for each other on a network this small."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A denoiser in diffusers' format, written by diffusers."""
     folder = tmp_path_factory.mktemp("model") / "tiny"
-    unet, scheduler = made_by_diffusers(UNet2DModel, **NETWORK), made_by_diffusers(DDPMScheduler)
+    network, scheduler = made_by_diffusers(UNet2DModel, **NETWORK), made_by_diffusers(DDPMScheduler)
     with torch.no_grad():
         generator = torch.Generator().manual_seed(0)
-        for parameter in unet.parameters():
+        for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.2)
-    unet.save_pretrained(folder / "unet", safe_serialization=True)
+    network.save_pretrained(folder / "unet", safe_serialization=True)
     scheduler.save_pretrained(folder / "scheduler")
     index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
     (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
@@ -63,14 +57,20 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tiny(original: Path) -> Denoiser:
-    return models.load(original)
+def tiny(original: Path) -> UNetDenoiser:
+    return load(original)
 
 
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
     """A copy to spoil."""
     return Path(shutil.copytree(original, tmp_path / "copy"))
+
+
+def load(folder: Path, device: str = "cpu") -> UNetDenoiser:
+    found = models.load(folder, device)
+    assert isinstance(found, UNetDenoiser)
+    return found
 
 
 def made_by_diffusers(kind: Any, **arguments: Any) -> Any:
@@ -85,7 +85,7 @@ def noisy(count: int, size: int = 16) -> torch.Tensor:
     return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(count))
 
 
-def test_attributes(tiny: Denoiser) -> None:
+def test_attributes(tiny: UNetDenoiser) -> None:
     assert (tiny.channels, tiny.sample_size, tiny.multiple) == (3, (16, 16), 2)
     assert len(tiny.schedule) == 1000
     assert tiny.schedule.prediction == "epsilon"
@@ -107,10 +107,10 @@ def test_prediction_is_that_of_diffusers(folder: Path, prediction: str, t: int) 
     assert x_hat.dtype == torch.float32
     assert x_hat.abs().max() <= 1
     assert x_hat.abs().min() < 0.9  # not all of it is clamped
-    torch.testing.assert_close(x_hat, expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(x_hat, expected, rtol=0, atol=ROUNDING)
 
 
-def test_images_do_not_depend_on_their_batch(tiny: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_do_not_depend_on_their_batch(tiny: UNetDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     x_t = noisy(7)
     whole = tiny.x0(x_t, 300)
     sizes: list[int] = []
@@ -120,29 +120,29 @@ def test_images_do_not_depend_on_their_batch(tiny: Denoiser, monkeypatch: pytest
         assert x.is_contiguous(memory_format=torch.channels_last)
         return forward(network, x, *rest, **more)
 
-    forward = model._forward
-    monkeypatch.setattr(model, "_forward", counted)
-    monkeypatch.setitem(model.PIXELS_PER_CALL, "cpu", 3 * 16 * 16)
-    torch.testing.assert_close(tiny.x0(x_t, 300), whole, rtol=0, atol=1e-5)
+    forward = unet._forward
+    monkeypatch.setattr(unet, "_forward", counted)
+    monkeypatch.setitem(unet.PIXELS_PER_CALL, "cpu", 3 * 16 * 16)
+    torch.testing.assert_close(tiny.x0(x_t, 300), whole, rtol=0, atol=ROUNDING)
     assert sizes == [3, 3, 1]
-    monkeypatch.setitem(model.PIXELS_PER_CALL, "cpu", 1)
-    torch.testing.assert_close(tiny.x0(x_t.flip(0), 300).flip(0), whole, rtol=0, atol=1e-5)
+    monkeypatch.setitem(unet.PIXELS_PER_CALL, "cpu", 1)
+    torch.testing.assert_close(tiny.x0(x_t.flip(0), 300).flip(0), whole, rtol=0, atol=ROUNDING)
     assert sizes[3:] == [1] * 7
 
 
-def test_other_sizes_and_dtypes(tiny: Denoiser) -> None:
+def test_other_sizes_and_dtypes(tiny: UNetDenoiser) -> None:
     assert tiny.x0(noisy(2, 24), 10).shape == (2, 3, 24, 24)
     assert tiny.x0(noisy(1)[..., :7], 10).shape == (1, 3, 16, 7)
     torch.testing.assert_close(tiny.x0(noisy(1).double(), 10), tiny.x0(noisy(1), 10))
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (0, 3, 16, 16), (1, 1, 16, 16), (1, 3, 16, 0)])
-def test_bad_shapes_are_refused(tiny: Denoiser, shape: tuple[int, ...]) -> None:
+def test_bad_shapes_are_refused(tiny: UNetDenoiser, shape: tuple[int, ...]) -> None:
     with pytest.raises(DippError, match="x_t"):
         tiny.x0(torch.zeros(shape), 10)
 
 
-def test_bad_timestep_is_refused(tiny: Denoiser) -> None:
+def test_bad_timestep_is_refused(tiny: UNetDenoiser) -> None:
     with pytest.raises(DippError, match="timestep"):
         tiny.x0(noisy(1), 1000)
 
@@ -164,9 +164,10 @@ def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: 
     assert x_hat.is_contiguous()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # as the compiler is imported
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # diffusers' own
-def test_compiled_sampler_is_x0(tiny: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_sampler_is_x0(tiny: UNetDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is traced as it is on CUDA; the trace then runs by plain kernels, which needs no C++ compiler."""
     traced = []
 
@@ -182,7 +183,7 @@ def test_compiled_sampler_is_x0(tiny: Denoiser, monkeypatch: pytest.MonkeyPatch)
     assert len(traced) == 1
 
 
-def test_both_samplers_take_a_denoiser(tiny: Denoiser) -> None:
+def test_both_samplers_take_a_denoiser(tiny: UNetDenoiser) -> None:
     x_t = noisy(2)
     noise = iter(noisy(30)[:, None].expand(-1, 2, -1, -1, -1))
     for x in (
@@ -218,11 +219,11 @@ def identity_from_the_files(folder: Path) -> str:
     return hashlib.sha256(stream).hexdigest()
 
 
-def test_identity_is_the_documented_hash(original: Path, tiny: Denoiser) -> None:
+def test_identity_is_the_documented_hash(original: Path, tiny: UNetDenoiser) -> None:
     assert tiny.identity == identity_from_the_files(original)
 
 
-def test_identity_ignores_what_changes_nothing(folder: Path, tiny: Denoiser) -> None:
+def test_identity_ignores_what_changes_nothing(folder: Path, tiny: UNetDenoiser) -> None:
     for name in ("unet/config.json", "scheduler/scheduler_config.json"):
         config = json.loads((folder / name).read_text())
         shuffled = dict(reversed(config.items())) | {"_diffusers_version": "0.0.1", "_name_or_path": "elsewhere"}
@@ -247,7 +248,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_identity_notices_every_change(folder: Path, tiny: Denoiser, change: str) -> None:
+def test_identity_notices_every_change(folder: Path, tiny: UNetDenoiser, change: str) -> None:
     CHANGES[change](folder)
     changed = models.load(folder)
     assert changed.identity != tiny.identity
@@ -259,9 +260,9 @@ def test_identity_notices_every_change(folder: Path, tiny: Denoiser, change: str
     changed.require_identity(changed.identity)
 
 
-def test_half_precision_weights_are_another_model_that_runs_in_fp32(folder: Path, tiny: Denoiser) -> None:
+def test_half_precision_weights_are_another_model_that_runs_in_fp32(folder: Path, tiny: UNetDenoiser) -> None:
     save_file({name: t.half() for name, t in load_file(folder / WEIGHTS).items()}, folder / WEIGHTS)
-    half = models.load(folder)
+    half = load(folder)
     assert half.identity != tiny.identity
     assert half.identity == identity_from_the_files(folder)
     assert {parameter.dtype for parameter in half.network.parameters()} == {torch.float32}
@@ -287,7 +288,7 @@ def flatten(folder: Path) -> None:
     shutil.rmtree(folder / "scheduler")
 
 
-def test_old_flat_folder(folder: Path, tiny: Denoiser) -> None:
+def test_old_flat_folder(folder: Path, tiny: UNetDenoiser) -> None:
     flatten(folder)
     torch.testing.assert_close(models.load(folder).x0(noisy(1), 100), tiny.x0(noisy(1), 100))
 
@@ -302,7 +303,7 @@ def lose_a_tensor(folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS)
 
 
-def unet(**changes: Any) -> Callable[[Path], None]:
+def config(**changes: Any) -> Callable[[Path], None]:
     return lambda folder: edit(folder / "unet/config.json", **changes)
 
 
@@ -314,16 +315,16 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda folder: (folder / WEIGHTS).unlink(), "no safetensors weights"),
     "damaged weights": (lambda folder: (folder / WEIGHTS).write_bytes(b"PK" * 50), "damaged"),
     "a tensor too few": (lose_a_tensor, "conv_in.bias"),
-    "another width": (unet(block_out_channels=[8, 32]), "do not make a network"),
-    "unknown block": (unet(down_block_types=["DownBlock2D", "NoBlock"]), "do not make a network"),
+    "another width": (config(block_out_channels=[8, 32]), "do not make a network"),
+    "unknown block": (config(down_block_types=["DownBlock2D", "NoBlock"]), "do not make a network"),
     "broken JSON": (lambda folder: (folder / "unet/config.json").write_text("{"), "not a JSON object"),
     "a list": (lambda folder: (folder / "scheduler/scheduler_config.json").write_text("[]"), "not a JSON object"),
-    "wrong class": (unet(_class_name="UNet2DConditionModel"), "holds a UNet2DConditionModel"),
-    "class labels": (unet(num_class_embeds=10), "is conditional"),
-    "class embedding": (unet(class_embed_type="timestep"), "is conditional"),
-    "noise levels": (unet(time_embedding_type="fourier"), "noise levels"),
-    "learned variance": (unet(out_channels=6), "maps 3 channels to 6"),
-    "no size": (unet(sample_size=None), "sample_size"),
+    "wrong class": (config(_class_name="UNet2DConditionModel"), "holds a UNet2DConditionModel"),
+    "class labels": (config(num_class_embeds=10), "is conditional"),
+    "class embedding": (config(class_embed_type="timestep"), "is conditional"),
+    "noise levels": (config(time_embedding_type="fourier"), "noise levels"),
+    "learned variance": (config(out_channels=6), "maps 3 channels to 6"),
+    "no size": (config(sample_size=None), "sample_size"),
     "latents": (lambda folder: edit(folder / "model_index.json", vqvae=["diffusers", "VQModel"]), "vqvae"),
     "prediction type": (
         lambda folder: edit(folder / "scheduler/scheduler_config.json", prediction_type="flow"),
@@ -357,7 +358,7 @@ def offline_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("flat", [False, True])
 def test_hub_id_from_the_cache_without_a_network(
-    offline_cache: Path, original: Path, tiny: Denoiser, flat: bool
+    offline_cache: Path, original: Path, tiny: UNetDenoiser, flat: bool
 ) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567"
     repository = offline_cache / "models--someone--ddpm-tiny"
@@ -379,7 +380,7 @@ def test_hub_id_that_is_neither_cached_nor_reachable_is_refused() -> None:
 
 @pytest.mark.parametrize("online", [True, False])
 def test_nothing_but_json_and_safetensors_is_asked_of_the_hub(
-    original: Path, tiny: Denoiser, monkeypatch: pytest.MonkeyPatch, online: bool
+    original: Path, tiny: UNetDenoiser, monkeypatch: pytest.MonkeyPatch, online: bool
 ) -> None:
     asked: list[tuple[str, tuple[str, ...], bool]] = []
 
@@ -399,7 +400,7 @@ def test_nothing_but_json_and_safetensors_is_asked_of_the_hub(
 
 
 def test_module_imports_no_framework() -> None:
-    code = "import sys, dipp.model, dipp.diffusion; print({'torch', 'diffusers', 'huggingface_hub'} & set(sys.modules))"
+    code = "import sys, dipp.models; print({'torch', 'diffusers', 'huggingface_hub'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert result.stdout.strip() == "set()"
 
@@ -407,8 +408,8 @@ def test_module_imports_no_framework() -> None:
 # CUDA.
 
 
-@CUDA
-def test_cuda_agrees_with_the_cpu_in_every_batch(original: Path, tiny: Denoiser) -> None:
+@pytest.mark.gpu
+def test_cuda_agrees_with_the_cpu_in_every_batch(original: Path, tiny: UNetDenoiser) -> None:
     on_gpu = models.load(original, "cuda")
     assert on_gpu.identity == tiny.identity
     for count in (1, 3, 8, 700):
@@ -421,8 +422,8 @@ def test_cuda_agrees_with_the_cpu_in_every_batch(original: Path, tiny: Denoiser)
     torch.testing.assert_close(alone.cpu(), expected[:3], rtol=0, atol=1e-4)
 
 
-@CUDA
-def test_cuda_is_exact_whatever_the_program_has_allowed(original: Path, tiny: Denoiser) -> None:
+@pytest.mark.gpu
+def test_cuda_is_exact_whatever_the_program_has_allowed(original: Path, tiny: UNetDenoiser) -> None:
     torch.set_float32_matmul_precision("medium")
     try:
         x_hat = models.load(original, "cuda").x0(noisy(8), 300)
@@ -431,17 +432,17 @@ def test_cuda_is_exact_whatever_the_program_has_allowed(original: Path, tiny: De
     torch.testing.assert_close(x_hat.cpu(), tiny.x0(noisy(8), 300), rtol=0, atol=1e-4)
 
 
-@CUDA
+@pytest.mark.gpu
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # as the compiler is imported
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # diffusers' own
 def test_cuda_sampler_is_the_fast_path(original: Path) -> None:
-    on_gpu = models.load(original, "cuda")
+    on_gpu = load(original, "cuda")
     x_t, predict = noisy(4), on_gpu.sampler()
     assert (predict(x_t, 300) - on_gpu.x0(x_t, 300, fast=True)).abs().mean() < 0.02
 
 
-@CUDA
-def test_cuda_fast_is_close_and_leaves_the_exact_path_alone(original: Path, tiny: Denoiser) -> None:
+@pytest.mark.gpu
+def test_cuda_fast_is_close_and_leaves_the_exact_path_alone(original: Path, tiny: UNetDenoiser) -> None:
     on_gpu = models.load(original, "cuda")
     x_t = noisy(4)
     exact = on_gpu.x0(x_t, 300)

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
+from helpers.networks import ROUNDING, tiny_denoiser
 from hypothesis import given
 from hypothesis import strategies as st
-from helpers.networks import tiny_network
 
-from dipp.models import windows
-from dipp.models.diffusion import NoiseSchedule
 from dipp.errors import DippError
+from dipp.models import windows
 from dipp.models.denoiser import Denoiser
 
 SIDES = st.integers(1, 100)
@@ -83,10 +80,7 @@ def test_small_pictures_are_mirrored(side: int, expected: list[int]) -> None:
 
 @pytest.fixture(scope="module")
 def denoiser() -> Denoiser:
-    config = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
-    network: Any = tiny_network()
-    schedule = NoiseSchedule.from_config(config)
-    return Denoiser(network.eval(), schedule, "ab" * 32, 3, (8, 8), 2, torch.device("cpu"))
+    return tiny_denoiser()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (3, 5), (8, 7), (13, 21), (512, 512)])
@@ -107,4 +101,4 @@ def test_far_from_the_border_a_window_is_a_small_picture(denoiser: Denoiser) -> 
     """Where one window alone covers, x̂0 is that of the window cut out."""
     x_t = torch.randn(1, 3, 8, 30, generator=torch.Generator().manual_seed(2))
     left = denoiser.x0(x_t[..., :16], 300)
-    torch.testing.assert_close(denoiser.x0(x_t, 300)[..., :14], left[..., :14], atol=1e-5, rtol=0)
+    torch.testing.assert_close(denoiser.x0(x_t, 300)[..., :14], left[..., :14], atol=ROUNDING, rtol=0)

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
-from dipp.codec import codec
-from dipp.models import embedded
-from dipp.planning import presets
-from dipp.planning.table import ErrorTable
+from dipp import models
 from dipp.errors import DippError
+from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
+from dipp.planning import presets
 from dipp.planning.presets import PRESETS
+from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
 
@@ -23,7 +23,7 @@ def denoiser() -> Denoiser:
 
 @pytest.fixture(scope="module")
 def table() -> ErrorTable:
-    return codec.load_table(embedded.FOLDER, None)
+    return ErrorTable.of_model(embedded.FOLDER)
 
 
 def test_every_preset_has_sizes_for_any_budget() -> None:
@@ -44,18 +44,18 @@ def test_every_preset_has_sizes_for_any_budget() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 16.0, 64.0])
 def test_a_looser_budget_never_costs_quality(epsilon: float, denoiser: Denoiser, table: ErrorTable) -> None:
     def best(budget: Budget) -> float:
-        return max(point.psnr for point in codec.planner(denoiser, table, "sharp", budget).frontier(budget))
+        return max(point.psnr for point in PRESETS["sharp"].planner(denoiser, table, budget).frontier(budget))
 
     assert best(Budget.approximate(epsilon, 1e-6)) >= best(Budget.pure(epsilon))
 
 
 def test_a_rival_needs_a_table_that_knows_it(denoiser: Denoiser, table: ErrorTable) -> None:
     budget = Budget.pure(16.0)
-    own = codec.planner(denoiser, table, "sharp", budget)
+    own = PRESETS["sharp"].planner(denoiser, table, budget)
     assert own.rival is not None
-    assert own.rival.mechanism == PRESETS["thrifty"].mechanism
+    assert own.rival.coding == PRESETS["thrifty"].coding
     old = dataclasses.replace(table, inflation={"sharp": table.inflation["sharp"]})
-    assert codec.planner(denoiser, old, "sharp", budget).rival is None
+    assert PRESETS["sharp"].planner(denoiser, old, budget).rival is None
 
 
 def test_an_unknown_preset_is_refused() -> None:

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dipp.planning import table as calibration
-from dipp.planning.table import ErrorTable
 from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
-from dipp.models.diffusion import NoiseSchedule
 from dipp.errors import DippError
+from dipp.models.diffusion import NoiseSchedule
+from dipp.planning.table import FILE_NAME, SLICES, ErrorTable, grid, measure
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +25,7 @@ CHANNELS: list[Channel] = [Laplace(), Gaussian(), Logistic(), Huber(1.0), Sign(1
 
 def table(schedule: NoiseSchedule = SCHEDULE, points: int = 48, slices: int = 64) -> ErrorTable:
     """Exponential sizes of errors, whose mean square falls with the SNR."""
-    timesteps = calibration.grid(schedule, points)
+    timesteps = grid(schedule, points)
     snrs = np.array([schedule.snr(t) for t in timesteps])
     quantiles = -np.log1p(-(np.arange(slices) + 0.5) / slices)
     scale = np.sqrt(0.25 / (1 + 8 * np.sqrt(snrs)) / np.square(quantiles).mean())
@@ -37,13 +36,13 @@ TABLE = table()
 
 
 def test_grid_is_even_in_log_snr() -> None:
-    timesteps = calibration.grid(SCHEDULE)
+    timesteps = grid(SCHEDULE)
     assert timesteps[0] == 999
     assert timesteps[-1] == 0
     assert 40 <= len(timesteps) <= 48
     gaps = np.diff(np.log([SCHEDULE.snr(t) for t in timesteps]))
     assert gaps.max() < 2.1 * np.median(gaps)
-    assert calibration.grid(NoiseSchedule(np.array([0.9, 0.5, 0.1])), 48) == (2, 1, 0)
+    assert grid(NoiseSchedule(np.array([0.9, 0.5, 0.1])), 48) == (2, 1, 0)
 
 
 def test_mse_is_that_of_the_rows_and_between_them() -> None:
@@ -103,7 +102,7 @@ def test_other_channels_do_not_saturate() -> None:
 
 
 def test_file_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / calibration.FILE_NAME
+    path = tmp_path / FILE_NAME
     full = ErrorTable(
         TABLE.timesteps,
         TABLE.snrs,
@@ -216,27 +215,27 @@ def images(count: int = 40) -> NDArray[np.float32]:
 
 def test_measured_errors_are_those_of_the_denoiser() -> None:
     """Linear shrinkage of uniform data has the error variance (1/3)/(1 + SNR/3), in closed form."""
-    measured = calibration.measure(shrink, SMALL, images(), SEED, provenance={"data": "uniform"})
-    assert measured.quantiles.shape == (12, calibration.SLICES)
+    measured = measure(shrink, SMALL, images(), SEED, provenance={"data": "uniform"})
+    assert measured.quantiles.shape == (12, SLICES)
     assert (np.diff(measured.quantiles, axis=1) >= 0).all()
     assert measured.mse(measured.snrs) == pytest.approx((1 / 3) / (1 + measured.snrs / 3), rel=0.03)
     assert dict(measured.provenance) == {"images": 40, "data": "uniform"}
-    again = calibration.measure(shrink, SMALL, images(), SEED, timesteps=[3, 9])
+    again = measure(shrink, SMALL, images(), SEED, timesteps=[3, 9])
     assert again.timesteps.tolist() == [9, 3]
     assert (again.quantiles == measured.quantiles[[2, 8]]).all()
-    other = calibration.measure(shrink, SMALL, images(), bytes(16), timesteps=[3, 9])
+    other = measure(shrink, SMALL, images(), bytes(16), timesteps=[3, 9])
     assert (again.quantiles != other.quantiles).any()
 
 
 def test_torch_images_give_the_same_table() -> None:
     import torch
 
-    arrays = calibration.measure(shrink, SMALL, images(4), SEED)
-    tensors = calibration.measure(shrink, SMALL, torch.tensor(images(4)), SEED)
+    arrays = measure(shrink, SMALL, images(4), SEED)
+    tensors = measure(shrink, SMALL, torch.tensor(images(4)), SEED)
     assert tensors.quantiles == pytest.approx(arrays.quantiles, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("bad", [images()[0], images() * 1.1, images() * np.nan, images()[:0], images()[:1, :, :2, :2]])
 def test_bad_images_are_refused(bad: NDArray[np.float32]) -> None:
     with pytest.raises(DippError, match="images"):
-        calibration.measure(shrink, SMALL, bad, SEED)
+        measure(shrink, SMALL, bad, SEED)

@@ -12,31 +12,34 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.archives import SEED, release
+from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
-from helpers.statistics import bounded
 
+from dipp.codes import Flat, Functional, StepLimited
 from dipp.core import chunking, selection
-from dipp.format.archive import Archive
-from dipp.core.channels import Laplace, Sign
+from dipp.core.channels import Gaussian, Laplace, Sign
+from dipp.core.plan import Coding, Plan, Step
+from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError, NoCertificateError
-from dipp.core.plan import DIFFC, PAPER, SHARP, Coding, Plan, Step
+from dipp.format.archive import Archive
+from dipp.planning.presets import DIFFC, PAPER, SHARP
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
 from dipp.privacy.ledger import Ledger, Recorder, Selection
 
-SEED = bytes(range(16))
-SPARSE = Coding("sign", Sign(6), Fraction(1), ordered=False)
-PLAIN = Coding("laplace", Laplace(), Fraction(3, 2), ordered=False)
+SPARSE = Coding(Sign(6), Flat())
+PLAIN = Coding(Laplace(), Flat(Fraction(3, 2)))
 
 
-def plan_of(mechanism: Coding, gains: tuple[float, ...] = (2**-8, 2**-7, 2**-6), size: int = 64) -> Plan:
+def plan_of(coding: Coding, gains: tuple[float, ...] = (2**-8, 2**-7, 2**-6), size: int = 64) -> Plan:
     times = itertools.pairwise(range(len(gains), -1, -1))
-    units = 80 if mechanism.ordered else 0
-    return Plan(mechanism, tuple(Step(t, s, gain, size, 8, units) for (t, s), gain in zip(times, gains, strict=True)))
+    units = 0 if coding.code.fixed_length else 80
+    return Plan(coding, tuple(Step(t, s, gain, size, 8, units) for (t, s), gain in zip(times, gains, strict=True)))
 
 
 HAND = [
-    # mechanism, gains, s, S of each step, chunks; Σ of ε and of 8ρ in multiples of ε₁ and its square, worked by hand:
+    # coding, gains, s, S of each step, chunks; Σ of ε and of 8ρ in multiples of ε₁ and its square, worked by hand:
     # L·√ΔSNR·α/ln 2 = √3·2^−4/ln 2 = 0.15617 bits, so S = 10 is the first with A(1) = trunc(159.9) ≥ 128.
     (SHARP, (2**-8,), [(318, 10)], (1, 1)),
     # √2·2^−4·2/ln 2 = 0.25504 bits: S = 9 gives 130. All three channels of a pixel, in different chunks.
@@ -46,11 +49,11 @@ HAND = [
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "gains", "integers", "times"), HAND, ids=["sharp", "paper", "sparse"])
+@pytest.mark.parametrize(("coding", "gains", "integers", "times"), HAND, ids=["sharp", "paper", "sparse"])
 def test_a_table_worked_by_hand(
-    mechanism: Coding, gains: tuple[float, ...], integers: list[tuple[int, int]], times: tuple[int, int]
+    coding: Coding, gains: tuple[float, ...], integers: list[tuple[int, int]], times: tuple[int, int]
 ) -> None:
-    found = Certificate.of(plan_of(mechanism, gains), 3, 1024)
+    found = Certificate.of(plan_of(coding, gains), 3, 1024)
     assert [(one.sensitivity, one.fraction_bits) for one in found.releases[0].selections] == integers
     s, bits = integers[0]
     with localcontext(prec=40):
@@ -127,24 +130,22 @@ def test_delta_never_costs(delta: float) -> None:
 
 @bounded
 @given(
-    mechanism=st.sampled_from([PAPER, SHARP, PLAIN]),
+    coding=st.sampled_from([PAPER, SHARP, PLAIN]),
     gain=st.floats(2**-20, 2**-3, width=32),
     change=st.integers(1, 255),
 )
-def test_no_pair_of_levels_moves_further_than_the_metric_form(mechanism: Coding, gain: float, change: int) -> None:
-    plan = plan_of(mechanism, (gain,))
+def test_no_pair_of_levels_moves_further_than_the_metric_form(coding: Coding, gain: float, change: int) -> None:
+    plan = plan_of(coding, (gain,))
     (record,) = Ledger.planned(plan, 3, 1024).selections
-    table = plan.arithmetic(plan.steps[0]).levels(np.arange(256) / 127.5 - 1)
+    table = plan.arithmetic(plan.steps[0]).levels(SIGNAL_OF_PIXEL)
     largest = int(np.abs(table[change:].astype(int) - table[: 256 - change]).max())
     assert largest <= record.moved(change) <= min(record.sensitivity, largest + 3)
     assert record.moved(255) == record.sensitivity
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "count"), [(PAPER, 3), (SHARP, 1), (SPARSE, 1)], ids=["paper", "sharp", "sparse"]
-)
-def test_the_metric_form(mechanism: Coding, count: int) -> None:
-    found, generator = Certificate.of(plan_of(mechanism), 3, 64), np.random.default_rng(0)
+@pytest.mark.parametrize(("coding", "count"), [(PAPER, 3), (SHARP, 1), (SPARSE, 1)], ids=["paper", "sharp", "sparse"])
+def test_the_metric_form(coding: Coding, count: int) -> None:
+    found, generator = Certificate.of(plan_of(coding), 3, 64), np.random.default_rng(0)
     x = generator.integers(0, 256, (8, 8, 3), np.uint8)
     assert found.between(x, x) == 0
     y = x.copy()
@@ -172,9 +173,9 @@ def test_the_metric_form(mechanism: Coding, count: int) -> None:
 # JSON and text.
 
 
-@pytest.mark.parametrize("mechanism", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
-def test_json_comes_back(mechanism: Coding) -> None:
-    one = Certificate.of(plan_of(mechanism), 3, 1024, delta=1e-6)
+@pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
+def test_json_comes_back(coding: Coding) -> None:
+    one = Certificate.of(plan_of(coding), 3, 1024, delta=1e-6)
     for found in (one, one.compose(one), one.for_pixels(7), dataclasses.replace(one, delta=None)):
         assert Certificate.from_json(found.to_json()) == found
     content = json.loads(one.to_json())
@@ -291,14 +292,12 @@ def test_records_are_read_only() -> None:
             setattr(thing, name, 1)
 
 
-@pytest.mark.parametrize(
-    "mechanism", [DIFFC, dataclasses.replace(DIFFC, alpha=Fraction(2)), dataclasses.replace(PAPER, alpha=None)]
-)
-def test_no_certificate_without_privacy(mechanism: Coding) -> None:
+@pytest.mark.parametrize("coding", [DIFFC, Coding(Gaussian(), StepLimited()), Coding(Laplace(), Functional())])
+def test_no_certificate_without_privacy(coding: Coding) -> None:
     """Gaussian scores have no bound, and α = ∞ has no randomness: either is enough."""
     with pytest.raises(NoCertificateError):
-        Certificate.of(plan_of(mechanism), 3, 1024)
-    empty = Archive.build(plan_of(mechanism), "ab" * 32, SEED, [], [])
+        Certificate.of(plan_of(coding), 3, 1024)
+    empty = Archive.build(release(plan_of(coding)), [], [])
     with pytest.raises(NoCertificateError):
         empty.certificate  # noqa: B018
     with pytest.raises(NoCertificateError):
@@ -312,27 +311,24 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
     """What an encoder of a plan observes, with some of it changed."""
     recorder = recorder or Recorder()
     for number, step in enumerate(plan.steps):
-        arithmetic, channel = plan.arithmetic(step), plan.coding.channel
-        touched = None
-        if isinstance(channel, Sign) and channel.period > 1:
-            touched = channel.touched(SEED, number, pixels, channels)
-        dims = pixels * channels
-        count = -(-(dims if touched is None else len(touched)) // step.chunk_size)
-        apart = channels if touched is not None or count >= channels else 1
+        arithmetic, dims = plan.arithmetic(step), pixels * channels
+        touched = plan.mask.touched(SEED, number, pixels, channels)
+        count = -(-len(touched) // step.chunk_size)
+        apart = channels if plan.mask.touches(channels) == 1 or count >= channels else 1
         observed = {
             "chunks": chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched),
-            "table": arithmetic.levels(np.arange(256) / 127.5 - 1),
+            "table": arithmetic.levels(SIGNAL_OF_PIXEL),
             "fraction_bits": arithmetic.fraction_bits,
-            "candidates": 1 << step.index_bits,
+            "candidates": step.candidates,
         }
         recorder.observe(number, plan, (1, pixels, channels), **{**observed, **changes})
     return recorder
 
 
-@pytest.mark.parametrize("mechanism", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
+@pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
 @pytest.mark.parametrize(("pixels", "channels"), [(30, 3), (64, 3), (100, 1)])
-def test_what_is_recorded_is_what_was_planned(mechanism: Coding, pixels: int, channels: int) -> None:
-    plan = plan_of(mechanism, size=50)
+def test_what_is_recorded_is_what_was_planned(coding: Coding, pixels: int, channels: int) -> None:
+    plan = plan_of(coding, size=50)
     assert record(plan, pixels, channels).ledger(plan, 1) == Ledger.planned(plan, channels, pixels)
     # Of several sizes, the smallest counts.
     both = record(plan, pixels, channels, record(plan, 4 * pixels, channels))
@@ -355,10 +351,10 @@ def wrong() -> list[tuple[str, dict[str, Any]]]:
 def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = plan_of(SHARP, size=50)
     indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, 3, 64).selections)]
-    right = Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
+    right = Archive.build(release(plan), [(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
     assert right.ledger == record(plan, 64).ledger(plan, 1)
     with pytest.raises(DippError, match=r"^(ledger|touched): "):
-        Archive.build(plan, "ab" * 32, SEED, [(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
+        Archive.build(release(plan), [(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
 
 
 def test_images_must_be_coded_alike() -> None:

@@ -10,21 +10,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
-from helpers.statistics import bounded
 
+from dipp.codes import Flat, StepLimited
 from dipp.core import chunking
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.plan import Coding, Plan, Step
+from dipp.core.selection import ETA
 from dipp.errors import DippError, NoCertificateError
-from dipp.core.plan import PAPER, SHARP, Coding, Plan, Step
+from dipp.planning.presets import PAPER, SHARP
 from dipp.privacy import conversions
-from dipp.privacy.budget import Budget, losses, touches_one
+from dipp.privacy.budget import Budget, losses
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger, Selection
-from dipp.core.selection import ETA
 
 SEED = bytes(range(16))
 
@@ -126,8 +128,8 @@ def test_groups_of_pixels() -> None:
         lambda: Budget(epsilon=1, rho=1),
         lambda: Budget(delta=1e-6),
         lambda: Budget(delta=1e-6, rho=1),
-        lambda: touches_one(Sign(2), 3),
-        lambda: touches_one(Laplace(), 0),
+        lambda: Sign(2).mask.touches(3),
+        lambda: Laplace().mask.touches(0),
     ],
 )
 def test_bad_numbers_are_refused_in_one_line(call: object) -> None:
@@ -166,13 +168,13 @@ def test_gain_of_delta_over_pure(snr: float, steps: int, gain: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "separate", "pure", "rho"),
+    ("coding", "separate", "pure", "rho"),
     [(PAPER, False, 33.94, 144), (PAPER, True, 33.94, 48), (SHARP, False, 6.93, 6), (SHARP, True, 6.93, 6)],
 )
-def test_the_laws_of_the_two_presets(mechanism: Coding, separate: bool, pure: float, rho: float) -> None:
+def test_the_laws_of_the_two_presets(coding: Coding, separate: bool, pure: float, rho: float) -> None:
     """ε = 33.94·Σ√ΔSNR and 6.93·Σ√ΔSNR; ρ telescopes to 144, 48 (kept apart) and 6 times the final SNR."""
     gains = [0.001, 0.01, 0.05, 0.2]
-    cost = Certificate.of(_plan(mechanism, gains, separate=separate), channels=3, pixels=1024)
+    cost = Certificate.of(_plan(coding, gains, separate=separate), channels=3, pixels=1024)
     real = pure * sum(map(math.sqrt, gains))
     assert real * (1 - 1 / 128) < cost.epsilon < real * 1.001
     assert rho * sum(gains) * (1 - 1 / 64) < cost.rho < rho * sum(gains) * 1.001
@@ -205,11 +207,11 @@ def test_chunks_keep_a_pixel_apart_as_charged(chunk_size: int) -> None:
 def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
     """Every pixel, followed through the masks of the public seed, costs no more than the charge; some reach it."""
     pixels, gains = 64, [0.01 * 1.7**i for i in range(2 * period + 1)][: 2 * period + 1]
-    mechanism = Coding("sign", Sign(period), Fraction(1), ordered=False)
-    plan = _plan(mechanism, gains)
+    coding = Coding(Sign(period), Flat())
+    plan = _plan(coding, gains)
     pure, squares = np.zeros(pixels), np.zeros(pixels)
     for number, step in enumerate(plan.steps):
-        coordinates = Sign(period).touched(SEED, number, pixels, channels)
+        coordinates = plan.mask.touched(SEED, number, pixels, channels)
         loss = plan.arithmetic(step).epsilon()
         touched = np.bincount(coordinates // channels, minlength=pixels)
         pure += touched * loss
@@ -220,23 +222,23 @@ def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
     assert squares.max() <= charged.rho * (1 + 1e-14)
     # With growing steps the last cycle decides, and 64 pixels are enough to meet the worst of two cycles nearly.
     assert pure.max() > 0.93 * charged.epsilon
-    one_cycle = Certificate.of(Plan(mechanism, plan.steps[:period]), channels, pixels)
+    one_cycle = Certificate.of(Plan(coding, plan.steps[:period]), channels, pixels)
     average = sum(plan.arithmetic(step).epsilon() for step in plan.steps[:period]) * channels / period
     assert one_cycle.epsilon * (1 + 1e-14) >= average
 
 
 def test_a_pixel_sits_out_some_steps() -> None:
     """P = 6, C = 3: even or odd steps touch a pixel, and the dearer half counts, in each cycle anew."""
-    mechanism = Coding("sign", Sign(6), Fraction(1), ordered=False)
-    plan = _plan(mechanism, [0.04, 0.01, 0.04, 0.01, 0.04, 0.01, 0.01, 0.04])
+    coding = Coding(Sign(6), Flat())
+    plan = _plan(coding, [0.04, 0.01, 0.04, 0.01, 0.04, 0.01, 0.01, 0.04])
     dear, cheap = (plan.arithmetic(plan.steps[i]).epsilon() for i in (0, 1))
     assert Certificate.of(plan, 3, 64).epsilon == pytest.approx(3 * dear + max(dear, cheap), rel=1e-11)
 
 
 def test_pure_and_rho_may_have_different_worst_pixels() -> None:
     """P = 4, C = 2: three middling steps cost more in ε, one big one in ρ."""
-    mechanism = Coding("sign", Sign(4), Fraction(1), ordered=False)
-    plan = _plan(mechanism, [1.0, 0.36, 1e-6, 0.36])
+    coding = Coding(Sign(4), Flat())
+    plan = _plan(coding, [1.0, 0.36, 1e-6, 0.36])
     big, middling = (plan.arithmetic(plan.steps[i]).epsilon() for i in (0, 1))
     cost = Certificate.of(plan, 2, 64)
     assert 2 * middling > big
@@ -254,17 +256,17 @@ def test_smaller_images_may_cost_more() -> None:
 
 def test_no_charge_without_a_certificate() -> None:
     with pytest.raises(NoCertificateError):
-        Certificate.of(_plan(Coding("gaussian", Gaussian(), Fraction(2), ordered=True), [0.1]), 3, 1024)
+        Certificate.of(_plan(Coding(Gaussian(), StepLimited()), [0.1]), 3, 1024)
 
 
 @pytest.mark.parametrize("channel", [Laplace(), Logistic(), Huber(1.0), Sign(1), Sign(3), Sign(7)])
 @pytest.mark.parametrize("alpha", [Fraction(1), Fraction(3, 2), Fraction(2), Fraction(5)])
 def test_vectorised_losses_are_those_of_the_integers(channel: Channel, alpha: Fraction) -> None:
-    mechanism = Coding("any", channel, alpha, ordered=False)
+    coding = Coding(channel, Flat(alpha))
     powers = (128 / 2.0 ** np.arange(-6, 16) * math.log(2) / (float(alpha) * channel.unit_slope)) ** 2
     gains = np.concatenate([np.geomspace(1e-8, 1e3, 400), powers, np.nextafter(powers, 0), np.nextafter(powers, 1e9)])
     gains = gains.astype(np.float32).astype(np.float64)
-    levels, found = losses(mechanism, gains)
+    levels, found = losses(coding, gains)
     fits = levels < 1023
     exact = [Arithmetic(channel, gain, alpha).epsilon() for gain in gains[fits].tolist()]
     ratio = found[fits] / exact
@@ -288,7 +290,7 @@ def test_vectorised_losses_are_those_of_the_integers(channel: Channel, alpha: Fr
 def test_charges_of_the_table(
     channel: Channel, channels: int, chunk_size: int, separate: bool, times: int, squares: int
 ) -> None:
-    plan = _plan(Coding("any", channel, Fraction(1), ordered=False), [0.1], chunk_size, separate)
+    plan = _plan(Coding(channel, Flat()), [0.1], chunk_size, separate)
     found, loss = Certificate.of(plan, channels, 64), plan.arithmetic(plan.steps[0]).epsilon()
     assert found.epsilon == pytest.approx(times * loss, rel=1e-12)
     assert found.rho == pytest.approx(squares * loss**2 / 8, rel=1e-12)
@@ -301,9 +303,9 @@ def _certificate(losses: list[float]) -> Certificate:
     return Certificate((Ledger(1, 1, tuple(rows)),))
 
 
-def _plan(mechanism: Coding, gains: list[float], chunk_size: int = 256, separate: bool = True) -> Plan:
+def _plan(coding: Coding, gains: list[float], chunk_size: int = 256, separate: bool = True) -> Plan:
     """Steps with the given SNR gains; the timesteps do not matter here."""
     times = range(len(gains), -1, -1)
     pairs = zip(itertools.pairwise(times), gains, strict=True)
     steps = tuple(Step(t, s, float(np.float32(gain)), chunk_size, 8) for (t, s), gain in pairs)
-    return Plan(mechanism, steps, separate)
+    return Plan(coding, steps, separate)

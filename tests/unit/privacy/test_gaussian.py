@@ -8,12 +8,13 @@ from typing import Any
 import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
-from helpers.statistics import bounded
 
+from dipp.core.plan import Plan, Step
 from dipp.errors import DippError
-from dipp.core.plan import PAPER, SHARP, Plan, Step
+from dipp.planning.presets import PAPER, SHARP
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.gaussian import GaussianDiffusion

@@ -6,16 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
-from helpers.statistics import bounded
 
-from dipp.core import randomness, selection
 from dipp import scoring
+from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
-from dipp.errors import DippError
 from dipp.core.laws import SignLaw
+from dipp.errors import DippError
 
 CHANNELS: list[Channel] = [Laplace(), Gaussian(), Logistic(), Huber(0.5), Sign(period=1), Sign(period=3)]
 
@@ -40,6 +40,7 @@ def make_task(
     )
 
 
+@pytest.mark.slow
 @bounded
 @given(
     channel=st.sampled_from(CHANNELS),
@@ -53,7 +54,17 @@ def test_every_stage_agrees_with_the_reference(
     channel: Channel, snr_gain: float, sizes: list[int], candidates: int, ordered: bool, alpha: Fraction
 ) -> None:
     """Scores, bin sums, located indices and winners are identical on ragged chunks."""
-    task = make_task(channel, snr_gain, sizes, candidates, ordered, alpha)
+    agree(make_task(channel, snr_gain, sizes, candidates, ordered, alpha))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("channel", CHANNELS, ids=str)
+def test_small_tasks_agree_with_the_reference(channel: Channel, ordered: bool) -> None:
+    """The same for one task of each channel: a lone coordinate, a group of the sign channel's, and one beyond it."""
+    agree(make_task(channel, 0.02, [1, 16, 33], 300, ordered))
+
+
+def agree(task: scoring.ScoringTask) -> None:
     cpu, reference = scoring.backend("cpu"), scoring.backend("reference")
     scores = reference.scores(task)
     np.testing.assert_array_equal(cpu.scores(task), scores)

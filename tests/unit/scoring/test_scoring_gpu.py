@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from fractions import Fraction
@@ -15,84 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.gpu_scoring import LAWS, compare, compare_selection, interpret, random_task, wide_scores
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dipp.core import randomness, selection
-from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Gaussian, Huber, Laplace, Logistic, Sign
-from dipp.core.laws import IntegerLaw, LaplaceLaw, SignLaw
-from dipp.scoring import ScoringTask
-from dipp.scoring.reference import ReferenceBackend
+from dipp.core import randomness
+from dipp.core.laws import LaplaceLaw
 
-REFERENCE = ReferenceBackend()
-LAWS: dict[str, tuple[IntegerLaw, int]] = {
-    f"{step.channel.name} at {step.snr_gain:g}": (step.law, step.fraction_bits)
-    for step in (
-        Arithmetic(Sign(), 1e-3),
-        Arithmetic(Laplace(), 1e-2),
-        Arithmetic(Laplace(), 1e-6),
-        Arithmetic(Laplace(), 1e3),
-        Arithmetic(Logistic(), 1e-2),
-        Arithmetic(Gaussian(), 1e-2),
-        Arithmetic(Huber(), 1e-6),
-    )
-} | {
-    "sign, large shifts": (SignLaw(limit=1 << 16), 15),
-    "laplace, large shifts": (LaplaceLaw.at(Fraction(1), 12, 40_000), 12),
-}
 by_law = pytest.mark.parametrize("law", LAWS)
 has_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None, reason="needs Triton"
 )
-
-
-def random_task(name: str, candidates: int, sizes: list[int], ordered: bool) -> ScoringTask:
-    rng = np.random.default_rng(candidates)
-    law, fraction_bits = LAWS[name]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    shifts = rng.integers(-law.limit, law.limit + 1, offsets[-1]).astype(np.int32)
-    streams = rng.integers(0, 1 << 32, (len(sizes), 4), np.uint32)
-    order = rng.integers(-(1 << 16), 1 << 16, candidates).astype(np.int32) if ordered else None
-    return ScoringTask(law, fraction_bits, candidates, streams, offsets, shifts, order)
-
-
-def compare(device: str, native: bool, task: ScoringTask) -> None:
-    """Scores and winners; what is selected from them is compared by `compare_selection`."""
-    from dipp.scoring.gpu import GpuBackend
-
-    on = GpuBackend(device)
-    on.native = on.native and native
-    scores = on.scores(task)
-    np.testing.assert_array_equal(scores.cpu().numpy(), REFERENCE.scores(task))
-    indices = np.arange(task.chunks, dtype=np.int64) * 7919 % task.candidates
-    chosen = (task.law, task.streams, task.offsets, indices)
-    np.testing.assert_array_equal(on.host(on.winners(*chosen)), REFERENCE.winners(*chosen))
-    compare_selection(device, native, scores.cpu().numpy(), task.fraction_bits)
-
-
-def compare_selection(device: str, native: bool, scores: selection.Scores, fraction_bits: int) -> None:
-    """Bin sums, the best, and the places of the first, the last and a drawn weight of a drawn bin."""
-    import torch
-
-    from dipp.scoring.gpu import GpuBackend
-
-    on = GpuBackend(device)
-    on.native = on.native and native
-    sent = torch.from_numpy(scores).to(device)
-    sums = REFERENCE.bin_sums(scores, fraction_bits)
-    np.testing.assert_array_equal(on.bin_sums(sent, fraction_bits), sums)
-    np.testing.assert_array_equal(on.best(sent), REFERENCE.best(scores))
-    bins, targets = selection.draw_bins(sums)
-    for target in (np.zeros_like(targets), targets, sums[np.arange(len(bins)), bins] - 1):
-        expected = REFERENCE.locate(scores, fraction_bits, bins, target)
-        np.testing.assert_array_equal(on.locate(sent, fraction_bits, bins, target), expected)
-
-
-def interpret() -> None:
-    """Triton reads the variable when it is imported, so the kernels are interpreted in processes of their own."""
-    os.environ["TRITON_INTERPRET"] = "1"
-    warnings.simplefilter("error")
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +32,7 @@ def interpreter() -> Iterator[Executor]:
         yield executor
 
 
-def wide_scores(candidates: int) -> selection.Scores:
-    """Scores with ties, with a lone best one, and with some beyond the range of the selection."""
-    rng = np.random.default_rng(0)
-    scores = (1000 * rng.standard_normal((3, candidates))).astype(np.int32)
-    scores[0] //= 512
-    scores[1, candidates // 2] = 20_000
-    scores[2, 0] = -(1 << 29)
-    return scores
-
-
+@pytest.mark.slow
 @has_triton
 @by_law
 def test_interpreted_kernels_return_the_reference_integers(law: str, interpreter: Executor) -> None:
@@ -122,6 +44,7 @@ def test_interpreted_kernels_return_the_reference_integers(law: str, interpreter
         job.result()
 
 
+@pytest.mark.slow
 @has_triton
 @pytest.mark.parametrize("fraction_bits", [0, 5, 15])
 def test_interpreted_selection_crosses_tiles(fraction_bits: int, interpreter: Executor) -> None:
@@ -136,6 +59,7 @@ def device() -> str:
     return "cuda"
 
 
+@pytest.mark.gpu
 @has_triton
 @by_law
 @pytest.mark.parametrize("native", [True, False])
@@ -144,6 +68,7 @@ def test_the_device_returns_the_reference_integers(law: str, native: bool, devic
         compare(device, native, random_task(law, candidates, sizes, ordered))
 
 
+@pytest.mark.gpu
 @has_triton
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("candidates", [70_001, 1 << 22])
@@ -151,6 +76,7 @@ def test_the_device_selects_from_many(candidates: int, native: bool, device: str
     compare_selection(device, native, wide_scores(candidates), 7)
 
 
+@pytest.mark.slow
 def test_without_a_device_the_error_says_so() -> None:
     torch: Any = pytest.importorskip("torch")
     pytest.importorskip("triton")

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.statistics import bounded, integer_weights, plain_draw, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from helpers.statistics import bounded, integer_weights, plain_draw, scripted
 
-from dipp.core import randomness, selection
 from dipp import scoring
+from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
-from dipp.errors import DippError
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.core.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
+from dipp.errors import DippError
 from dipp.scoring import ScoringTask, reference, stream_rows
 from dipp.scoring.reference import ReferenceBackend
-from dipp.core.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
 
 SEED = bytes(range(16))
 CHANNELS: list[Channel] = [Sign(1), Sign(3), Laplace(), Logistic(), Huber(), Gaussian()]

@@ -1,16 +1,18 @@
 """Whole datasets: what an engine costs over the bare codec, and memory against the number of pictures.
 
-    python benchmarks/datasets.py cpu  --cifar CIFAR_FOLDER --out benchmarks/results/datasets-cpu.json
-    python benchmarks/datasets.py cuda --cifar CIFAR_FOLDER --model MODEL --calibration TABLE \
+    python benchmarks/privatize.py cpu --cifar CIFAR_FOLDER --out benchmarks/results/datasets-cpu.json
+    python benchmarks/privatize.py cuda --cifar CIFAR_FOLDER --model MODEL --calibration TABLE \
         --out benchmarks/results/datasets-cuda.json
-    python benchmarks/datasets.py plot --out benchmarks/results/datasets.png
+    python benchmarks/privatize.py plot --out benchmarks/results/datasets.png
 
-`cpu` encodes the first 5,000 training images of CIFAR-10 in nine steps of a small untrained network; they are stored as
-PNGs in a Parquet file. "bare" is the codec alone, one process and one thread a worker, each with its share of the
-images in memory. Each run is a process of its own. The overhead of an engine is what a user
-waits longer for the same images on as many workers: wall clock, from a loaded codec to the last byte, so that it counts
-reading, writing and the start of pools and clusters. The start alone is measured with as many images as workers. CPU
-seconds of all processes, Ray's daemons too, stand beside it: they are the steadier figure where others use the machine.
+`cpu` encodes the first 5,000 training images of CIFAR-10 (without a folder: tiles of the sample pictures, over and
+over) in nine steps of a small untrained network; they are stored as PNGs in a Parquet file. "bare" is the codec alone,
+one process and one thread a worker, each with its share of the images in memory. Each run is a process of its own. The
+overhead of an engine is what a user waits longer for the same images on as many workers: wall clock, from a loaded
+codec to the last byte, so that it counts reading, writing and the start of pools and clusters. The start alone is
+measured with as many images as workers. CPU seconds of all processes, Ray's daemons too, stand beside it: they are the
+steadier figure where others use the machine. `--quick` takes a hundred images, and leaves out Ray and the memory of
+20,000.
 
 `cuda` privatises the 10,000 test images with a real model, beside the bare codec in the same process.
 """
@@ -31,14 +33,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from provenance import provenance
-
-# This file has the name of a library, which must stay within reach: of this process, of spawned ones, and of Ray's.
-sys.path = [place for place in sys.path if not place or Path(place).resolve() != Path(__file__).resolve().parent]
+from provenance import provenance, write
 
 RESULTS = Path(__file__).parent / "results"
 IMAGES = 5000
 MEMORY_IMAGES = (1000, 20_000)
+QUICK_IMAGES = 100
 WORKERS = (1, 2)
 ENGINES = ("bare", "local", "ray")
 SHARD_SIZE = 250
@@ -71,10 +71,11 @@ def make_model(folder: Path, widths: tuple[int, ...]) -> None:
 
 
 def make_codec(model: str, count: int) -> Any:
-    """A few steps of the sharp mechanism, 2^12 candidates for chunks of 128 coordinates."""
-    from dipp.codec.codec import Codec
-    from dipp.models.denoiser import Denoiser
-    from dipp.core.plan import SHARP, Plan, Step
+    """A few steps of the preset sharp's coding, 2^12 candidates for chunks of 128 coordinates."""
+    from dipp import models
+    from dipp.codec import Codec
+    from dipp.core.plan import Plan, Step
+    from dipp.planning.presets import SHARP
 
     denoiser, steps = models.load(model), []
     for start, end in itertools.islice(itertools.pairwise((999, *range(900, 0, -100))), count):
@@ -83,28 +84,20 @@ def make_codec(model: str, count: int) -> Any:
     return Codec(denoiser, Plan(SHARP, tuple(steps)))
 
 
-def make_source(cifar: Path, path: Path, count: int) -> None:
+def make_source(images: Path, path: Path, count: int) -> None:
     """Images as PNGs in a Parquet file, repeated if there are not enough."""
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from inputs import pictures, repeated  # not above, where every spawned worker would load all that it loads
     from PIL import Image
 
-    pictures = read_cifar(cifar, "train", count)
     files, labels = [], []
-    for number in range(count):
+    for number, picture in enumerate(repeated(pictures(images, count), count)):
         stream = io.BytesIO()
-        Image.fromarray(pictures[number % len(pictures)]).save(stream, "PNG")
+        Image.fromarray(picture).save(stream, "PNG")
         files.append(stream.getvalue())
         labels.append(number % 10)
     pq.write_table(pa.table({"image": files, "label": labels}), path, row_group_size=256)
-
-
-def read_cifar(folder: Path, split: str, count: int | None = None) -> list[np.ndarray[Any, Any]]:
-    """The images of a split, or the first of them."""
-    from dipp.data.sources import Columns, open_source
-
-    source = open_source(str(folder), Columns(split=split), folder)
-    return [np.asarray(record.content) for record in source.read(0, min(count or len(source), len(source)))]
 
 
 def one(engine: str, workers: int, part: int, model: str, source: str, steps: int, shard_size: int) -> dict[str, float]:
@@ -116,12 +109,12 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
     codec = make_codec(model, steps)
     with tempfile.TemporaryDirectory() as folder:
         if engine == "bare":
-            from dipp.codec import pictures
+            from dipp.codec.pictures import read
 
             found = open_source(source, Columns(), Path(folder))
             share = range(len(found) * part // workers, len(found) * (part + 1) // workers)
             records = found.read(share.start, share.stop)
-            images = [pictures.read(record.content) for record in records]  # type: ignore[arg-type]
+            images = [read(record.content) for record in records]  # type: ignore[arg-type]
             started = time.perf_counter()
             made = codec.encode(images)
             return {"seconds": time.perf_counter() - started, "images": len(made)}
@@ -191,7 +184,7 @@ def launch(
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)  # noqa: S603
 
 
-def cpu(cifar: Path, rounds: int, count: int) -> dict[str, Any]:
+def cpu(images: Path, rounds: int, count: int, quick: bool) -> dict[str, Any]:
     """Rates, overheads and memory on this machine."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as name:
@@ -199,17 +192,17 @@ def cpu(cifar: Path, rounds: int, count: int) -> dict[str, Any]:
         make_model(folder / "small", SMALL)
         make_model(folder / "smaller", SMALLER)
         memory = []
-        for images in MEMORY_IMAGES:
-            make_source(cifar, folder / f"{images}.parquet", images)
-            memory.append(peak(folder / "smaller", folder / f"{images}.parquet", images))
+        for number in (QUICK_IMAGES,) if quick else MEMORY_IMAGES:
+            make_source(images, folder / f"{number}.parquet", number)
+            memory.append(peak(folder / "smaller", folder / f"{number}.parquet", number))
             print(json.dumps(memory[-1]), file=sys.stderr, flush=True)
-        make_source(cifar, folder / "rates.parquet", count)
+        make_source(images, folder / "rates.parquet", count)
         runs, starts = [], []
         for workers in WORKERS:
-            make_source(cifar, folder / f"start-{workers}.parquet", workers)
+            make_source(images, folder / f"start-{workers}.parquet", workers)
         for number in range(rounds):
             for workers in WORKERS:
-                for engine in ENGINES:
+                for engine in ENGINES[:2] if quick else ENGINES:
                     run = measure(engine, workers, folder / "small", folder / f"start-{workers}.parquet", 1)
                     starts.append({"round": number, **run})
                     run = measure(engine, workers, folder / "small", folder / "rates.parquet")
@@ -235,7 +228,7 @@ def overheads(runs: list[dict[str, Any]], starts: list[dict[str, Any]]) -> list[
     Wall clocks are compared within a round, since the speed of a machine drifts, and the ratios averaged.
     """
     found = []
-    for engine in ENGINES[1:]:
+    for engine in sorted({run["engine"] for run in runs} - {"bare"}):
         for workers in WORKERS:
             clocks = {(run["engine"], run["round"]): run["seconds"] for run in runs if run["workers"] == workers}
             ratios = [clocks[engine, number] / clocks["bare", number] for name, number in clocks if name == engine]
@@ -270,13 +263,14 @@ def peak_mib() -> float:
 
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
     """The test images written, against the codec alone; in turn, in one process."""
-    from dipp.codec.codec import Codec
+    from dipp.codec import Codec
     from dipp.data.engines import Local
     from dipp.data.privatize import Choices, privatize
-    from dipp.data.sources import Columns
+    from dipp.data.sources import Columns, open_source
 
     codec = Codec.from_pretrained(model, epsilon=epsilon, device=device, calibration=calibration)
-    images = read_cifar(cifar, "test")
+    source = open_source(str(cifar), Columns(split="test"), cifar)
+    images = [record.content for record in source.read(0, len(source))]
     codec.encode(images[:1024])  # graphs are captured, kernels compiled
     runs = []
     for _ in range(rounds):
@@ -328,7 +322,8 @@ def main() -> None:
     """Run one of the modes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=("cpu", "cuda", "plot", "one"))
-    parser.add_argument("--cifar", type=Path)
+    parser.add_argument("--cifar", type=Path, help="of the CPU, any source of `dipp train`; else the sample pictures")
+    parser.add_argument("--quick", action="store_true", help="of the CPU: few images, and no Ray")
     parser.add_argument("--model", default="")
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--epsilon", type=float, default=16.0)
@@ -353,11 +348,14 @@ def main() -> None:
         plot(chosen.out)
     else:
         if chosen.mode == "cpu":
-            result = cpu(chosen.cifar, chosen.rounds, chosen.images)
+            from inputs import SAMPLES
+
+            count = QUICK_IMAGES if chosen.quick else chosen.images
+            result = cpu(chosen.cifar or SAMPLES, chosen.rounds, count, chosen.quick)
         else:
             result = cuda(chosen.cifar, chosen.model, chosen.calibration, chosen.epsilon, chosen.rounds, chosen.device)
         facts = provenance(chosen.device if chosen.mode == "cuda" else "cpu")
-        chosen.out.write_text(json.dumps({**facts, **result}, indent=1) + "\n")
+        write(chosen.out, {**facts, **result})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""What benchmarks on pictures are given: a denoiser, its public cost table, and the pictures.
+
+Whoever names none gets what is in the checkout: the denoiser that ships with dipp, its table, and tiles of the sample
+pictures in `examples/pictures`. That shows that a benchmark runs and how fast it is; figures of quality are those of
+CIFAR-10's pictures and of a DDPM, which have to be named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dipp import models
+from dipp.codec.pictures import Pixels
+from dipp.models import embedded
+from dipp.models.denoiser import Denoiser
+from dipp.planning.table import ErrorTable
+from dipp.training import public_pictures
+
+SAMPLES = Path(__file__).parents[1] / "examples" / "pictures"
+SIDE = 32
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was named on the command line."""
+
+    model: str
+    images: Path
+    table: Path | None
+
+    @classmethod
+    def add_to(cls, parser: argparse.ArgumentParser, array: str = "encode") -> None:
+        """Let a command take them."""
+        parser.add_argument("model", nargs="?", default=str(embedded.FOLDER), help="folder of a denoiser")
+        pictures = f"a .npz with pictures in the array `{array}`, or any source of `dipp train`"
+        parser.add_argument("images", nargs="?", type=Path, default=SAMPLES, help=pictures)
+        parser.add_argument("table", nargs="?", type=Path, help="cost table, if not calibration.json beside the model")
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Inputs:
+        """Those of a parsed command."""
+        return cls(arguments.model, arguments.images, arguments.table)
+
+    def denoiser(self, device: str = "cpu") -> Denoiser:
+        """The denoiser, loaded."""
+        return models.load(self.model, device)
+
+    def costs(self) -> ErrorTable:
+        """Its cost table."""
+        return ErrorTable.of_model(self.model, self.table)
+
+    def pixels(self, count: int, array: str = "encode") -> Pixels:
+        """The first pictures, N × 32 × 32 × 3."""
+        return pictures(self.images, count, array)
+
+
+def pictures(place: Path, count: int, array: str = "encode") -> Pixels:
+    """The first pictures of a .npz, of a folder of CIFAR-10 (its training pictures), or of another public source."""
+    if place.suffix == ".npz":
+        with np.load(place, allow_pickle=False) as content:
+            found: Pixels = content[array][:count]
+            return found
+    return public_pictures.load(place, SIDE, count).pixels
+
+
+def repeated(pixels: Pixels, count: int) -> Pixels:
+    """As many pictures as are wanted, from the first again where there are too few: speed does not depend on them."""
+    return pixels[list(itertools.islice(itertools.cycle(range(len(pixels))), count))]

@@ -1,0 +1,265 @@
+"""Broken archives, and costly ones: in a module that processes of their own can import.
+
+Files are made from small archives by flipped bits, edited bytes, cuts, insertions, splices and oversized numbers. Most
+get their checksum right again, so that the damage reaches the parser; some get a consistent header, too, certificate
+included, so that it reaches the index decoders.
+"""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import math
+import random
+import re
+import time
+import tracemalloc
+import warnings
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from dipp.codes import Flat, StepLimited
+from dipp.core.channels import Gaussian, Huber, Laplace, Sign
+from dipp.core.plan import MAX_PIXELS, Coding, Plan, Step
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.format.bytes import varint
+from dipp.format.header import Header
+from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from helpers.archives import build, claim_of, header_of, nine_steps, release, sealed, small_plan
+
+TRACED = 16
+"""The memory of every sixteenth file is traced, which is slow."""
+REWRITTEN = 4
+"""Every fourth archive that could be decoded is written again."""
+ADDRESS_SPACE = 1 << 30
+"""More than this on top of the libraries ends in a MemoryError, whether it is used or not."""
+
+
+@dataclass
+class Survey:
+    """What became of a number of files."""
+
+    refused: int = 0
+    decoded: int = 0
+    reasons: frozenset[str] = frozenset()
+    slowest: float = 0.0
+    largest: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A good archive, from which broken ones are made."""
+
+    header: Header
+    front: bytes
+    rest: bytes
+
+    @classmethod
+    def of(cls, archive: Archive) -> Sample:
+        header = header_of(archive)
+        front = header.to_bytes()
+        return cls(header, front, archive.to_bytes()[len(front) :])
+
+
+def seeds() -> list[Archive]:
+    """Small archives of every kind: codes, channels, runs, checksums, options."""
+    huber = Coding(Huber(0.75), StepLimited(Fraction(3, 2)))
+    sparse = Coding(Sign(6), Flat())
+    return [
+        build(small_plan(SHARP), [(4, 5, 3)] * 3),
+        build(small_plan(PAPER), [(4, 5, 3)] * 3, separate=True),
+        build(small_plan(DIFFC), [(4, 5, 3), (3, 3, 3)]),
+        build(small_plan(sparse, 3), [(4, 5, 3), (2, 10, 3), (5, 5, 3)], delta=1e-6),
+        build(small_plan(huber), [(3, 3, 1)] * 2, delta=1e-9),
+        build(small_plan(Coding(Gaussian(), Flat())), [(2, 2, 1)] * 9),
+        build(small_plan(SHARP, 1), [(5, 6, 3)] * 2),
+        build(small_plan(DIFFC, 1), [(5, 6, 1)]),
+        build(nine_steps(SHARP, 32), [(4, 4, 3)]),
+        build(small_plan(PAPER), ()),
+        build(small_plan(THRIFTY), [(4, 5, 3)] * 3),
+    ]
+
+
+def sizes(rng: random.Random, most: int) -> int:
+    """Mostly small, sometimes as large as allowed."""
+    return int(2 ** rng.uniform(0, math.log2(most)))
+
+
+def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Some bytes changed, lost or added."""
+    out = bytearray(data)
+    at = rng.randrange(len(out))
+    # The numbers that steer the parser come before the payload.
+    front = rng.randrange(54, min(len(out), 140))
+    match rng.randrange(8):
+        case 0:
+            for _ in range(rng.randint(1, 8)):
+                out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
+        case 1:
+            for _ in range(rng.randint(1, 4)):
+                out[rng.randrange(len(out))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        case 2:
+            out[front] = rng.randrange(256)
+        case 3:
+            del out[at:]
+        case 4:
+            out[at:at] = rng.randbytes(rng.randint(1, 16))
+        case 5:
+            out[at:] = other[rng.randrange(len(other)) :]
+        case 6:
+            out[front : front + 1] = varint(sizes(rng, 1 << 69))
+        case 7:
+            end = at + rng.randint(1, 16)
+            out[at:at] = out[at:end]
+            del out[end : end + rng.randint(0, 16)]
+    return bytes(out)
+
+
+def redone(rng: random.Random, old: Sample) -> bytes:
+    """A consistent header of another plan or of other images, in front of the old payload."""
+    plan, runs, channels = old.header.release.plan, old.header.runs.copy(), old.header.release.channels
+    match rng.randrange(4):
+        case 0:
+            steps = list(plan.steps)
+            place = rng.randrange(len(steps))
+            step = steps[place]
+            units = 0 if plan.code.fixed_length else rng.randint(1, 255)
+            gain = 2.0 ** -rng.randint(3, 120)
+            size = sizes(rng, (1 << 32) - 1)
+            steps[place] = Step(step.start, step.end, gain, size, rng.randint(1, 12), units)
+            plan = replace(plan, steps=tuple(steps))
+        case 1 if len(runs):
+            runs[rng.randrange(len(runs)), rng.randrange(3)] = sizes(rng, 1 << rng.choice((4, 16, 31)))
+        case 2:
+            runs = np.array([[sizes(rng, 1 << 10) for _ in range(3)] for _ in range(sizes(rng, 60))], np.int64)
+        case 3:
+            channels = rng.randint(1, 16)
+    smallest = int((runs[:, 1] * runs[:, 2]).min(initial=MAX_PIXELS))
+    public = release(plan, channels, old.header.release.delta)
+    return Header(public, runs, public.claim(min(smallest, MAX_PIXELS))).to_bytes() + old.rest
+
+
+def repaid(rng: random.Random, old: Sample) -> bytes:
+    """The old header in front of another payload, mostly of the same length."""
+    payload = bytearray(old.rest[:-4])
+    for _ in range(rng.randint(1, 8) if payload else 0):
+        payload[rng.randrange(len(payload))] = rng.choice((0, 0xFF, rng.randrange(256)))
+    if rng.random() < 0.1:
+        payload = bytearray(rng.randbytes(rng.randrange(2 * len(payload) + 2)))
+    return old.front + payload + old.rest[-4:]
+
+
+def broken(rng: random.Random, samples: list[Sample]) -> bytes:
+    """A file with a fault, or several; most have the right checksum."""
+    kind, old, other = rng.random(), rng.choice(samples), rng.choice(samples)
+    data = old.front + old.rest
+    if kind < 0.15:
+        with contextlib.suppress(DippError):
+            data = redone(rng, old)
+    elif kind < 0.3:
+        return sealed(repaid(rng, old))
+    if kind > 0.08:
+        data = edited(rng, data, other.front + other.rest)
+    return sealed(data) if kind < 0.6 else data
+
+
+def read(data: bytes) -> Archive:
+    """Open a file and decode all of it."""
+    archive = Archive.from_bytes(data)
+    first = 0
+    for count in archive.runs[:, 0].tolist():
+        archive.batch(first, first + count)
+        first += count
+    return archive
+
+
+def written_again(archive: Archive) -> bytes:
+    indices = [archive.image_indices(i) for i in range(len(archive))]
+    shapes = [archive.shape(i) for i in range(len(archive))]
+    return Archive.build(archive.release, shapes, indices).to_bytes()
+
+
+def limited_survey(seed: int, count: int) -> Survey:
+    """The same in a process of its own."""
+    warnings.simplefilter("error")
+    limit_memory()
+    return survey(seed, count)
+
+
+def survey(seed: int, count: int) -> Survey:
+    """Read `count` files; whatever is raised but a DippError, warnings included, ends it."""
+    rng, samples, found, reasons = random.Random(seed), list(map(Sample.of, seeds())), Survey(), set()
+    for number in range(count):
+        data = broken(rng, samples)
+        traced = number % TRACED == 0
+        if traced:
+            tracemalloc.start()
+        began, complaint = time.process_time(), ""
+        try:
+            archive = read(data)
+            found.decoded += 1
+            # Every archive has one spelling.
+            if found.decoded % REWRITTEN == 0:
+                assert written_again(archive) == data
+        except DippError as error:
+            complaint = str(error)
+            found.refused += 1
+        except BaseException as error:
+            raise AssertionError(f"file {number} of survey {seed}, {data.hex()}: {error!r}") from error
+        reasons.add(re.sub(r"\d+", "N", complaint))
+        if traced:
+            found.largest = max(found.largest, tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        else:
+            found.slowest = max(found.slowest, time.process_time() - began)
+    found.reasons = frozenset(reasons)
+    assert not any("\n" in reason for reason in reasons)
+    return found
+
+
+def limit_memory() -> None:
+    """Let a huge allocation fail where the system can do that."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return
+    limit = pages * resource.getpagesize() + ADDRESS_SPACE
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def with_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, checksummed: int = 0) -> bytes:
+    """An archive whose indices are all zero, behind the given table of lengths."""
+    rows = np.array(runs)
+    front = Header(release(plan, channels), rows, claim_of(plan, channels, int((rows[:, 1] * rows[:, 2]).min())))
+    checksum = binascii.crc_hqx(bytes(4 * checksummed), 0xFFFF).to_bytes(2, "big") if checksummed else b""
+    return sealed(front.to_bytes() + body + checksum + bytes(4))
+
+
+def costly(name: str) -> bytes:
+    """Files that ask for as much work as their length allows."""
+    dense = Coding(Laplace(), Flat())
+    sparse = Coding(Sign(65535), Flat())
+    bit, likely = Step(9, 5, 2**-9, 1, 1), Step(9, 5, 2**-9, 1, 1, 255)
+    every = tuple(Step(9999 - i, 9998 - i, 2**-9, 1 << 30, 1) for i in range(4096))
+    codes = tuple(Step(999 - i, 998 - i, 2**-9, 1 << 30, 21 + i // 255, i % 255 + 1) for i in range(256))
+    match name:
+        case "a large image":
+            return with_zeros(Plan(dense, (bit,)), [[1, 256, 512]], 1, bytes(1 << 14), 1 << 17)
+        case "small images":
+            return with_zeros(Plan(dense, (bit,)), [[1 << 17, 1, 1]], 1, bytes(1 << 14))
+        case "many sizes":
+            return with_zeros(Plan(dense, (bit,)), [[1, 1 + i % 2, 1] for i in range(4096)], 1, bytes(4096))
+        case "likely indices":
+            return with_zeros(Plan(PAPER, (likely,)), [[1, 256, 128]], 1, b"\0" + bytes(1 << 12), 1 << 15)
+        case "small likely images":
+            return with_zeros(Plan(PAPER, (likely,)), [[1 << 13, 1, 1]], 1, b"\0\0" + bytes(1 << 13))
+        case "many zeta codes":
+            return with_zeros(Plan(PAPER, codes), [[1, 1, 1]], 1, b"\0" + bytes(32), 256)
+        case _:
+            return with_zeros(Plan(sparse, every), [[1, 256, 256]], 16, bytes(512), 4096)

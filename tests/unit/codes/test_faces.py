@@ -1,0 +1,110 @@
+"""The face that all codes of the codec have: how an index is drawn, what it costs, and how it is packed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers.statistics import bounded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dipp.codes import CODES, Flat, Functional, StepLimited
+from dipp.codes.ordered import poisson_order
+from dipp.core import entropy, selection
+from dipp.core.code import Charge, Code, Indices
+from dipp.errors import DippError, NoCertificateError
+
+SEED = bytes(range(16))
+EVERY: list[Code] = [Flat(), Flat(Fraction(1, 2)), StepLimited(), StepLimited(Fraction(3, 2)), Functional()]
+every = pytest.mark.parametrize("code", EVERY, ids=str)
+certified = pytest.mark.parametrize("code", EVERY[:-1], ids=str)
+
+
+class Drawn:
+    """Candidates that say which rule was asked for."""
+
+    def select(self) -> Indices:
+        return np.array([1])
+
+    def best(self) -> Indices:
+        return np.array([2])
+
+
+def test_every_code_is_listed_by_its_name() -> None:
+    assert {type(code) for code in EVERY} == set(CODES.values())
+    assert all(kind.name == name for name, kind in CODES.items())
+
+
+@every
+def test_equal_parameters_make_equal_codes(code: Code) -> None:
+    again = type(code)(code.score_alpha) if code.certified else type(code)()  # type: ignore[call-arg]
+    assert again == code
+    assert hash(again) == hash(code)
+    assert sum(code == other for other in EVERY) == 1
+
+
+@every
+def test_what_is_certified_draws_privately(code: Code) -> None:
+    """The best score is a function of the image: no code that takes it has a certificate."""
+    assert code.draw(Drawn()).tolist() == [1 if code.certified else 2]
+    assert code.certified == (not isinstance(code, Functional))
+
+
+@certified
+@bounded
+@given(units=st.integers(1, 1 << 20), bits=st.integers(0, 15), touched=st.integers(1, 16))
+def test_charges(code: Code, units: int, bits: int, touched: int) -> None:
+    """t coordinates cost t·ε₁; apart t·ε₁²/8 in ρ, together no more than in one selection: (t·ε₁)²/8."""
+    loss = code.loss(units, bits)
+    assert loss == selection.epsilon(units, bits)
+    apart, together = (code.charge(loss, touched, apart=apart) for apart in (True, False))
+    assert apart == Charge(touched * loss, touched * loss**2 / 8)
+    assert together == Charge(touched * loss, (touched * loss) ** 2 / 8)
+    code.require_certified()
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda code: code.loss(1, 0), lambda code: code.charge(1.0, 1, True), Functional.require_certified]
+)
+def test_pfr_has_no_price(ask: object) -> None:
+    assert callable(ask)
+    with pytest.raises(NoCertificateError, match="PFR"):
+        ask(Functional())
+
+
+@every
+def test_indices_are_packed_by_the_codes_own_law(code: Code) -> None:
+    assert code.padding_bits == (0 if code.fixed_length else 8)
+    if code.fixed_length:
+        assert code.exponent_units(7.0) == 0
+        with pytest.raises(DippError, match="fixed length"):
+            code.index_model(8, 0)
+    else:
+        assert code.index_model(8, 80) == entropy.ZetaCode(256, Fraction(80, 64))
+        alpha = Fraction(3) if isinstance(code, Functional) else code.score_alpha
+        assert Fraction(code.exponent_units(7.0), 64) == entropy.paper_exponent(7.0, alpha)
+
+
+@every
+def test_the_order_is_in_the_units_of_the_scores(code: Code) -> None:
+    order = code.order(SEED, 100, 9)
+    if isinstance(code, Flat):
+        assert order is None
+    else:
+        assert order is not None
+        assert order.tolist() == poisson_order(SEED, 100, code.score_alpha, 9).tolist()
+        assert not order.flags.writeable
+
+
+@every
+def test_expected_bits(code: Code) -> None:
+    """All of them; of a zeta code more than the divergence, and fewer than a fixed length has."""
+    kl = np.array([2.0, 8.0, 14.0])
+    bits = code.expected_bits(kl, kl + 6)
+    if code.fixed_length:
+        assert bits.tolist() == (kl + 6).tolist()
+    else:
+        assert (bits > kl).all()
+        assert (bits < kl + 6).all()

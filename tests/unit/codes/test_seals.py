@@ -1,0 +1,87 @@
+"""Seals are for ever: payloads that are out were sealed over these spellings of their codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers.paths import GOLDEN
+
+from dipp.codes import PFR, ExactPPR, FlatCode, StepLimitedPPR
+from dipp.codes.exact import Mechanism
+from dipp.codes.oneshot import SEAL_BYTES, OneShot, seal, unseal
+from dipp.core.channels import CHANNELS, Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.errors import DippError
+
+SEED = bytes(range(16))
+BODY = b"\x05"
+KNOWN = json.loads((GOLDEN / "seals.json").read_text())
+"""By name: the spelling of a code, and the seal of the body 05 under the seed 00 01 … 0f."""
+NAMED: dict[str, Channel] = {
+    "laplace": Laplace(),
+    "gaussian": Gaussian(),
+    "logistic": Logistic(),
+    "huber": Huber(1.0),
+    "huber15": Huber(1.5),
+    "sign": Sign(period=1),
+}
+KINDS: dict[str, Callable[[Channel, float, int, int], OneShot]] = {
+    "flat": FlatCode,
+    "ppr": StepLimitedPPR,
+    "pfr": PFR,
+}
+OPTIONS: dict[str, Callable[[], OneShot | ExactPPR]] = {
+    "ppr/refitted": lambda: StepLimitedPPR(Laplace(), 0.05, 64, 1 << 12, refitted=True, kl_bits=8.0),
+    "ppr/alpha": lambda: StepLimitedPPR(Laplace(), 0.05, 64, 1000, alpha=Fraction(3, 2)),
+    "exact": lambda: ExactPPR(Mechanism(lambda u: u, lambda s, _: s[:, 0] * 0, lambda _: 0.0, 1.0, 2.0, 3), 2.0),
+}
+
+
+def named(name: str) -> OneShot | ExactPPR:
+    """The code of a name: one of the options, or kind/channel at SNR 0.05 on 64 coordinates with 2^12 candidates."""
+    if name in OPTIONS:
+        return OPTIONS[name]()
+    kind, channel = name.split("/")
+    return KINDS[kind](NAMED[channel], 0.05, 64, 1 << 12)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_spellings_and_seals_are_those_of_before(name: str) -> None:
+    code = named(name)
+    assert code._public == KNOWN[name]["public"]
+    assert seal(BODY, SEED, code._public).hex() == BODY.hex() + KNOWN[name]["seal"]
+    assert unseal(BODY + bytes.fromhex(KNOWN[name]["seal"]), SEED, code._public) == BODY
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_payloads_end_in_the_seal(name: str) -> None:
+    """Of the very spelling: whoever knows it can check a payload without the code."""
+    code = named(name)
+    payload = code.encode(np.zeros(3 if name == "exact" else 64), SEED)
+    assert payload == seal(payload[:-SEAL_BYTES], SEED, KNOWN[name]["public"])
+
+
+def test_every_kind_and_channel_is_known() -> None:
+    """A new channel or kind of code gets a spelling that is kept here."""
+    assert {type(channel) for channel in NAMED.values()} == set(CHANNELS.values())
+    for kind in KINDS:
+        for name, channel in NAMED.items():
+            assert f"{kind}/{name}" in KNOWN or not channel.certified, (kind, name)
+    assert OPTIONS.keys() <= KNOWN.keys()
+    spellings = [entry["public"] for entry in KNOWN.values()]
+    assert len(set(spellings)) == len(spellings)
+
+
+def test_other_words_have_other_seals() -> None:
+    sealed = seal(BODY, SEED, KNOWN["exact"]["public"])
+    for body, seed, public in (
+        (b"\x04", SEED, KNOWN["exact"]["public"]),
+        (BODY, SEED[::-1], KNOWN["exact"]["public"]),
+        (BODY, SEED, KNOWN["flat/sign"]["public"]),
+    ):
+        assert seal(body, seed, public)[-SEAL_BYTES:] != sealed[-SEAL_BYTES:]
+        with pytest.raises(DippError, match="payload"):
+            unseal(body + sealed[-SEAL_BYTES:], seed, public)

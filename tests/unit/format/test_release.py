@@ -1,0 +1,90 @@
+"""A release: what is public in one object, through bytes and back, and the one check of a ledger against it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from helpers.archives import build, release, sealed, small_plan
+
+from dipp.core.plan import MAX_PIXELS, Coding
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Ledger
+
+CODINGS = {"paper": PAPER, "sharp": SHARP, "thrifty": THRIFTY, "diffc": DIFFC}
+every = pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())
+
+
+@every
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_a_release_comes_back(coding: Coding, delta: float | None) -> None:
+    """It is the archive of no images."""
+    public = release(small_plan(coding), delta=delta)
+    data = release_to_bytes(public)
+    assert release_from_bytes(data) == public
+    assert data == Archive.build(public, (), ()).to_bytes()
+    assert Archive.from_bytes(data).release == public
+
+
+def test_an_archive_with_images_is_no_release() -> None:
+    made = build(small_plan(SHARP), [(4, 5, 3)])
+    for data in (made.to_bytes(), sealed(release_to_bytes(made.release)[:-4] + bytes(5))):
+        with pytest.raises(DippError, match="it speaks of images"):
+            release_from_bytes(data)
+
+
+def test_a_damaged_release_is_refused() -> None:
+    data = release_to_bytes(release(small_plan(PAPER)))
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        with pytest.raises(DippError):
+            release_from_bytes(bytes(changed))
+        with pytest.raises(DippError):
+            release_from_bytes(data[:place])
+
+
+def test_certificates_are_those_of_the_plan() -> None:
+    """Of the smallest image; without any, of the largest that there could be: more chunks never cost more."""
+    public = release(small_plan(PAPER), delta=1e-6)
+    small = public.certificate(20)
+    assert small == Certificate.of(public.plan, 3, 20, 1e-6)
+    assert small is not None
+    assert public.claim(20) == (small.epsilon, small.rho)
+    assert public.certificate(None) == Certificate.of(public.plan, 3, MAX_PIXELS, 1e-6)
+    uncertified = release(small_plan(DIFFC))
+    assert uncertified.certificate(20) is None
+    assert uncertified.claim(None) is None
+
+
+def test_what_was_recorded_must_be_what_was_planned() -> None:
+    public = release(small_plan(SHARP))
+    planned = Ledger.planned(public.plan, 3, 20)
+    public.require_recorded(20, planned)
+    public.require_recorded(20, None)
+    dearer = dataclasses.replace(planned.selections[0], sensitivity=planned.selections[0].sensitivity + 1)
+    other = dataclasses.replace(planned, selections=(dearer, *planned.selections[1:]))
+    for size, recorded in ((20, other), (None, planned)):
+        with pytest.raises(DippError, match="ledger: what the encoder did is not what its plan says"):
+            public.require_recorded(size, recorded)
+    with pytest.raises(DippError, match="ledger: "):
+        release(small_plan(DIFFC)).require_recorded(20, planned)
+
+
+@every
+@pytest.mark.parametrize("pixels", [1, 20, 300])
+def test_payloads_of_single_images_come_back(coding: Coding, pixels: int) -> None:
+    """As shards hold them: each image in whole bytes of its own."""
+    layout = release(small_plan(coding)).layout(pixels)
+    made = build(small_plan(coding), [(1, pixels, 3)] * 3)
+    rows = made.batch(0, 3)
+    payloads = layout.payloads(rows)
+    assert layout.rows(payloads).tolist() == rows.tolist()
+    assert layout.payload_bits(map(len, payloads)) == made.payload_bits
+    assert all(8 * len(payload) >= layout.least_bits for payload in payloads)
+    with pytest.raises(DippError, match="a payload has a wrong length"):
+        layout.rows([b""])
