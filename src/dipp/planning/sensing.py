@@ -45,10 +45,10 @@ from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
 
-LENGTHS = (8, 16)
+LENGTHS = (1, 2, 4, 8, 16)
 """N: numbers of steps that are tried beside the most that the calls allow."""
-CLIPS = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
-"""k: clips in deviations of the residual."""
+CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
+"""k: clips in deviations of the residual, from nearly a sign test to nearly no clip."""
 PASSES = (*(2.0 ** (-i / 3) for i in range(21, 0, -1)), 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 """T: from every 128th pixel touched once to every pixel touched sixteen times."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))

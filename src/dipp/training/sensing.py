@@ -37,10 +37,11 @@ Progress = Callable[[str], None]
 
 SEED = bytes(16)
 """Calibration is public and repeatable, but for the private coin of the chains."""
-TILTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""V of the chains: pairs at ε = 0.5 to 16 a touch."""
-GROUPS, PASSES = 16, 2
-CLIP = 0.5
+TILTS = {0.25: 2, 1.0: 2, 4.0: 3, 16.0: 4}
+"""Largest tilts V of the chains, and the passes that each takes: pairs at ε = 0.5 to 32 a touch."""
+GROUPS = 16
+"""g: steps of a pass."""
+CLIP = 0.35
 """k: clip in deviations of the residual."""
 POINTS = 40
 """SNRs of the table."""
@@ -52,16 +53,16 @@ SEARCHED_PICTURES, SEARCHED_COORDINATES = 16, 768
 def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) -> Residuals:
     """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C)."""
     met: list[tuple[float, Floats]] = []
-    for tilt in TILTS:
+    for tilt, passes in TILTS.items():
         progress(f"sensing chains of tilt {tilt:g}")
-        met += sensing_chain(denoiser, pixels, tilt)
+        met += sensing_chain(denoiser, pixels, tilt, passes)
     progress("the share of its tilt that a searching code realises")
     realised = [_realised(pixels[:SEARCHED_PICTURES], bits, pad) for bits, pad in SEARCHES]
     snrs, rows = _table(met)
     return Residuals(snrs, rows, np.array(SEARCHES), np.array(realised))
 
 
-def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float) -> list[tuple[float, Floats]]:
+def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[tuple[float, Floats]]:
     """Code public pictures by pairs of one tilt: SNR, and slices of the residuals' sizes, before each step and after."""
     import torch
 
@@ -72,11 +73,11 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float) -> list[tuple
     steps: list[SensingStep] = []
     state = torch.zeros((1, channels, height, width), device=denoiser.device)
     met, snr = [], 0.0
-    for number in range(GROUPS * PASSES + 1):
+    for number in range(GROUPS * passes + 1):
         x_hat = denoiser.at_snr(state, snr) if number else state
         residual = np.abs(x - _rows(x_hat))
         met.append((snr, slices(residual)))
-        if number == GROUPS * PASSES:
+        if number == GROUPS * passes:
             break
         power = float(np.square(residual).mean())
         clip = float(short_floats(np.array([CLIP * math.sqrt(power)]))[0])
