@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCH ?= build/bench
 
-# Two cores are what we promise for: two workers, each of which takes one thread for the network and for BLAS. numba
-# keeps two, because tests of the kernels ask for them.
+# Two cores are what we promise for: two workers, each with one thread for networks and linear algebra. numba keeps two,
+# so that its kernels are tested as they run, in parallel.
 PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2
 
 .PHONY: demo check test bench lint clean

@@ -48,9 +48,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """PyTorch on one thread: tiny networks gain nothing from more, and repeat themselves to the bit."""
+    import numba
     import torch
 
     before = torch.get_num_threads()
+    numba.get_num_threads()  # which starts numba's threads: to start them later would set PyTorch's number anew
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)

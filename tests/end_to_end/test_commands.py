@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from conftest import Command
-from diffusers import DDPMScheduler
+from helpers.commands import Command
+from helpers.datasets import calibrate, save_model
 from PIL import Image
-from helpers.networks import tiny_network
 
 import dipp
-from dipp.training import calibrate
-from dipp.cli import commands
-from dipp.core.plan import PAPER, SHARP
-from dipp.planning.presets import PRESETS, Preset, Sizes
-from dipp import audit
+from dipp.audit import suite
+from dipp.codec.pictures import declared_pixels
+from dipp.planning.planner import Sizes
+from dipp.planning.presets import PRESETS
 from dipp.privacy.certificate import Certificate
+from dipp.training import calibrate as calibration
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """One thread and few candidates: the commands are tested here, and not the kernels."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Few candidates: the commands are tested here, and not the kernels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, {0.0: Sizes(10, 3.0)}))
-        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, {0.0: Sizes(10, 2.0)}))
-        patch.setattr(calibrate, "EPSILONS", (8.0,))
+        for name, pad in (("sharp", 3.0), ("paper", 2.0)):
+            small = dataclasses.replace(PRESETS[name], tiers={0.0: Sizes(10, pad)}, rival=None)
+            patch.setitem(PRESETS, name, small)
+        patch.setattr(calibration, "EPSILONS", (8.0,))
         yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +50,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
     """A tiny denoiser, calibrated by the command."""
-    folder = tmp_path_factory.mktemp("model")
-    network = tiny_network()
-    network.save_pretrained(folder / "unet", safe_serialization=True)
-    scheduler: Any = DDPMScheduler
-    scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
-    index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
-    (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
-    said = commands.calibrate(str(folder), pictures, None, 6, "cpu")
-    assert "6 pictures" in said
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    calibrate(folder, pictures, 6)
     return folder
 
 
@@ -141,10 +132,11 @@ def test_a_certificate_that_does_not_follow_is_refused(
         assert len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_real_plan_is_audited_on_its_model(model: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "BLACK_BOX_RUNS", 4000)
-    monkeypatch.setattr(audit, "PAIRS", 3)
-    monkeypatch.setattr(audit, "ADVERSARIES", 3)
+    monkeypatch.setattr(suite, "BLACK_BOX_RUNS", 4000)
+    monkeypatch.setattr(suite, "PAIRS", 3)
+    monkeypatch.setattr(suite, "ADVERSARIES", 3)
     code, out, err = run("audit", "--epsilon", 4, "--model", model, "--json")
     assert code == 0, err
     found = json.loads(out)["model"]
@@ -263,7 +255,7 @@ def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Com
         assert grey.mode == alpha.mode == "RGB"
     planned = dipp.Codec.from_pretrained(model, epsilon=8, pixels=66).plan
     assert dipp.open(tmp_path / "a.dipp").release.plan == planned
-    assert commands.smallest(names) == 66
+    assert min(map(declared_pixels, names)) == 66
     Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
     code, _, err = run("encode", tmp_path / "dot.png", "-o", tmp_path / "b.dipp", "--model", model, "--epsilon", "8")
     assert code == 0, err
@@ -276,6 +268,4 @@ def test_the_table_says_what_made_it(model: Path) -> None:
     assert facts["command"] == "dipp calibrate --count 6"
     assert facts["version"] == dipp.__version__
     assert len(facts["model"]) == 64
-    assert {preset.mechanism.name for preset in PRESETS.values() if preset.mechanism.certified} <= set(
-        table["inflation"]
-    )
+    assert {preset.chains for preset in PRESETS.values() if preset.coding.certified} <= set(table["inflation"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import itertools
 import json
 import os
 import pickle
-import random
 import re
 import resource
 import shutil
@@ -23,10 +24,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Command
+from helpers.commands import Command
 from helpers.datasets import (
     SHARD_SIZE,
     Publications,
+    calibrate,
     check_release,
     pixels,
     save_folder,
@@ -34,49 +36,48 @@ from helpers.datasets import (
     save_table,
     tiny_codec,
 )
+from helpers.paths import DOCS, ROOT
+from helpers.processes import children, wait_for_end, watched
 from PIL import Image
 from rich.console import Console
 
 import dipp
-from dipp.training import calibrate
-from dipp.cli import commands
-from dipp.codec import codec as codecs
 from dipp.cli.main import main
-from dipp.cli.datasets import Bar
+from dipp.cli.progress import Bar
+from dipp.codec import codec as codecs
+from dipp.data import engines
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize, public
+from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns, Record
 from dipp.data.store import RUN, RUN_FILE, Store, sha256
 from dipp.data.tables import Tables
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
-from dipp.core.plan import DIFFC, PAPER, SHARP
-from dipp.planning.presets import PRESETS, Preset, Sizes
+from dipp.format.header import release_to_bytes
+from dipp.planning.planner import Sizes
+from dipp.planning.presets import DIFFC, PRESETS
 from dipp.privacy.ledger import Recorder
+from dipp.training import calibrate as calibration
 
-HERE = Path(__file__).parent
-SCRIPT = HERE / "privatize_script.py"
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """One thread and few candidates: whole datasets are tested here, and not the kernels."""
-    before = torch.get_num_threads()
+    """Few candidates: whole datasets are tested here, and not the kernels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "sharp", Preset("sharp", SHARP, {0.0: Sizes(8, 3.0)}))
-        patch.setitem(PRESETS, "paper", Preset("paper", PAPER, {0.0: Sizes(8, 2.0)}))
-        patch.setattr(calibrate, "EPSILONS", (8.0,))
+        for name, pad in (("sharp", 3.0), ("paper", 2.0)):
+            patch.setitem(PRESETS, name, dataclasses.replace(PRESETS[name], tiers={0.0: Sizes(8, pad)}, rival=None))
+        patch.setattr(calibration, "EPSILONS", (8.0,))
         yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = save_model(tmp_path_factory.mktemp("model"))
     public = save_folder(tmp_path_factory.mktemp("public"), 6, ("one",))
-    commands.calibrate(str(folder), public, None, 6, "cpu")
-    torch.set_num_threads(1)  # not before: numba's threads are OpenMP's, and starting them sets PyTorch's too
+    calibrate(folder, public, 6)
     return folder
 
 
@@ -162,6 +163,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     assert "adds its ε" in err
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what it warns of
 def test_workers_of_a_loader_are_spawned(two_releases: Path, model: Path) -> None:
     """A forked one would die in numba's threads; it is told so."""
@@ -201,10 +203,10 @@ def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
     privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices(shard_size=7))
     for shard in map(Shard.read, Store(tmp_path / "out").shards()):
         images = [pixels(30)[number] for number in shard.ids]
-        expected = codec.select(images, shard.ids.tolist(), shard.public.release.seed, Recorder())
+        expected = codec.select(images, shard.ids.tolist(), shard.release.seed, Recorder())
         assert (shard.rows(range(len(shard))) == expected).all()
     loaded = dipp.load(tmp_path / "out", model)
-    states = codec.reconstruct(expected, (8, 8, 3), shard.ids.tolist(), shard.public.release.seed)
+    states = codec.reconstruct(expected, (8, 8, 3), shard.ids.tolist(), shard.release.seed)
     for number, state in zip(shard.ids, states, strict=True):
         assert np.abs(loaded[number][0].permute(1, 2, 0).numpy().astype(int) - state).max() <= 1
 
@@ -321,7 +323,7 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
         privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10))
     watch = Publications(Store(target))
     assert watch.look() == 4
-    seed = Shard.read(watch.store.shards()[0]).public.release.seed
+    seed = Shard.read(watch.store.shards()[0]).release.seed
     tests: dict[str, tuple[Any, Choices]] = {
         "model or budget": (other, Choices(shard_size=10)),
         "shard-size": (codec, Choices(shard_size=20)),
@@ -341,7 +343,7 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     summary = privatize(str(source), target, codec, str(model), Local(1), same)
     assert summary.encoded == 60
     assert watch.look() == 10
-    assert {Shard.read(path).public.release.seed for path in watch.store.shards()} == {seed}
+    assert {Shard.read(path).release.seed for path in watch.store.shards()} == {seed}
     check_release(target, 100)
     assert not (target / RUN / RUN_FILE).exists()
 
@@ -357,14 +359,21 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
     store, codec = Store(tmp_path / "out"), tiny_codec(model)
     store.prepare()
     token = store.begin({})["token"]
-    job = Job(source, store, token, public(codec, bytes(16)), codec.budget, str(model), "cpu", 5, True, strict=False)
+    job = Job(source, store, token, codec.release(bytes(16)), codec.budget, str(model), "cpu", 5, True, strict=False)
     with pytest.raises(DippError, match="fewer pictures"):
         Worker(job, codec).release(0)
     assert not store.shards()
 
 
-def test_the_engines_agree_up_to_private_randomness(model: Path, tmp_path: Path) -> None:
-    """With a mechanism that draws none, a pool of processes gives the same columns and payloads as this process."""
+@pytest.mark.slow
+def test_the_engines_agree_up_to_private_randomness(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a code that draws none, a pool of processes gives the same columns and payloads as this process.
+
+    Each on one thread: how many there are may decide the order of the network's sums.
+    """
+    monkeypatch.setattr(engines, "cores", lambda: 2)
     source = save_table(tmp_path / "s.parquet", 60)
     codec, choices = tiny_codec(model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
     for name, engine in {"one": Local(1), "two": Local(2)}.items():
@@ -378,55 +387,55 @@ def test_the_engines_agree_up_to_private_randomness(model: Path, tmp_path: Path)
     privatize(str(source), tmp_path / "three", private, str(model), Local(1), choices)
     privatize(str(source), tmp_path / "four", private, str(model), Local(1), choices)
     three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
-    assert three.public.to_bytes() == four.public.to_bytes()
+    assert release_to_bytes(three.release) == release_to_bytes(four.release)
     assert three.payloads != four.payloads, "private randomness must not follow the public seed"
 
 
-def start(model: Path, source: Path, target: Path, workers: int, **options: Any) -> subprocess.Popen[bytes]:
-    path = f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    command = [sys.executable, str(SCRIPT), str(model), str(source), str(target), str(workers)]
+def start(
+    model: Path, source: Path, target: Path, workers: int, *held: object, **options: Any
+) -> subprocess.Popen[bytes]:
+    """The run in a process of its own; it may be held once so many shards are out, until a file is there."""
+    path = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    arguments = map(str, (model, source, target, workers, *held))
+    command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
     environment = {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, env=environment, **options)  # noqa: S603
 
 
-def children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in tasks.read_text().split()] if tasks.exists() else []
-
-
 def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
-    while watch.look() < shards and process.poll() is None:
+    """Until so many are out. What is held does not end before: if it ends, something has gone wrong."""
+    while watch.look() < shards:
+        assert process.poll() is None, "it was over before so many shards were out"
         time.sleep(0.01)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for worker processes in /proc")
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the processes of others")
 def test_killed_at_random_points_and_resumed(model: Path, tmp_path: Path) -> None:
     """SIGKILL to the run, twice, and to a worker of its pool: all 2,000 released once, none lost, none twice."""
-    count, target = 2000, tmp_path / "out"
+    count, target, gate = 2000, tmp_path / "out", tmp_path / "go on"
     source = save_table(tmp_path / "s.parquet", count)
-    watch, generator = Publications(Store(target)), random.Random(0)
-    for workers, shards in ((1, 4), (2, 14)):
-        process = start(model, source, target, workers)
-        wait_for(watch, shards, process)
-        time.sleep(generator.random() / 4)
-        orphans = children(process.pid)
-        process.kill()
-        process.wait()
-        assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
-        deadline = time.monotonic() + 60
-        while any(Path(f"/proc/{pid}").exists() for pid in orphans):
-            assert time.monotonic() < deadline, "workers outlive their run"
-            time.sleep(0.05)
+    watch = Publications(Store(target))
+    for workers, shards, held_at in ((1, 4, 10), (2, 14, 24)):
+        with start(model, source, target, workers, held_at, gate) as process:
+            wait_for(watch, shards, process)
+            with watched(children(process.pid)) as orphans:
+                process.kill()
+                assert process.wait() == -signal.SIGKILL
+                wait_for_end(orphans)  # which would never be, if workers outlived their run
         assert not watch.store.finished
-    process = start(model, source, target, 2)
-    wait_for(watch, watch.look() + 2, process)
-    # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
-    os.kill(children(process.pid)[-1], signal.SIGKILL)
-    assert process.wait() == 0, "a killed worker ends the run"
+    with start(model, source, target, 2, 36, gate) as process:
+        # More than the four that the pool has in hand: so the run has heard of one, and knows that it gets on.
+        wait_for(watch, watch.look() + 5, process)
+        # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
+        os.kill(children(process.pid)[-1], signal.SIGKILL)
+        gate.touch()
+        assert process.wait() == 0, "a killed worker ends the run"
     assert watch.look() == count // SHARD_SIZE
     check_release(target, count)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(model: Path, tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: the run ends in one line, what was published stays."""
     source, target = save_table(tmp_path / "s.parquet", 200), tmp_path / "out"
@@ -520,7 +529,7 @@ def test_bad_options(arguments: tuple[object, ...], word: str, model: Path, tmp_
     assert not (tmp_path / "out").exists()
 
 
-DOCS = (HERE.parent / "docs" / "datasets.md").read_text()
+PAGE = (DOCS / "datasets.md").read_text()
 
 
 def test_the_worked_example_runs(
@@ -535,13 +544,13 @@ def test_the_worked_example_runs(
         for number in range(30):
             picture = np.clip(level + generator.normal(0, 10, (8, 8, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(picture).save(tmp_path / "pets" / name / f"{number}.png")
-    block = next(block for block in re.findall(r"```\n(.*?)```", DOCS, flags=re.S) if "dipp privatize pets" in block)
+    block = next(block for block in re.findall(r"```\n(.*?)```", PAGE, flags=re.S) if "dipp privatize pets" in block)
     for line in block.splitlines():
         monkeypatch.setattr(sys, "argv", [*line.split(), *(["--workers", "1"] if "privatize" in line else [])])
         with pytest.raises(SystemExit) as stop:
             main()
         assert stop.value.code == 0
-    (code,) = re.findall(r"```python\n(.*?)```", DOCS, flags=re.S)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
     torch.manual_seed(0)
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - the page's own example
@@ -552,7 +561,8 @@ def test_the_worked_example_runs(
 def test_the_bar() -> None:
     """Images, images a second, bits per pixel, time left; what was encoded ahead of a shard is not counted twice."""
     screen = io.StringIO()
-    bar = Bar(Console(file=screen, force_terminal=True, width=140))
+    bar, ticks = Bar(Console(file=screen, force_terminal=True, width=140)), itertools.count()
+    bar.bar.get_time = lambda: float(next(ticks))  # a second at every look: there is a rate, whatever the time is
     with bar.bar:
         bar.start(100, 20)
         for _ in range(2):

@@ -12,12 +12,14 @@ from helpers.datasets import Publications, check_release, save_model, save_table
 
 import dipp
 from dipp.codec.codec import Codec
-from dipp.data import release
+from dipp.data import manifest
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 COUNT, SHARD_SIZE = 6, 2
 TOUCHES = ("fsync", "link", "mkdir", "open", "rename", "rmdir", "unlink")
@@ -128,7 +130,7 @@ def test_one_archive(codec: Codec, model: Path, tmp_path: Path, killer: Killer) 
             run()
             whole = dipp.open(target)
             for shard in shards.values():
-                assert shard.public.release.seed == whole.release.seed
+                assert shard.release.seed == whole.release.seed
                 for number, row in zip(shard.ids, shard.all_rows(), strict=True):
                     assert (whole.image_indices(number) == row).all(), "an image was encoded twice"
         assert names(folder) == ["out.dipp"]
@@ -146,7 +148,7 @@ def test_overwriting(codec: Codec, model: Path, tmp_path: Path, killer: Killer) 
         target = tmp_path / f"out{touches}"
         options: Any = (codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
         privatize(source, target, *options)
-        old = release.verify(target)["seed"]
+        old = manifest.verify(target)["seed"]
 
         def run(target: Path = target, options: Any = options) -> None:
             privatize(source, target, *options, overwrite=True)
@@ -162,7 +164,7 @@ def test_overwriting(codec: Codec, model: Path, tmp_path: Path, killer: Killer) 
             run()
         watch.look()
         check_release(target, COUNT)
-        assert release.verify(target)["seed"] != old
+        assert manifest.verify(target)["seed"] != old
         if not killed:
             break
     assert gone_on > 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 import signal
 import threading
@@ -13,16 +15,23 @@ from typing import Any
 import pytest
 import ray
 from helpers.datasets import SHARD_SIZE, Publications, check_release, save_model, save_table, tiny_codec
+from helpers.held_store import HeldStore
+from helpers.paths import ROOT
+from helpers.processes import children
 from ray.cluster_utils import Cluster
 
+from dipp.data import privatize as running
 from dipp.data.engines import Engine, Local, Ray
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
-from dipp.core.plan import DIFFC
+from dipp.planning.presets import DIFFC
 
 pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("one_thread"),
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for worker processes in /proc"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray Data sets its own old options
 ]
@@ -37,14 +46,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A head and two nodes on loopback, one actor each."""
-    here = f"{Path(__file__).parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    here = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", here)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         options = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=options)
         try:
-            made.workers = [made.add_node(num_cpus=1, object_store_memory=100 << 20) for _ in range(2)]
+            options = {"num_cpus": 1, "object_store_memory": 100 << 20}
+            made.workers = [made.add_node(wait=False, **options) for _ in range(2)]
+            made.wait_for_nodes(timeout=math.inf)
             yield made
         finally:
             ray.shutdown()
@@ -54,42 +65,55 @@ def cluster() -> Iterator[Any]:
 def actors(node: Any) -> list[int]:
     """Processes of a node that hold the model."""
     raylet = node.all_processes["raylet"][0].process.pid
-    found = []
-    for child in Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split():
-        if b"MapWorker" in Path(f"/proc/{child}/cmdline").read_bytes():
-            found.append(int(child))
-    return found
+    return [pid for pid in children(raylet) if b"MapWorker" in command_of(pid)]
 
 
-def test_a_worker_and_a_node_die(cluster: Any, model: Path, tmp_path: Path) -> None:
-    """All 2,000 images are released once: none lost, none twice."""
-    source, target = save_table(tmp_path / "s.parquet", COUNT), tmp_path / "out"
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return b""
+
+
+def test_a_worker_and_a_node_die(cluster: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 2,000 images are released once: none lost, none twice. The run is held until both are dead."""
+    source, target, gate = save_table(tmp_path / "s.parquet", COUNT), tmp_path / "out", tmp_path / "go on"
     watch, killed, failures = Publications(Store(target)), list[str](), list[BaseException]()
+    over = threading.Event()
+    monkeypatch.setattr(running, "Store", functools.partial(HeldStore, held_at=20, gate=gate))
 
-    def busy(shards: int) -> Any:
-        """A node that works, not the head, once so many shards are out."""
-        while True:
+    def busy(shards: int) -> tuple[Any, int]:
+        """A node that works, not the head, and the process that does, once so many shards are out."""
+        while not over.is_set():
             if watch.look() >= shards:
                 for node in cluster.workers:
-                    if actors(node):
-                        return node
+                    for pid in actors(node):
+                        return node, pid
             time.sleep(0.01)
+        raise AssertionError("the run was over before anything could be killed")
 
     def reap() -> None:
         try:
-            os.kill(actors(busy(3))[0], signal.SIGKILL)
+            _, worker = busy(3)
+            os.kill(worker, signal.SIGKILL)
             killed.append("worker")
-            cluster.remove_node(busy(12), allow_graceful=False)
+            node, _ = busy(12)
+            cluster.remove_node(node, allow_graceful=False)
             killed.append("node")
             assert not watch.store.finished, "it was over before the node could be killed"
         except BaseException as error:  # told by the test's own thread
             failures.append(error)
+        finally:
+            gate.touch()
 
-    reaper = threading.Thread(target=reap, daemon=True)
+    reaper = threading.Thread(target=reap)
     reaper.start()
-    choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(model, index_bits=16)
-    summary = privatize(str(source), target, codec, str(model), Ray(address=cluster.address), choices)
-    reaper.join(60)
+    try:
+        choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(model)
+        summary = privatize(str(source), target, codec, str(model), Ray(address=cluster.address), choices)
+    finally:
+        over.set()
+        reaper.join()
     assert not failures, failures
     assert killed == ["worker", "node"]
     assert summary.encoded == COUNT
@@ -98,7 +122,7 @@ def test_a_worker_and_a_node_die(cluster: Any, model: Path, tmp_path: Path) -> N
 
 
 def test_ray_gives_what_this_process_gives(cluster: Any, model: Path, tmp_path: Path) -> None:
-    """The same columns and payloads for the same public seed, by a mechanism that draws no private randomness."""
+    """The same columns and payloads for the same public seed, by a code that draws no private randomness."""
     source = save_table(tmp_path / "s.parquet", 60)
     codec, choices = tiny_codec(model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
     engines: dict[str, Engine] = {"one": Local(1), "two": Ray(address=cluster.address)}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+from helpers.paths import ROOT
+
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_first_code_runs() -> None:
@@ -20,12 +21,11 @@ def test_the_first_code_runs() -> None:
 
 
 def test_nothing_is_missing() -> None:
-    root = Path(__file__).parent.parent
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (root / link).exists(), link
+        assert (ROOT / link).exists(), link
     assert not re.search(r"TODO|TBD|TABLE", README), "a placeholder was left"
 
 
 def test_every_module_that_it_names_exists() -> None:
     for path in re.findall(r"`(dipp/[\w/]+(?:\.py|/))`", README):
-        assert (Path(__file__).parent.parent / "src" / path).exists(), path
+        assert (ROOT / "src" / path).exists(), path

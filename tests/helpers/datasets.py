@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from diffusers import DDPMScheduler
 from PIL import Image
+from typer.testing import CliRunner
 
 from dipp import models
+from dipp.cli.main import app
 from dipp.codec.codec import Codec
 from dipp.core.plan import Coding, Plan, Step
 from dipp.data import manifest
@@ -35,6 +37,13 @@ def save_model(folder: Path, size: int = 8) -> Path:
     index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
     (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
     return folder
+
+
+def calibrate(model: Path, pictures: Path, count: int) -> None:
+    """Make the cost table of a model by the command, from public pictures."""
+    result = CliRunner().invoke(app, ["calibrate", str(model), str(pictures), "--count", str(count)])
+    assert result.exit_code == 0, result.output
+    assert f"calibrated on {count} pictures" in result.output
 
 
 def plan(denoiser: Denoiser, coding: Coding, index_bits: int) -> Plan:

@@ -1,20 +1,25 @@
-"""A run in a process of its own, to be killed: MODEL SOURCE DESTINATION WORKERS."""
+"""A run in a process of its own, to be killed: MODEL SOURCE DESTINATION WORKERS [HELD_AT GATE]."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
+from unittest import mock
 
+from dipp.data import privatize
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.store import Store
 from helpers.datasets import SHARD_SIZE, tiny_codec
+from helpers.held_store import HeldStore
 
 
 def main() -> None:
-    model, source, destination, workers = sys.argv[1:]
-    choices = Choices(shard_size=SHARD_SIZE)
-    codec = tiny_codec(Path(model))
-    privatize(source, Path(destination), codec, model, Local(int(workers)), choices)
+    model, source, destination, workers, *held = sys.argv[1:]
+    store = functools.partial(HeldStore, held_at=int(held[0]), gate=Path(held[1])) if held else Store
+    choices, codec = privatize.Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
+    with mock.patch.object(privatize, "Store", store):
+        privatize.privatize(source, Path(destination), codec, model, Local(int(workers)), choices)
 
 
 if __name__ == "__main__":

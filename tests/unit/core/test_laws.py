@@ -78,6 +78,7 @@ def test_laplace_scores_are_1_lipschitz_at_the_largest_limit() -> None:
     assert steepest(law) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("channel", "alpha"),
     [

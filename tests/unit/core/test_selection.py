@@ -378,7 +378,10 @@ def exact_losses(fraction_bits: int, move: int) -> tuple[float, bool]:
     return math.log(largest), needed
 
 
-@pytest.mark.parametrize(("fraction_bits", "move"), [(0, 1), (0, 2), (1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("fraction_bits", "move"),
+    [(0, 1), pytest.param(0, 2, marks=pytest.mark.slow), (1, 1), (2, 1), pytest.param(2, 2, marks=pytest.mark.slow)],
+)
 def test_loss_of_all_neighbours_is_within_epsilon(fraction_bits: int, move: int) -> None:
     """Exhaustive and exact: no loss and no range of losses exceeds ε, and ε is attained to within 1 %."""
     largest, _ = exact_losses(fraction_bits, move)
