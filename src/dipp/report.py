@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dipp.audit import Audit
 
 CONSISTENT = "the certificate follows from the file's public parameters; that its encoder was honest, no file can show"
-NO_CERTIFICATE = "none: this mechanism is not differentially private"
+NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
 def archive_facts(source: Archive, verify: bool = False) -> dict[str, Any]:

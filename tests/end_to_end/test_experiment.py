@@ -17,32 +17,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import figures, provenance, report, stages, tables
+from cifar10 import figures, stages, tables
 from cifar10 import run as running
-from cifar10.baseline import CODECS, LaplaceNoise
+from cifar10.baseline import CODECS
 from cifar10.config import Config
-from cifar10.deviations import Observer
 from cifar10.releases import Maker
 from cifar10.store import Store
 from cifar10.training import Task, Wave
+from helpers.commands import Command
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import dipp
-from dipp.models import embedded
 from dipp.cli import experiment
-from dipp.core import randomness
+from dipp.cli.experiment import ExperimentOptions
 from dipp.cli.main import main
-from dipp.models.diffusion import NoiseSchedule
+from dipp.core import randomness
 from dipp.errors import DippError
+from dipp.models import embedded
+from dipp.planning.presets import SHARP, THRIFTY
 
 SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
 IMAGES = 64
 
-Command = Callable[..., tuple[int, str, str]]
-
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +66,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
     return out
 
 
-def run_stages(cifar: Path, out: Path, *, config: Path = SMOKE, **options: Any) -> list[str]:
+def run_stages(
+    cifar: Path, out: Path, *, config: Path = SMOKE, say: Callable[[str], None] | None = None, **options: Any
+) -> list[str]:
     said: list[str] = []
-    given = {"stage": None, "only": "*", "calibration": None, "device": "cpu", "minutes": None, "say": said.append}
-    running.run(
-        config, cifar, str(embedded.FOLDER), out, command="dipp experiment", commit="abc", **{**given, **options}
-    )
+    given = ExperimentOptions(config=config, data=cifar, out=out, commit="abc", **options)
+    running.run(given, command="dipp experiment", say=say or said.append)
     return said
 
 
@@ -108,7 +106,8 @@ def test_every_figure_is_there(finished: Path) -> None:
     for epsilon in (1, 4):
         pair = [by_name[f"{method}-{epsilon}-plotted"]["final_timestep"] for method in ("paper", "diffc")]
         assert pair[0] == pair[1]
-    assert {row["mechanism"] for row in results["releases"] if row["method"] == "sharp"} <= {"sharp", "thrifty"}
+    found = {row["mechanism"] for row in results["releases"] if row["method"] == "sharp"}
+    assert found <= {SHARP.name, THRIFTY.name}
     assert not any(part["names"] for part in results["missing"].values())
     assert by_name["paper-4-quarter"]["snr"] < by_name["paper-4-plotted"]["snr"]
     assert by_name["laplace-4"]["denoising"]["timestep"] < by_name["laplace-1"]["denoising"]["timestep"]
@@ -184,46 +183,6 @@ def test_public_seeds_are_drawn_before_pictures_are_read(
     assert len(set(seeds)) == 2
 
 
-@pytest.mark.parametrize(
-    ("paper", "sharp", "words"),
-    [
-        (0.4, 0.6, "paper | paper, sharp"),
-        (0.4, 0.4, "paper, sharp | paper, sharp"),
-        (0.5, 0.8, "neither | paper"),
-        (None, 0.4, "– | –"),
-    ],
-)
-def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sharp: float, words: str) -> None:
-    """The baseline as the paper has it, 50 %; and denoised, 70 %."""
-
-    def row(method: str, headline: str, **shares: float | None) -> dict[str, Any]:
-        found = {output: None if last is None else {"last": last} for output, last in shares.items()}
-        common = {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False}
-        return {**common, "headline": headline, "accuracy": found}
-
-    ours = [row("paper", "denoised", denoised=paper), row("sharp", "denoised", noisy=0.9, denoised=sharp)]
-    table = tables.of_claims(report.claims([row("laplace", "laplace", laplace=0.5, denoised=0.7), *ours]))
-    assert table.splitlines()[-1].endswith(f"| {words} |")
-
-
-def test_claims_are_of_bits_and_accuracies_at_equal_epsilon() -> None:
-    def row(method: str, bits: float, last: float, **more: Any) -> dict[str, Any]:
-        headline = "laplace" if method == "laplace" else "denoised"
-        found = {"file_bpp": bits, "payload_bpp": bits, "headline": headline, "accuracy": {headline: {"last": last}}}
-        return {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False, **found, **more}
-
-    along = row("diffc", 0.5, 0.0, plotted=False, same_steps=True)
-    base = row("laplace", 10.0, 0.3)
-    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 0.8, 0.6), row("diffc", 0.25, 0.5), along])
-    assert (claim["paper_factor"], claim["sharp_factor"], claim["diffc_factor"]) == (10, 12.5, 40)
-    assert (claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]) == (4, 2)
-    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is True
-    (claim,) = report.claims([base, row("paper", 1.1, 0.5), row("sharp", 0.8, 0.4)])
-    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is False
-    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 1.1, 0.6)])
-    assert claim["tenth_of_the_bits"] is False
-
-
 def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Path) -> None:
     """Of few pictures too: as they were, they are at no distance."""
     pixels, labels = running.load(cifar, IMAGES)
@@ -232,28 +191,6 @@ def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Pat
     size = np.trace(np.cov(run._judge.clean.T))
     assert run._measured(pixels[:8])["frechet"] == pytest.approx(0, abs=1e-6 * size)
     assert run._measured(pixels[8:16])["frechet"] > 1e-3 * size
-
-
-def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
-    records = [
-        {"seed": seed, "last": last, "best": last + 0.1, "clean": last + 0.2}
-        for seed, last in enumerate((0.25, 0.75, 0.5))
-    ]
-    found = report.accuracy(records)
-    assert found is not None
-    assert (found["last"], found["spread"], found["each"]) == (0.5, 0.5, [0.25, 0.75, 0.5])
-    assert (found["best"], found["on_clean"]) == pytest.approx((0.6, 0.7))
-    assert report.accuracy([*records, None]) is None
-
-
-def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
-    """δ = |x0 − x̂0|·√ΔSNR, x0 in the order of the chunks."""
-    pixels = np.array([[0, 255, 0, 255]], np.uint8)
-    layout: Any = SimpleNamespace(chunks=SimpleNamespace(order=np.array([3, 0])), step=SimpleNamespace(snr_gain=4.0))
-    reader: Any = lambda *_: "indices"  # noqa: E731
-    observer = Observer(reader, pixels)
-    assert observer(layout, torch.tensor([[0.5, 0.25]])) == "indices"
-    assert np.array_equal(observer.met[0], np.array([[1.0, 2.5]], np.float32))
 
 
 def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None:
@@ -270,36 +207,6 @@ def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None
     assert len(free.steps) != len(other.steps)
 
 
-def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None:
-    """At the timestep of its SNR, scaled to that; the clean pictures have no part in it."""
-    seen: list[tuple[torch.Tensor, int]] = []
-
-    def x0(x_t: torch.Tensor, t: int, **_: bool) -> torch.Tensor:
-        seen.append((x_t, t))
-        return x_t.clip(-1, 1)
-
-    schedule = NoiseSchedule(np.linspace(0.999, 0.001, 1000))
-    config = Config.load(SMOKE)
-    release = config.release("laplace-4")
-    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
-    maker = Maker(config, Store(tmp_path), pixels, "", None, "cpu")
-    maker.__dict__["denoiser"] = SimpleNamespace(
-        schedule=schedule, device=torch.device("cpu"), x0=x0, identity="a network"
-    )
-    denoised = maker.pictures(release, "denoised")
-    released = maker.pictures(release, "laplace")
-    state, t = seen[0]
-    gain, deviation = LaplaceNoise(4.0).line
-    assert schedule.snr(t + 1) < (gain / deviation) ** 2 < schedule.snr(t - 1)
-    expected = schedule.gamma(t) / gain * (np.moveaxis(released, 3, 1) / 127.5 - 1)
-    assert np.allclose(state.numpy(), expected, atol=1e-5)
-    (place,) = (tmp_path / "pictures").glob("laplace-4.*.denoised.npy")
-    place.unlink()
-    other = replace(maker, pixels=255 - pixels)
-    other.__dict__["denoiser"] = maker.denoiser
-    assert np.array_equal(other.pictures(release, "denoised"), denoised)
-
-
 @pytest.mark.parametrize(
     "change",
     ["epochs = 3", "calls = 3", "bpp = 0.5", "deviations = 3", "clip = true"],
@@ -312,45 +219,6 @@ def test_records_of_another_config_are_refused(finished: Path, cifar: Path, tmp_
     other.write_text("\n".join(lines))
     with pytest.raises(DippError, match="was made with another config; take another folder"):
         run_stages(cifar, finished, config=other, stage="report")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "parts"),
-    [
-        ("epochs = 2", "epochs = 3", ["ancestral", "metrics.", "train."]),  # metrics are of the clean classifier
-        ("clip = false", "clip = true", ["ancestral", "metrics.", "train.clean.clean."]),
-        ("deviations = 4", "deviations = 3", ["deviations."]),
-        ('"paper-256-unbound"   # ends at a low timestep: few network calls\nimages = 2', "", ["ancestral"]),
-        ("relative_snr = 0.25", "relative_snr = 0.5", ["encode.paper-4-quarter", "metrics.paper-4-quarter"]),
-        ("seeds = [0]", "seeds = [0]\nweight_decay = 1e-4", []),  # as it is anyway
-        ("wave = 4", "wave = 3", []),
-        ('reason = "reference"', 'reason = "another"', []),
-        ("train = { denoised = [1, 4], noisy = [4] }", 'train = ["denoised", "noisy"]', []),
-    ],
-)
-def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
-    """A change of the config is one of the records that depend on it, and of no others."""
-    new = new or old.replace("images = 2", "images = 1")
-    text = SMOKE.read_text()
-    assert old in text
-    (tmp_path / "other.toml").write_text(text.replace(old, new, 1))
-    first, second = (
-        {name: digest for stage in provenance.records(Config.load(path)).values() for name, digest in stage.items()}
-        for path in (SMOKE, tmp_path / "other.toml")
-    )
-    differ = {name for name in first if second[name] != first[name]}
-    assert differ == {name for name in first if name.startswith(tuple(parts))}
-
-
-def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
-    """Another rate of the paper's release is another final timestep of DiffC's."""
-    text = SMOKE.read_text()
-    (tmp_path / "other.toml").write_text(text.replace("bpp = 0.03", "bpp = 0.5", 1))
-    records = [provenance.records(Config.load(path))["encode"] for path in (SMOKE, tmp_path / "other.toml")]
-    differ = {name.split(".")[1].split("-")[0] for name in records[0] if records[0][name] != records[1][name]}
-    same = {name for name in records[0] if records[0][name] == records[1][name]}
-    assert differ == {"paper", "diffc"}
-    assert {name.split(".")[1] for name in same} == {"sharp-1-plotted", "sharp-4-plotted", "paper-256-unbound"}
 
 
 def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_path: Path) -> None:
@@ -478,23 +346,31 @@ def test_one_process_at_a_time_is_in_a_stage(travelled: Path, cifar: Path) -> No
 
 
 def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
+    """Each in a record of its own, which is named by the time."""
+    store, known = Store(tmp_path), set[str]()
+
+    def ended() -> str:
+        """What the record says that was added."""
+        names = {path.name for path in (tmp_path / "records").glob("run.*")}
+        (new,) = names - known
+        known.update(names)
+        return str(json.loads((tmp_path / "records" / new).read_text())["ended"])
+
     run_stages(cifar, tmp_path, stage="baseline", only="clean")
+    assert ended() == "finished"
     assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].startswith("out of time")
+    assert ended() == "out of time"
     with pytest.raises(DippError):
         run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
+    assert ended() == "by an error or from outside"
 
     def stopped(_: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(KeyboardInterrupt):
         run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", say=stopped)
-    found = [record["ended"] for record in Store(tmp_path).records("run.")]
-    assert found == ["finished", "out of time", "by an error or from outside", "by an error or from outside"]
-
-
-def test_an_odd_number_of_previews_is_shown_once_each() -> None:
-    pictures = np.arange(3, dtype=np.uint8)[:, None, None, None] * np.ones((1, 1, 1, 3), np.uint8)
-    assert figures._sheet(pictures)[..., 0].tolist() == [[0, 1], [2, 255]]
+    assert ended() == "by an error or from outside"
+    assert len(list(store.records("run."))) == 4
 
 
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
@@ -611,19 +487,6 @@ def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
     common = ("--data", cifar, "--out", tmp_path, "--stage", "baseline", "--only", "laplace-1")
     assert command("cifar10", SMOKE, *common, "--minutes", "1e-9")[0] == 3
     assert command("cifar10", SMOKE, *common)[0] == 0
-
-
-def test_the_command_is_noted_without_places_of_the_machine() -> None:
-    words = [
-        "/usr/bin/dipp",
-        "experiment",
-        "--data",
-        "/home/alice/data",
-        "--out=/home/alice/run",
-        "--only=paper-*",
-        "--model=/home/a=b/c",
-    ]
-    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*' --model=c"
 
 
 def test_without_its_libraries_it_says_what_to_do(

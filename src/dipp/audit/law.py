@@ -20,6 +20,7 @@ from dipp.audit.likelihood import Floats, Pixels, adversarial_pair, compare, fir
 from dipp.audit.setting import chain_of, single_step
 from dipp.codec.chain import Chain
 from dipp.core.plan import Coding
+from dipp.core.signal import to_levels
 
 FALSE_ALARM = 1e-7
 """Probability that the audit of a correct encoder fails, for all images together. (χ² is a limit law: with cells as
@@ -75,8 +76,8 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
     Noise around grey is tried at several amplitudes, and images that favour a candidate.
     """
     height, width, channels = chain.shape
-    noise = generator.uniform(-127.5, 127.5, height * width * channels)
-    images = [np.rint(127.5 + amplitude * noise).astype(np.uint8) for amplitude in AMPLITUDES]
+    noise = generator.uniform(-1, 1, height * width * channels)
+    images = [to_levels(amplitude * noise).astype(np.uint8) for amplitude in AMPLITUDES]
     images += [adversarial_pair(chain, np.random.default_rng(0), favour)[0] for favour in FAVOURS]
 
     def spread(image: Pixels) -> float:

@@ -7,7 +7,6 @@ needed (`setting`). Public seeds are fixed; only the private randomness differs 
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -258,8 +257,6 @@ def _auditable(name: str, epsilon: float) -> Coding:
 def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) -> Audit:
     """Audit a preset at about ε; if `real` is given, add the exact audit of that plan on that denoiser."""
     coding = _auditable(name, epsilon)
-    if importlib.util.find_spec("torch") is None:
-        raise DippError("audit: torch is missing; install dp-dipp[torch]")
     exact = exact_audit(*plan_for(coding, epsilon), PAIRS, ADVERSARIES)
     counted, caught, model = black_box_audit(coding, epsilon, BLACK_BOX_RUNS), control_audit(coding), []
     if real is not None:

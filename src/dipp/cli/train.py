@@ -30,7 +30,7 @@ class CourseOptions:
     compile_mode: Annotated[
         str, typer.Option("--compile", help="torch.compile on CUDA: reduce-overhead (CUDA graphs), default or none.")
     ] = "reduce-overhead"
-    seed: Annotated[int, typer.Option(help="What every random choice follows from.")] = 0
+    seed: Annotated[int, typer.Option(help="Seed of every random choice of the run.")] = 0
 
 
 def train(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dipp.errors import DippError
 
 Bits = NDArray[np.float32]
-"""In 32 bits the search is twice as fast; what they lose is no millionth."""
+"""Bits as 32-bit floats: the search is twice as fast, and the rounding is below a millionth."""
 Integers = NDArray[np.int32]
 
 
@@ -29,10 +29,11 @@ class Search:
     """All shortest paths from node 0."""
 
     bits: Bits
-    """Of edges [o, i, j]; ∞ where there is none."""
+    """Bits of the edges [o, i, j]; ∞ where there is none."""
     charges: Integers
+    """Units that each edge is charged."""
     capacities: tuple[int, ...]
-    """Numbers of units that whoever asks will try in turn, the largest first."""
+    """Budgets, in units, that paths are asked for: the largest first, which bounds the table."""
 
     @functools.cached_property
     def best(self) -> Bits:

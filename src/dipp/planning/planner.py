@@ -4,9 +4,9 @@
 randomness. An edge costs real bits and is charged privacy (`dipp.privacy.budget`).
 
 *Bits.* The KL divergence of a step is d·E kl(|error|·√ΔSNR) for its d touched coordinates, with the errors of public
-images (`dipp.calibration`). Chunks are as large as they may be with index_bits − pad bits of it each. So m chunks cost
-m·⌈KL/m + pad⌉ bits with the flat code, or m times what the code expects (`Code.expected_bits`): by KL alone, tiny steps
-would look best. Steps that lose more than `saturation` of the shift's energy to the sign channel's bounds
+images (`dipp.planning.table`). Chunks are as large as they may be with index_bits − pad bits of it each. So m chunks
+cost m·⌈KL/m + pad⌉ bits with the flat code, or m times what the code expects (`Code.expected_bits`): by KL alone, tiny
+steps would look best. Steps that lose more than `saturation` of the shift's energy to the sign channel's bounds
 (`ErrorTable.unsaturated_gains`) are barred, or the shortest path would choose exactly those.
 
 **Path.** To every final timestep, the path of fewest bits within the budget:

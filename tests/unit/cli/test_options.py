@@ -1,0 +1,243 @@
+"""Options as dataclasses: `grouped` makes each field an option, and the options of every command are what they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dipp.cli.main import app
+from dipp.cli.options import EMBEDDED, PlanOptions, grouped
+
+
+@dataclass(frozen=True)
+class Tea:
+    """A group with something that must be given."""
+
+    leaves: Annotated[str, typer.Argument(help="What is brewed.")]
+    cups: Annotated[int, typer.Option("--cups", "-c", help="How much of it.")]
+    minutes: Annotated[float, typer.Option(help="How long.")] = 3.0
+    milk: Annotated[bool, typer.Option("--milk", help="Or not.")] = False
+
+
+@dataclass(frozen=True)
+class Guests:
+    names: Annotated[list[str] | None, typer.Option(help="Who comes; may be given again.")] = None
+    table: Annotated[Path | None, typer.Option(help="Where.")] = None
+
+
+def party(
+    host: Annotated[str, typer.Argument()],
+    tea: Tea,
+    guests: Guests,
+    loud: Annotated[bool, typer.Option("--loud")] = False,
+) -> None:
+    """Have a party."""
+    typer.echo(repr((host, tea, guests, loud)))
+
+
+@pytest.fixture
+def toy() -> typer.Typer:
+    made = typer.Typer(add_completion=False)
+    made.command()(grouped(party))
+    return made
+
+
+def parameters(command: Any) -> tuple[list[str], dict[str, Any]]:
+    """The arguments in order, and the options as they are spelt, with their defaults: … stands for what is required."""
+    arguments = [one.name for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
+    return arguments, {" ".join(one.opts): ... if one.required else one.default for one in options}
+
+
+def test_the_fields_of_all_groups_are_options(toy: typer.Typer) -> None:
+    made = typer.main.get_command(toy)
+    arguments, options = parameters(made)
+    assert arguments == ["host", "leaves"]
+    assert options == {
+        "--cups -c": ...,
+        "--minutes": 3.0,
+        "--milk": False,
+        "--names": None,
+        "--table": None,
+        "--loud": False,
+    }
+    assert made.help == "Have a party."
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("Ann", "assam", "-c", "2"), ("Ann", Tea("assam", 2), Guests(), False)),
+        (
+            ("Ann", "assam", "--cups", "7", "--milk", "--names", "Bob", "--names", "Eve", "--table", "/t", "--loud"),
+            ("Ann", Tea("assam", 7, 3.0, True), Guests(["Bob", "Eve"], Path("/t")), True),
+        ),
+    ],
+)
+def test_the_command_gets_the_dataclasses(toy: typer.Typer, words: tuple[str, ...], expected: Any) -> None:
+    result = CliRunner().invoke(toy, words)
+    assert result.exit_code == 0, result.output
+    assert result.output.strip() == repr(expected)
+
+
+def test_what_is_required_in_a_group_is_asked_for(toy: typer.Typer) -> None:
+    result = CliRunner().invoke(toy, ["Ann", "assam"])
+    assert result.exit_code == 2
+    assert "--cups" in result.output
+
+
+def test_two_groups_cannot_have_an_option_of_one_name() -> None:
+    @dataclass(frozen=True)
+    class Coffee:
+        cups: int = 1
+        sugar: int = field(default=0)
+
+    def both(tea: Tea, coffee: Coffee) -> None:
+        """Too much."""
+
+    both.__annotations__ = {"tea": Tea, "coffee": Coffee, "return": None}
+    with pytest.raises(ValueError, match="cups"):
+        grouped(both)
+
+
+def test_a_command_without_groups_stays_as_it_is() -> None:
+    def plain(x: int = 3) -> None:
+        """Nothing is grouped."""
+        typer.echo(x)
+
+    made = typer.Typer()
+    made.command()(grouped(plain))
+    assert CliRunner().invoke(made, ["--x", "5"]).output == "5\n"
+
+
+PLAN = {
+    "--model": EMBEDDED,
+    "--epsilon": None,
+    "--delta": None,
+    "--rho": None,
+    "--preset": "sharp",
+    "--bpp": None,
+    "--final-timestep": None,
+    "--calibration": None,
+}
+COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "simulate": (
+        [],
+        {
+            "--output -o": ...,
+            "--channel": "laplace",
+            "--code": "ppr",
+            "--x": 0.5,
+            "--snr": 4.0,
+            "--alpha": "2",
+            "--candidates": 1024,
+            "--samples": 20_000,
+        },
+    ),
+    "encode": (["images"], {"--output -o": ..., **PLAN, "--device": "cpu", "--seed": None}),
+    "decode": (
+        ["archive"],
+        {
+            "--output -o": ...,
+            "--model": EMBEDDED,
+            "--noisy": False,
+            "--ancestral": False,
+            "--calls": 20,
+            "--steps": None,
+            "--device": "cpu",
+        },
+    ),
+    "info": (["archive"], {"--json": False, "--verify": False}),
+    "audit": (
+        [],
+        {"--epsilon": 4.0, "--preset": None, "--json": False, "--plot": None, "--model": None, "--calibration": None},
+    ),
+    "privatize": (
+        ["src", "dst"],
+        {
+            **PLAN,
+            "--device": "cpu",
+            "--engine": "local",
+            "--workers": None,
+            "--address": None,
+            "--shard-size": 1024,
+            "--split": "train",
+            "--image-column": None,
+            "--label-column": None,
+            "--drop-labels": False,
+            "--strict": False,
+            "--overwrite": False,
+            "--json": False,
+            "--seed": None,
+        },
+    ),
+    "schedule": ([], {**PLAN, "--plot": None}),
+    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "cpu"}),
+    "train": (
+        ["data"],
+        {
+            "--output -o": ...,
+            "--minutes": None,
+            "--steps": None,
+            "--batch": 512,
+            "--learning-rate": 8e-4,
+            "--ema": 0.9995,
+            "--coded": 0.0,
+            "--size": 32,
+            "--network": None,
+            "--start": None,
+            "--validation": None,
+            "--half": False,
+            "--compile": "reduce-overhead",
+            "--pause-after": None,
+            "--seed": 0,
+            "--device": "cpu",
+        },
+    ),
+    "experiment": (
+        ["name", "config"],
+        {
+            "--data": ...,
+            "--out": ...,
+            "--model": EMBEDDED,
+            "--stage": None,
+            "--only": "*",
+            "--calibration": None,
+            "--device": "cpu",
+            "--minutes": None,
+            "--commit": None,
+        },
+    ),
+}
+"""Arguments and options, with their defaults, as version 0.1 has them: scripts rely on them."""
+
+
+def test_the_commands_are_what_they_were() -> None:
+    whole: Any = typer.main.get_command(app)
+    assert set(whole.commands) == set(COMMANDS)
+    assert parameters(whole) == ([], {"--version": False})
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_options_of_a_command_are_what_they_were(name: str) -> None:
+    whole: Any = typer.main.get_command(app)
+    assert parameters(whole.commands[name]) == COMMANDS[name]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_says_what_it_is(name: str) -> None:
+    whole: Any = typer.main.get_command(app)
+    assert all(one.help for one in whole.commands[name].params if one.name != "help")
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0
+    assert whole.commands[name].help.splitlines()[0][:40] in " ".join(result.output.split())
+
+
+def test_the_defaults_of_a_plan_are_those_of_the_command_line() -> None:
+    """Who makes the options in code gets what the command line gives."""
+    assert {f"--{name.replace('_', '-')}": value for name, value in vars(PlanOptions()).items()} == PLAN

@@ -1,0 +1,172 @@
+"""What the experiment says of its results, what its records are made of, and the words that it notes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cifar10 import figures, provenance, report, tables
+from cifar10.baseline import LaplaceNoise
+from cifar10.config import Config
+from cifar10.deviations import Observer
+from cifar10.releases import Maker
+from cifar10.store import Store
+
+from dipp.cli import experiment
+from dipp.models.diffusion import NoiseSchedule
+
+SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
+
+
+@pytest.mark.parametrize(
+    ("paper", "sharp", "words"),
+    [
+        (0.4, 0.6, "paper | paper, sharp"),
+        (0.4, 0.4, "paper, sharp | paper, sharp"),
+        (0.5, 0.8, "neither | paper"),
+        (None, 0.4, "– | –"),
+    ],
+)
+def test_it_is_said_where_the_baseline_is_more_accurate(paper: float | None, sharp: float, words: str) -> None:
+    """The baseline as the paper has it, 50 %; and denoised, 70 %."""
+
+    def row(method: str, headline: str, **shares: float | None) -> dict[str, Any]:
+        found = {output: None if last is None else {"last": last} for output, last in shares.items()}
+        common = {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False}
+        return {**common, "headline": headline, "accuracy": found}
+
+    ours = [row("paper", "denoised", denoised=paper), row("sharp", "denoised", noisy=0.9, denoised=sharp)]
+    table = tables.of_claims(report.claims([row("laplace", "laplace", laplace=0.5, denoised=0.7), *ours]))
+    assert table.splitlines()[-1].endswith(f"| {words} |")
+
+
+def test_claims_are_of_bits_and_accuracies_at_equal_epsilon() -> None:
+    def row(method: str, bits: float, last: float, **more: Any) -> dict[str, Any]:
+        headline = "laplace" if method == "laplace" else "denoised"
+        found = {"file_bpp": bits, "payload_bpp": bits, "headline": headline, "accuracy": {headline: {"last": last}}}
+        return {"method": method, "epsilon": 4.0, "plotted": True, "same_steps": False, **found, **more}
+
+    along = row("diffc", 0.5, 0.0, plotted=False, same_steps=True)
+    base = row("laplace", 10.0, 0.3)
+    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 0.8, 0.6), row("diffc", 0.25, 0.5), along])
+    assert (claim["paper_factor"], claim["sharp_factor"], claim["diffc_factor"]) == (10, 12.5, 40)
+    assert (claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]) == (4, 2)
+    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is True
+    (claim,) = report.claims([base, row("paper", 1.1, 0.5), row("sharp", 0.8, 0.4)])
+    assert claim["tenth_of_the_bits"] is claim["sharp_above_paper"] is False
+    (claim,) = report.claims([base, row("paper", 1.0, 0.5), row("sharp", 1.1, 0.6)])
+    assert claim["tenth_of_the_bits"] is False
+
+
+def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
+    records = [
+        {"seed": seed, "last": last, "best": last + 0.1, "clean": last + 0.2}
+        for seed, last in enumerate((0.25, 0.75, 0.5))
+    ]
+    found = report.accuracy(records)
+    assert found is not None
+    assert (found["last"], found["spread"], found["each"]) == (0.5, 0.5, [0.25, 0.75, 0.5])
+    assert (found["best"], found["on_clean"]) == pytest.approx((0.6, 0.7))
+    assert report.accuracy([*records, None]) is None
+
+
+def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
+    """δ = |x0 − x̂0|·√ΔSNR, x0 in the order of the chunks."""
+    pixels = np.array([[0, 255, 0, 255]], np.uint8)
+    layout: Any = SimpleNamespace(chunks=SimpleNamespace(order=np.array([3, 0])), step=SimpleNamespace(snr_gain=4.0))
+    reader: Any = lambda *_: "indices"  # noqa: E731
+    observer = Observer(reader, pixels)
+    assert observer(layout, torch.tensor([[0.5, 0.25]])) == "indices"
+    assert np.array_equal(observer.met[0], np.array([[1.0, 2.5]], np.float32))
+
+
+def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None:
+    """At the timestep of its SNR, scaled to that; the clean pictures have no part in it."""
+    seen: list[tuple[torch.Tensor, int]] = []
+
+    def x0(x_t: torch.Tensor, t: int, **_: bool) -> torch.Tensor:
+        seen.append((x_t, t))
+        return x_t.clip(-1, 1)
+
+    schedule = NoiseSchedule(np.linspace(0.999, 0.001, 1000))
+    config = Config.load(SMOKE)
+    release = config.release("laplace-4")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
+    maker = Maker(config, Store(tmp_path), pixels, "", None, "cpu")
+    maker.__dict__["denoiser"] = SimpleNamespace(
+        schedule=schedule, device=torch.device("cpu"), x0=x0, identity="a network"
+    )
+    denoised = maker.pictures(release, "denoised")
+    released = maker.pictures(release, "laplace")
+    state, t = seen[0]
+    gain, deviation = LaplaceNoise(4.0).line
+    assert schedule.snr(t + 1) < (gain / deviation) ** 2 < schedule.snr(t - 1)
+    expected = schedule.gamma(t) / gain * (np.moveaxis(released, 3, 1) / 127.5 - 1)
+    assert np.allclose(state.numpy(), expected, atol=1e-5)
+    (place,) = (tmp_path / "pictures").glob("laplace-4.*.denoised.npy")
+    place.unlink()
+    other = replace(maker, pixels=255 - pixels)
+    other.__dict__["denoiser"] = maker.denoiser
+    assert np.array_equal(other.pictures(release, "denoised"), denoised)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("epochs = 2", "epochs = 3", ["ancestral", "metrics.", "train."]),  # metrics are of the clean classifier
+        ("clip = false", "clip = true", ["ancestral", "metrics.", "train.clean.clean."]),
+        ("deviations = 4", "deviations = 3", ["deviations."]),
+        ('"paper-256-unbound"   # ends at a low timestep: few network calls\nimages = 2', "", ["ancestral"]),
+        ("relative_snr = 0.25", "relative_snr = 0.5", ["encode.paper-4-quarter", "metrics.paper-4-quarter"]),
+        ("seeds = [0]", "seeds = [0]\nweight_decay = 1e-4", []),  # as it is anyway
+        ("wave = 4", "wave = 3", []),
+        ('reason = "reference"', 'reason = "another"', []),
+        ("train = { denoised = [1, 4], noisy = [4] }", 'train = ["denoised", "noisy"]', []),
+    ],
+)
+def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
+    """A change of the config is one of the records that depend on it, and of no others."""
+    new = new or old.replace("images = 2", "images = 1")
+    text = SMOKE.read_text()
+    assert old in text
+    (tmp_path / "other.toml").write_text(text.replace(old, new, 1))
+    first, second = (
+        {name: digest for stage in provenance.records(Config.load(path)).values() for name, digest in stage.items()}
+        for path in (SMOKE, tmp_path / "other.toml")
+    )
+    differ = {name for name in first if second[name] != first[name]}
+    assert differ == {name for name in first if name.startswith(tuple(parts))}
+
+
+def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
+    """Another rate of the paper's release is another final timestep of DiffC's."""
+    text = SMOKE.read_text()
+    (tmp_path / "other.toml").write_text(text.replace("bpp = 0.03", "bpp = 0.5", 1))
+    records = [provenance.records(Config.load(path))["encode"] for path in (SMOKE, tmp_path / "other.toml")]
+    differ = {name.split(".")[1].split("-")[0] for name in records[0] if records[0][name] != records[1][name]}
+    same = {name for name in records[0] if records[0][name] == records[1][name]}
+    assert differ == {"paper", "diffc"}
+    assert {name.split(".")[1] for name in same} == {"sharp-1-plotted", "sharp-4-plotted", "paper-256-unbound"}
+
+
+def test_an_odd_number_of_previews_is_shown_once_each() -> None:
+    pictures = np.arange(3, dtype=np.uint8)[:, None, None, None] * np.ones((1, 1, 1, 3), np.uint8)
+    assert figures._sheet(pictures)[..., 0].tolist() == [[0, 1], [2, 255]]
+
+
+def test_the_command_is_noted_without_places_of_the_machine() -> None:
+    words = [
+        "/usr/bin/dipp",
+        "experiment",
+        "--data",
+        "/home/alice/data",
+        "--out=/home/alice/run",
+        "--only=paper-*",
+        "--model=/home/a=b/c",
+    ]
+    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*' --model=c"
