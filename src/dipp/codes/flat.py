@@ -19,7 +19,7 @@ class Flat(Exponential):
     """P[K = k] ∝ r(M_k | x)^α over n candidates that are all alike: every index takes log2 n bits."""
 
     alpha: Fraction = Fraction(1)
-    name = "flat"
+    name, number = "flat", 0
 
     @property
     def fixed_length(self) -> bool:

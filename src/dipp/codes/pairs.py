@@ -61,7 +61,7 @@ def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
 class Pairs(Code):
     """One bit a coordinate, for the codec."""
 
-    name = "pairs"
+    name, number = "pairs", 1
 
     @property
     def score_alpha(self) -> Fraction:

@@ -20,7 +20,7 @@ NO_CERTIFICATE = "PFR: the index is a function of x and the public seed (Îµ = âˆ
 class Functional(Ordered):
     """PFR for the codec."""
 
-    name = "PFR"
+    name, number = "PFR", 3
 
     @property
     def score_alpha(self) -> Fraction:

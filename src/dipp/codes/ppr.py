@@ -21,7 +21,7 @@ class StepLimited(Ordered, Exponential):
     """Step-limited PPR for the codec."""
 
     alpha: Fraction = Fraction(2)
-    name = "step-limited PPR"
+    name, number = "step-limited PPR", 2
 
     @property
     def zeta_alpha(self) -> Fraction:

@@ -66,6 +66,8 @@ class Code(ABC):
     """A code that the codec can use. Codes are frozen dataclasses: equal parameters make equal codes."""
 
     name: ClassVar[str]
+    number: ClassVar[int]
+    """What it is called in files of format 2."""
 
     @classmethod
     def at(cls, alpha: Fraction) -> Code:

@@ -293,13 +293,16 @@ def _read_code(reader: ByteReader, ordered: bool) -> Code:
 def _code_number(code: Code) -> int:
     if CODES.get(code.name) is not type(code):
         raise DippError(f"code: {code.name} has no number in the file format")
-    return [*CODES].index(code.name)
+    return code.number
 
 
 def _read_numbered_code(reader: ByteReader) -> Code:
-    number = reader.varint("code", 0, len(CODES) - 1)
+    number = reader.varint("code", 0, 255)
     alpha = _read_rational(reader, reader.varint("alpha", 1, MAX_ALPHA_PART))
-    return [*CODES.values()][number].at(alpha)
+    kinds = {kind.number: kind for kind in CODES.values()}
+    if number not in kinds:
+        raise damaged(f"there is no code {number}")
+    return kinds[number].at(alpha)
 
 
 def _timesteps(plan: Plan) -> bytes:
