@@ -214,8 +214,8 @@ def test_a_file_is_known_by_the_name_that_is_given(tmp_path: Path) -> None:
     place.symlink_to(tmp_path / "blob")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "one.parquet").symlink_to(tmp_path / "blob")
-    for given in (place, tmp_path / "folder"):
-        assert open_source(str(given), Columns(), tmp_path).labels == labels
+    for named in (place, tmp_path / "folder"):
+        assert open_source(str(named), Columns(), tmp_path).labels == labels
 
 
 def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
