@@ -2,7 +2,8 @@
 
 | module | what it is |
 |---|---|
-| `sources`, `listing`, `tables`, `cifar` | where private pictures come from, read by position |
+| `sources`, `formats` | where private pictures come from, read by position; the kinds of sources that are known |
+| `listing`, `tables`, `cifar` | these kinds: many small files, tables, CIFAR-10 |
 | `worker` | encodes a range of the source as a shard of indices |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |

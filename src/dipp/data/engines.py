@@ -96,7 +96,7 @@ def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Prog
                 done = wait(running, TICK, FIRST_COMPLETED).done
                 progress(shared[1] - told)
                 told = shared[1]
-                for future in done:
+                for future in sorted(done, key=lambda one: one.exception() is not None):  # what came back counts
                     result = future.result()
                     yield running.pop(future), result
         finally:
@@ -144,40 +144,52 @@ class Ray:
     machine."""
 
     def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
-        """Send shard numbers through a Ray Data pipeline of actors; pixels are read by the actors and stay in them."""
-        ray = _ray()
+        """Send shard numbers through a Ray Data pipeline of actors; pixels are read by the actors and stay in them.
+
+        A pipeline that Ray gives up is made anew for what is left, as long as each gets on: before a cluster notices
+        that a node is gone, it may have tried a shard there as often as it may be tried at all.
+        """
+        left, ray = dict.fromkeys(shards), _ray()
         with self._connected(ray):
-            gpu = worker.job.device.startswith("cuda")
-            free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
-            if not free:
-                raise DippError(f"device: the Ray cluster has no {'GPU' if gpu else 'CPU'}")
-            numbers = [{"shard": shard} for shard in shards]
-            if not numbers:
-                return
-            size = min(self.workers or free, free, len(numbers))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the only option for the number of retries is deprecated
-                data = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
-                    _Actor,
-                    fn_constructor_args=(worker.job, method),
-                    batch_size=1,
-                    compute=ray.data.ActorPoolStrategy(size=size),
-                    num_cpus=1,
-                    num_gpus=1 if gpu else 0,
-                    ray_remote_args_fn=_actor_options,
-                )
-            try:
-                for row in data.iter_rows():
-                    result = json.loads(row["result"])
-                    if "error" in result:
-                        raise DippError(result["error"])
-                    progress(result["encoded"])
-                    yield result["value"]
-            except ray.exceptions.RayError as error:
-                raise DippError(
-                    f"engine: Ray gave up ({type(error).__name__}); what was published is safe, run the same command "
-                    "again to go on"
-                ) from None
+            while left:
+                before = len(left)
+                try:
+                    for shard, result in self._pipeline(ray, worker.job, method, list(left), progress):
+                        del left[shard]
+                        yield result
+                except ray.exceptions.RayError as error:
+                    if len(left) == before:
+                        raise DippError(
+                            f"engine: Ray gave up ({type(error).__name__}); what was published is safe, run the same "
+                            "command again to go on"
+                        ) from None
+
+    def _pipeline(
+        self, ray: Any, job: Job, method: str, shards: list[int], progress: Progress
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield each shard's number and result."""
+        gpu = job.device.startswith("cuda")
+        free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
+        if not free:
+            raise DippError(f"device: the Ray cluster has no {'GPU' if gpu else 'CPU'}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the only option for the number of retries is deprecated
+            numbers = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
+            data = numbers.map_batches(
+                _Actor,
+                fn_constructor_args=(job, method),
+                batch_size=1,
+                compute=ray.data.ActorPoolStrategy(size=min(self.workers or free, free, len(shards))),
+                num_cpus=1,
+                num_gpus=1 if gpu else 0,
+                ray_remote_args_fn=_actor_options,
+            )
+        for row in data.iter_rows():
+            result = json.loads(row["result"])
+            if "error" in result:
+                raise DippError(result["error"])
+            progress(result["encoded"])
+            yield result["shard"], result["value"]
 
     @contextlib.contextmanager
     def _connected(self, ray: Any) -> Iterator[None]:
@@ -241,7 +253,7 @@ class _Actor:
             self._encoded = 0
             try:
                 value = getattr(self._worker, self._method)(shard)
-                results.append(json.dumps({"value": value, "encoded": self._encoded}))
+                results.append(json.dumps({"shard": shard, "value": value, "encoded": self._encoded}))
             except DippError as error:
                 results.append(json.dumps({"error": str(error)}))
         return {"result": results}

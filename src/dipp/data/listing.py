@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source
+from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source, files_of
 from dipp.errors import DippError
 
 SCHEMA = pa.schema(
@@ -174,11 +174,22 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
             yield from _walk(folder / name, deep)
 
 
-def open_tars(paths: list[Path], columns: Columns, scratch: Path) -> Files:  # noqa: ARG001
+def open_tars(paths: list[Path], scratch: Path) -> Files:
     """List tar shards: every image member is a picture, and the number in its sample's .cls member is its label."""
     found = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
     labelled = any(entry.label is not None for entry in found.entries(0, len(found)))
     return found if labelled else replace(found, labels=None)
+
+
+def picture_folder(place: str, _: Columns, scratch: Path) -> Files | None:
+    """Any folder that is nothing else."""
+    return open_folder(Path(place).resolve(), scratch) if Path(place).is_dir() else None
+
+
+def tar_files(place: str, _: Columns, scratch: Path) -> Files | None:
+    """A tar shard, or a folder of them."""
+    found = files_of(place, ".tar")
+    return open_tars(found, scratch) if found else None
 
 
 def _tar_entries(path: Path) -> Iterator[Entry]:

@@ -6,6 +6,8 @@ picture a source gives the content, the label and, for the terminal only, the na
 instead of its content; only a source that cannot be read at all raises. A file that was changed after the source was
 opened is not read: a picture that has moved to another position in it would be released twice.
 
+Each kind of source recognises itself, in the order of `formats.FORMATS`:
+
 | source | how it is recognised |
 |---|---|
 | folder of images, whose sub-folders are the classes | any other folder (`listing`) |
@@ -106,27 +108,20 @@ class Source(ABC):
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
-    from dipp.data import listing, tables
+    from dipp.data.formats import FORMATS  # which are made of what is here
 
+    for recognised in FORMATS:
+        if (found := recognised(place, columns, scratch)) is not None:
+            return found
+    raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}")
+
+
+def files_of(place: str, suffix: str) -> list[Path]:
+    """The file at a path, or those in the folder there, by their suffix: in the order of names, without hidden ones."""
     path = Path(place)
     if path.is_dir():
-        path = path.resolve()
-        if any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
-            return tables.Saved.open(path, columns)
-        for folder in (path, path / "cifar-10-batches-py"):
-            if (folder / cifar.META).is_file():
-                return Cifar.open(folder, columns.split)
-        for suffix, kind in ((".parquet", tables.Tables.open), (".tar", listing.open_tars)):
-            if found := sorted(p for p in path.iterdir() if p.suffix == suffix and not p.name.startswith(".")):
-                return kind(found, columns, scratch)
-        return listing.open_folder(path, scratch)
-    if path.is_file():
-        if path.suffix == ".parquet":
-            return tables.Tables.open([path.resolve()], columns, scratch)
-        if path.suffix == ".tar":
-            return listing.open_tars([path.resolve()], columns, scratch)
-        raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {path.name}")
-    return tables.open_hub(place, columns)
+        return sorted(p for p in path.resolve().iterdir() if p.suffix == suffix and not p.name.startswith("."))
+    return [path.resolve()] if path.is_file() and path.suffix == suffix else []
 
 
 def fingerprint(paths: Iterable[Path], *more: str) -> str:
@@ -194,6 +189,15 @@ class Cifar(Source):
         """Batch and row of a picture."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{self.batches[number]} row {row}"
+
+
+def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
+    """CIFAR-10: its folder, or the one that it lies in."""
+    path = Path(place).resolve()
+    for folder in (path, path / "cifar-10-batches-py"):
+        if (folder / cifar.META).is_file():
+            return Cifar.open(folder, columns.split)
+    return None
 
 
 @functools.lru_cache(maxsize=1)

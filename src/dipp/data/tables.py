@@ -27,6 +27,7 @@ from dipp.data.sources import (
     Labels,
     Record,
     Source,
+    files_of,
     fingerprint,
     mark,
     ranges,
@@ -58,7 +59,7 @@ class Tables(Source):
     fingerprint: str
 
     @classmethod
-    def open(cls, paths: Sequence[Path], columns: Columns, scratch: Path | None = None) -> Tables:  # noqa: ARG003
+    def open(cls, paths: Sequence[Path], columns: Columns) -> Tables:
         """Open local files, of which only the footers are read. `scratch` is not used."""
         return cls.of([str(path) for path in paths], columns, fingerprint(paths))
 
@@ -222,6 +223,24 @@ def _datasets() -> Any:
         raise DippError("src: datasets is missing; install dp-dipp[data]") from None
     datasets.disable_progress_bars()
     return datasets
+
+
+def parquet_files(place: str, columns: Columns, _: Path) -> Tables | None:
+    """A Parquet file, or a folder of them."""
+    found = files_of(place, ".parquet")
+    return Tables.open(found, columns) if found else None
+
+
+def saved_folder(place: str, columns: Columns, _: Path) -> Saved | None:
+    """The folder of a dataset, or of a dictionary of them, that `save_to_disk` wrote."""
+    folder = Path(place).resolve()
+    known = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+    return Saved.open(folder, columns) if known else None
+
+
+def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
+    """What is no file and no folder here is looked for on the hub."""
+    return None if Path(place).is_file() or Path(place).is_dir() else open_hub(place, columns)
 
 
 def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labels | None]:

@@ -207,6 +207,17 @@ def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
         open_source(str(folder), Columns(), tmp_path)
 
 
+def test_a_file_is_known_by_the_name_that_is_given(tmp_path: Path) -> None:
+    """And not by what a link leads to: the hub's cache, for one, has blobs without a suffix."""
+    place, labels = make_parquet_of_bytes(tmp_path)
+    place.rename(tmp_path / "blob")
+    place.symlink_to(tmp_path / "blob")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "one.parquet").symlink_to(tmp_path / "blob")
+    for named in (place, tmp_path / "folder"):
+        assert open_source(str(named), Columns(), tmp_path).labels == labels
+
+
 def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library finds the Parquet files of a name; here the name is a folder, because the hub is out of reach."""
     folder, labels = make_parquet(tmp_path)

@@ -1,0 +1,118 @@
+"""Engines: what is lost is asked for again, as long as something comes back; each shard is answered once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dipp.data import engines
+from dipp.data.engines import Local, Ray
+from dipp.errors import DippError
+
+
+class RayError(Exception):
+    """As Ray raises it."""
+
+
+class FakeRay:
+    """A cluster that answers so many shards of each pipeline, and then gives up."""
+
+    exceptions = SimpleNamespace(RayError=RayError)
+
+    def __init__(self, answered: Iterable[int], error: str = "") -> None:
+        self.answered, self.error = iter(answered), error
+        self.asked: list[list[int]] = []
+        self.data = SimpleNamespace(from_items=self.from_items, ActorPoolStrategy=lambda size: size)
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0}
+
+    def from_items(self, items: list[dict[str, int]], override_num_blocks: int) -> Any:
+        assert override_num_blocks == len(items)
+        self.asked.append([item["shard"] for item in items])
+        return SimpleNamespace(map_batches=self.map_batches)
+
+    def map_batches(self, _: Any, *, compute: int, **__: Any) -> Any:
+        assert compute == min(2, len(self.asked[-1]))
+        return SimpleNamespace(iter_rows=self.iter_rows)
+
+    def iter_rows(self) -> Iterator[dict[str, str]]:
+        """In another order than they were asked for."""
+        for shard in self.asked[-1][::-1][: next(self.answered)]:
+            result = {"error": self.error} if self.error else {"shard": shard, "value": [shard], "encoded": 7}
+            yield {"result": json.dumps(result)}
+        raise RayError
+
+
+def run(monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, shards: range) -> Iterator[Any]:
+    worker: Any = SimpleNamespace(job=SimpleNamespace(device="cpu"))
+    monkeypatch.setattr(engines, "_ray", lambda: cluster)
+    monkeypatch.setattr(Ray, "_connected", lambda *_: contextlib.nullcontext())
+    return Ray().run(worker, "release", shards, lambda _: None)
+
+
+def test_a_pipeline_that_ray_gives_up_is_made_anew_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeRay([2, 1, 3])
+    assert sorted(shard for (shard,) in run(monkeypatch, cluster, range(6))) == [0, 1, 2, 3, 4, 5]
+    assert cluster.asked == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1, 2]]
+
+
+def test_ray_is_given_up_where_nothing_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeRay([2, 0])
+    met = run(monkeypatch, cluster, range(5))
+    assert [next(met), next(met)] == [[4], [3]]
+    with pytest.raises(DippError, match=r"^engine: Ray gave up \(RayError\); what was published is safe"):
+        next(met)
+    assert cluster.asked == [[0, 1, 2, 3, 4], [0, 1, 2]]
+
+
+def test_an_error_that_is_one_clear_line_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeRay(itertools.repeat(1), error="src: cat.png: 0 bytes")
+    with pytest.raises(DippError, match=r"^src: cat\.png: 0 bytes$"):
+        list(run(monkeypatch, cluster, range(3)))
+    assert len(cluster.asked) == 1
+
+
+class FakePool:
+    """Processes of which one dies in every round, at the moment at which another answers."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.calls = 0
+
+    def __enter__(self) -> FakePool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, _: Any, method: str, shard: int) -> Future[Any]:
+        assert method == "release"
+        future: Future[Any] = Future()
+        self.calls += 1
+        if self.calls == 1:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result([shard])
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        pass
+
+
+def test_what_came_back_counts_where_a_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round in which a shard was answered is one that gets on, however the answers are looked at."""
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", FakePool)
+    worker: Any = SimpleNamespace(job=None)
+    met = Local(2).run(worker, "release", range(9), lambda _: None)
+    answered = [next(met)[0] for _ in range(8)]
+    assert sorted(answered) == [1, 2, 3, 4, 5, 6, 7, 8]
+    with pytest.raises(DippError, match="killed before it could publish anything"):
+        next(met)  # the last one is alone, and dies again

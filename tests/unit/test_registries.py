@@ -1,0 +1,329 @@
+"""To add a channel, a code, a preset, a denoiser or a format of datasets is to write it, and to name it in one place.
+
+Each toy here is what the first of the two files would hold, and its registration the line in the second; with no more
+than that it is used as those that ship are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.codecs import SEED, make_plan, pictures
+from helpers.commands import Command
+from helpers.datasets import pixels, save_model, save_table, tiny_codec
+from helpers.networks import linear_schedule, tiny_denoiser
+from numpy.typing import NDArray
+from PIL import Image
+
+import dipp
+from dipp import codes, models
+from dipp.codec.codec import Codec
+from dipp.codes import Flat, FlatCode
+from dipp.codes.exponential import Exponential
+from dipp.core import channels, entropy
+from dipp.core.channels import Laplace, LocationChannel
+from dipp.core.code import Code
+from dipp.core.plan import Coding
+from dipp.data import formats
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize
+from dipp.data.sources import Columns, Labels, Record, Source, fingerprint, open_source
+from dipp.errors import DippError
+from dipp.models import hub
+from dipp.models.denoiser import Denoiser
+from dipp.models.diffusion import NoiseSchedule
+from dipp.models.identity import identity
+from dipp.models.unet import NETWORK_CONFIGS, SCHEDULER_CONFIGS
+from dipp.planning import presets
+from dipp.planning.planner import Sizes
+from dipp.planning.presets import SHARP, Preset
+from dipp.planning.table import FILE_NAME, SLICES, ErrorTable, grid
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Recorder
+
+Floats = NDArray[np.float64]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# A channel.
+
+
+@dataclass(frozen=True)
+class Sech(LocationChannel):
+    """Hyperbolic secant noise: density ½·sech(π·z/2), which has unit variance, L = π/2."""
+
+    name, number = "sech", 7
+
+    @property
+    def slope(self) -> float:
+        return math.pi / 2
+
+    def quantile(self, probability: Floats) -> Floats:
+        return np.asarray(np.log(np.tan(math.pi * probability / 2)) * 2 / math.pi, np.float64)
+
+    def potential(self, z: Floats) -> Floats:
+        half = np.abs(z) * self.slope
+        return np.asarray(half + np.log1p(np.exp(-2 * half)) - math.log(2), np.float64)
+
+    def kl(self, shift: Floats) -> Floats:
+        return self.quantised_kl(shift)
+
+
+def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    denoiser, images = tiny_denoiser(), list(pictures(2))
+    codec = Codec(denoiser, make_plan(Coding(Sech(), Flat()), denoiser.schedule))
+    with pytest.raises(DippError, match="sech has no number in the file format"):
+        codec.encode(images, seed=SEED)
+    with monkeypatch.context() as registered:
+        registered.setitem(channels.CHANNELS, Sech.number, Sech)
+        made = codec.encode(images, seed=SEED)
+        made.save(tmp_path / "two.dipp")
+        opened = dipp.open(tmp_path / "two.dipp")
+        assert opened.release == made.release
+        assert opened.release.plan.channel == Sech()
+        # All three channels of a pixel, in every step, each by what its integers say.
+        losses = [3 * opened.release.plan.arithmetic(step).epsilon() for step in codec.plan.steps]
+        assert opened.certificate.epsilon == pytest.approx(math.fsum(losses), rel=1e-9)
+        assert opened.facts()["mechanism"] == "sech channel, flat code"
+        ((state, _),) = Codec(denoiser, opened.release.plan).states(opened)
+        ((sent, _),) = codec.states(made)
+        torch.testing.assert_close(state, sent)
+        assert [picture.shape for picture in codec.decode(opened)] == [(8, 8, 3)] * 2
+    with pytest.raises(DippError, match="there is no channel 7"):
+        dipp.open(tmp_path / "two.dipp")
+
+
+def test_a_channel_conveys_a_vector() -> None:
+    """One-shot codes need no number of it: its name is in the seal of the payload."""
+    code = FlatCode(Sech(), snr=4.0, dims=8, candidates=1 << 10)
+    x = np.linspace(-1, 1, 8)
+    payload = code.encode(x, SEED)
+    assert code.decode(payload, SEED).shape == (8,)
+    with pytest.raises(DippError, match="another code"):
+        FlatCode(Laplace(), snr=4.0, dims=8, candidates=1 << 10).decode(payload, SEED)
+
+
+# A code.
+
+
+@dataclass(frozen=True)
+class Eager(Exponential):
+    """The flat code at α = 3/2: half as much ε again, for a smaller bias."""
+
+    alpha: Fraction = Fraction(3, 2)
+    name = "eager"
+
+    @property
+    def fixed_length(self) -> bool:
+        return True
+
+    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
+        raise DippError("eager: no entropy code")
+
+    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
+        return np.asarray(index_bits, np.float64)
+
+
+def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(codes.CODES, Eager.name, Eager)
+    code: Code = codes.CODES["eager"]()
+    denoiser, images = tiny_denoiser(), list(pictures(3))
+    plain = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
+    codec = Codec(denoiser, make_plan(Coding(SHARP.channel, code), denoiser.schedule))
+    recorder = Recorder()
+    rows = codec.select(images, range(3), SEED, recorder)
+    assert rows.shape == (3, sum(codec.plan.chunk_counts(64, 3)))
+    # What the encoder wrote down is what the certificate is made from, at 3/2 of the flat code's ε.
+    found, flat = (Certificate.of(one.plan, 3, 64) for one in (codec, plain))
+    assert found.releases == (recorder.ledger(codec.plan, 3),)
+    assert found.epsilon == pytest.approx(1.5 * flat.epsilon, rel=1e-3)
+    decoded = codec.reconstruct(rows, (8, 8, 3), range(3), SEED, denoise=False)
+    assert decoded.shape == (3, 8, 8, 3)
+    release = codec.release(SEED)
+    layout = release.layout(64)
+    assert (layout.rows(layout.payloads(rows)) == rows).all()
+    source = save_table(tmp_path / "s.parquet", 3)
+    for refused in (
+        lambda: codec.encode(images),
+        lambda: privatize(str(source), tmp_path / "out", codec, "", Local(1), Choices()),
+        lambda: privatize(str(source), tmp_path / "out.dipp", codec, "", Local(1), Choices()),
+    ):
+        with pytest.raises(DippError, match=r"^code: eager has no place in format 1 of the file$"):
+            refused()
+    assert list(tmp_path.iterdir()) == [source]
+
+
+# A preset.
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny denoiser with a made-up cost table: how well a plan suits it plays no part."""
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    save_table_of(models.load(folder), folder)
+    return folder
+
+
+def save_table_of(denoiser: Denoiser, folder: Path) -> None:
+    timesteps = grid(denoiser.schedule)
+    snrs = np.array([denoiser.schedule.snr(t) for t in timesteps])
+    sizes = np.linspace(0.1, 1.9, SLICES)
+    quantiles = np.sqrt(0.2 / (1 + snrs))[:, None] * sizes
+    ErrorTable(np.array(timesteps), snrs, quantiles, provenance={"model": denoiser.identity}).save(folder / FILE_NAME)
+
+
+TOY = Preset("toy", "Laplace, flat code.", Coding(Laplace(), Flat()), {0.0: Sizes(10, 3.0)}, chains="toy")
+
+
+def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, run: Command) -> None:
+    with pytest.raises(DippError, match="preset: one of sharp, swift, thrifty, paper, diffc is needed, got toy"):
+        Codec.from_pretrained(model, epsilon=8, preset="toy")
+    monkeypatch.setitem(presets.PRESETS, TOY.name, TOY)
+    codec = Codec.from_pretrained(model, epsilon=8, preset="toy")
+    assert codec.plan.coding == TOY.coding
+    made = codec.encode(pictures(1))
+    assert 4 < made.certificate.epsilon <= 8
+    Image.fromarray(pictures(1)[0]).save(tmp_path / "a.png")
+    options = ("--model", model, "--preset", "toy", "--epsilon", 8)
+    code, _, err = run("encode", tmp_path / "a.png", "-o", tmp_path / "a.dipp", *options)
+    assert code == 0, err
+    assert dipp.open(tmp_path / "a.dipp").release.plan == codec.plan
+    code, out, err = run("schedule", *options)
+    assert code == 0, err
+    assert TOY.coding.name in out
+
+
+# A denoiser.
+
+
+class Shrinking(Denoiser):
+    """No network: x̂0 = E[x0 | x_t] for independent pixels of the variance that the config names."""
+
+    def __init__(self, config: dict[str, Any], schedule: NoiseSchedule, name: str, device: torch.device) -> None:
+        self.variance, side = config["variance"], config["sample_size"]
+        self.schedule, self.identity, self.device = schedule, name, device
+        self.channels, self.sample_size = 3, (side, side)
+
+    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
+        gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
+        weight: float = gamma * self.variance / (gamma**2 * self.variance + sigma**2)
+        return (weight * x_t).clamp(-1, 1)
+
+
+def load_shrinking(name: str, folder: Path, config: dict[str, Any], _: Path, device: torch.device) -> Shrinking:
+    scheduler = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
+    return Shrinking(config, NoiseSchedule.from_config(scheduler), identity(config, scheduler, {}), device)
+
+
+@pytest.fixture
+def shrinking(tmp_path: Path) -> Path:
+    """A folder whose config names it."""
+    folder = tmp_path / "shrinking"
+    scheduler = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
+    config = {"_class_name": "Shrinking", "sample_size": 8, "variance": 0.25}
+    for name, content in ((NETWORK_CONFIGS[0], config), (SCHEDULER_CONFIGS[0], scheduler)):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+def test_a_denoiser(monkeypatch: pytest.MonkeyPatch, shrinking: Path, tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="holds a Shrinking; one of UNet2DModel is needed"):
+        models.load(shrinking)
+    monkeypatch.setitem(models.ARCHITECTURES, "Shrinking", load_shrinking)
+    denoiser = models.load(shrinking)
+    assert isinstance(denoiser, Shrinking)
+    assert denoiser.schedule.snr(500) == linear_schedule().snr(500)
+    save_table_of(denoiser, shrinking)
+    codec = Codec.from_pretrained(shrinking, epsilon=64)
+    assert codec.denoiser.identity == denoiser.identity
+    black, white = np.zeros((8, 8, 3), np.uint8), np.full((9, 12, 3), 255, np.uint8)
+    codec.encode([black, white]).save(tmp_path / "two.dipp")
+    opened = dipp.open(tmp_path / "two.dipp")
+    assert opened.release.model == denoiser.identity
+    assert 48 < opened.certificate.epsilon <= 64
+    dark, light = Codec.for_archive(opened, shrinking).decode(opened)
+    assert (dark.shape, light.shape) == (black.shape, white.shape)
+    # 101 ± 1.5 over 60 runs; were nothing conveyed, 0 ± 6.
+    assert light.mean() - dark.mean() > 50
+    other = json.loads((shrinking / NETWORK_CONFIGS[0]).read_text())
+    (shrinking / NETWORK_CONFIGS[0]).write_text(json.dumps({**other, "variance": 0.5}))
+    with pytest.raises(DippError, match="model: the file was made with"):
+        Codec.for_archive(opened, shrinking)
+
+
+# A format of datasets.
+
+
+@dataclass(frozen=True)
+class Strips(Source):
+    """Pictures of 8×8 one below the other in a single PNG, with nothing between them."""
+
+    path: Path
+    count: int
+    fingerprint: str
+    labels: Labels | None = None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, start: int, stop: int) -> Iterator[Record]:
+        with Image.open(self.path) as image:
+            strip = np.asarray(image)
+        for position in range(start, stop):
+            yield Record(position, np.ascontiguousarray(strip[8 * position : 8 * position + 8]))
+
+    def name(self, position: int) -> str:
+        return f"{self.path.name} from row {8 * position}"
+
+
+def strip_file(place: str, _: Columns, scratch: Path) -> Strips | None:  # noqa: ARG001
+    path = Path(place)
+    if path.suffix != ".strip":
+        return None
+    with Image.open(path) as image:
+        return Strips(path.resolve(), image.height // 8, fingerprint([path]))
+
+
+def test_a_format_of_datasets(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path) -> None:
+    place = tmp_path / "private.strip"
+    Image.fromarray(pixels(12).reshape(-1, 8, 3)).save(place, format="PNG")
+    with pytest.raises(DippError, match=r"a folder, \.parquet, \.tar or hub id is needed, got private\.strip"):
+        open_source(str(place), Columns(), tmp_path)
+    monkeypatch.setattr(formats, "FORMATS", (strip_file, *formats.FORMATS))
+    source = open_source(str(place), Columns(), tmp_path)
+    assert isinstance(source, Strips)
+    records = list(source.read(0, len(source)))
+    assert all((record.content == picture).all() for record, picture in zip(records, pixels(12), strict=True))
+    summary = privatize(str(place), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=5))
+    assert summary.facts["images"] == 12
+    assert summary.facts["labels"] is None
+    loaded = dipp.load(tmp_path / "out", model)
+    assert len(loaded) == 12
+    assert loaded[11].shape == (3, 8, 8)
+    # The others are recognised as before.
+    assert len(open_source(str(tmp_path / "out"), Columns(image="payload", labelled=False), tmp_path)) == 12
+
+
+def test_every_registered_thing_is_under_its_own_name() -> None:
+    """What is looked up is what says that it is called so; no two of a kind share a number or a name."""
+    assert all(number == kind.number and number < 16 for number, kind in channels.CHANNELS.items())
+    assert len({kind.name for kind in channels.CHANNELS.values()}) == len(channels.CHANNELS)
+    assert all(name == kind.name for name, kind in codes.CODES.items())
+    assert all(name == preset.name for name, preset in presets.PRESETS.items())
+    assert all(preset.rival in (None, *presets.PRESETS) for preset in presets.PRESETS.values())
+    for preset in presets.PRESETS.values():
+        assert type(preset.coding.channel) is channels.CHANNELS[preset.coding.channel.number]
+        assert type(preset.coding.code) is codes.CODES[preset.coding.code.name]
+        assert dataclasses.is_dataclass(preset.coding.code)
