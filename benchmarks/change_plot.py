@@ -1,0 +1,92 @@
+"""What a change of one pixel costs by its size: pure ε of steps without a clip, and of clipped steps, at ε = 4.
+
+    python benchmarks/change_plot.py --out docs/change.png
+
+Nothing is measured: every number is computed from the ledger of a plan, as `Certificate.between` does it. A change is
+that of one channel, in grey levels of 255. A clip of width c is 127.5·c levels, and a change of twice that costs all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dipp.codes import Flat, Pairs
+from dipp.core.channels import Sign
+from dipp.core.code import Code
+from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.planning.presets import UNCLIPPED
+from dipp.planning.sensing import largest_tilt
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Ledger
+
+EPSILON = 4.0
+CHANNELS, PIXELS = 3, 32 * 32
+STEPS = 2
+"""Equal steps of the plan without a clip: `sharp` took as many at this ε."""
+GROUPS = 16
+"""Steps of the clipped plans: one pass, so that each pixel pays once."""
+GAIN = 2.0**-8
+"""SNR gain of a clipped step; no ε depends on it."""
+WIDTHS = {0.3: "-", 0.1: "--", 0.03: ":"}
+"""Clips c, for data in [−1, 1], and their lines."""
+CODES: dict[Code, tuple[str, str]] = {Flat(): ("#31a354", "flat"), Pairs(): ("#08519c", "pairs")}
+STATED = (1, 2, 4, 8, 16, 26, 51, 102, 255)
+"""Changes that are printed."""
+
+
+def unclipped() -> Ledger:
+    """Steps along timesteps, by the coding that `sharp` had: the largest equal gains within the budget."""
+    (coding,) = UNCLIPPED.codings
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        within = ledger_of(coding, middle).epsilon <= EPSILON
+        low, high = (middle, high) if within else (low, middle)
+    return ledger_of(coding, low)
+
+
+def ledger_of(coding: Coding, gain: float) -> Ledger:
+    """The ledger of equal steps along timesteps. Chunks and candidates play no part in ε."""
+    steps = (Step(STEPS - i, STEPS - i - 1, float(np.float32(gain)), 256, 8) for i in range(STEPS))
+    return Certificate.of(Plan(coding, tuple(steps)), CHANNELS, PIXELS).ledger
+
+
+def clipped(code: Code, width: float) -> Ledger:
+    """One pass of clipped steps at the largest tilt that the budget pays for."""
+    step = SensingStep(largest_tilt(code, 1, Budget.pure(EPSILON)), float(np.float32(width)), GAIN, 1, 1)
+    plan = Plan(Coding(Sign(period=CHANNELS * GROUPS), code), (step,) * GROUPS)
+    return Certificate.of(plan, CHANNELS, PIXELS).ledger
+
+
+def main() -> None:
+    """Compute, print and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    lines = {"no clip, as before": (unclipped(), "black", "-")}
+    for code, (colour, name) in CODES.items():
+        for width, line in WIDTHS.items():
+            lines[f"{name}, c = {width:g}"] = (clipped(code, width), colour, line)
+    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
+    axes, changes = figure.add_subplot(), range(1, 256)
+    print(f"{'grey levels':<24}", *(f"{change:>6}" for change in STATED))
+    for label, (ledger, colour, line) in lines.items():
+        costs = [ledger.epsilon_of_change(change) for change in changes]
+        print(f"{label:<24}", *(f"{costs[change - 1]:6.3f}" for change in STATED))
+        axes.plot(changes, costs, line, color=colour, label=label)
+    axes.set(xscale="log", xlim=(1, 255), ylim=(0, None), ylabel="pure ε of this change")
+    axes.set_xlabel("change of one channel of one pixel, in grey levels of 255")
+    axes.set_xticks(STATED, labels=map(str, STATED), minor=False)
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False)
+    figure.savefig(arguments.out, format="png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()
