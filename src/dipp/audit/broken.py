@@ -25,7 +25,9 @@ from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.codes import Pairs
 from dipp.core import randomness, selection
-from dipp.core.code import Code, Scored
+from dipp.core.code import Charge, Code, Moved, Scored
+from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.privacy.ledger import LEVELS, Selection
 
 Broken = Callable[[Code, StepLayout, scoring.ScoringTask], Releases]
 """(code, public layout, scoring task) → what is released, a row for each image: its indices, and perhaps more."""
@@ -115,6 +117,20 @@ def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
     return np.asarray(np.square(task.shifts * _nat(task) / float(layout.arithmetic.alpha)) / 2, np.float64)
 
 
+def own_group(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The image chooses who belongs to the group (whose residual is largest), and the decoder is told."""
+    sizes = np.abs(task.shifts).reshape(len(layout.sources), -1)
+    return np.column_stack([_honest(code, layout, task), np.argmax(sizes, axis=1)])
+
+
+def own_gain(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The gain is fitted to the image itself, (Σ|r|·tanh θ/Σr²)², and goes into the header as a 32-bit float."""
+    residuals = np.abs(task.shifts).reshape(len(layout.sources), -1) / layout.arithmetic.unit
+    told = np.sum(residuals * np.tanh(residuals * layout.arithmetic.unit * _nat(task)), axis=1)
+    gains = np.square(told / np.maximum(np.sum(np.square(residuals), axis=1), 1e-12))
+    return np.column_stack([_honest(code, layout, task), gains.astype(np.float32).view(np.int32)])
+
+
 # What the indices are drawn from, or by.
 
 
@@ -145,6 +161,19 @@ class Unclamped(Selector):
         shifts = table[self.pixels[:, layout.chunks.order]] - own.centres(x_hat.numpy())
         wide = own.channel.law(own.alpha, own.fraction_bits, 4 * own.level_of_one)
         return dataclasses.replace(super().task(layout, x_hat), law=wide, shifts=shifts.reshape(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnClip(Selector):
+    """The encoder with a clip that is the root mean square of the image's own residuals."""
+
+    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
+        """The scoring task: what reaches that clip has the largest tilt, as always."""
+        own = layout.arithmetic
+        private = own.levels(SIGNAL_OF_PIXEL)[self.pixels[:, layout.chunks.order]] - own.centres(x_hat.numpy())
+        clip = np.sqrt(np.mean(np.square(private.astype(np.float64)), axis=1, keepdims=True))
+        shifts = np.rint(own.limit * np.clip(private / np.maximum(clip, 1.0), -1, 1)).astype(np.int32)
+        return dataclasses.replace(super().task(layout, x_hat), shifts=shifts.reshape(-1))
 
 
 def constant_below(high: Any, low: Any) -> tuple[Any, Any]:
@@ -190,3 +219,19 @@ def logistic(code: Pairs, scored: Scored) -> Indices:  # noqa: ARG001
     uniforms = _uniform24(len(shifts))
     noise = np.log(uniforms / (1 - uniforms)).astype(np.float32)
     return ((2 * nat * shifts).astype(np.float32) + noise > 0).astype(np.int64)
+
+
+# What is claimed.
+
+_charge = Pairs.charge
+
+
+def bounded_range(code: Pairs, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+    """The price of pairs with ρ = ε²/8, as if their loss ranged over ε only."""
+    pure = _charge(code, moved, touched, apart).epsilon
+    return Charge(pure, touched * (pure / touched) ** 2 / 8)
+
+
+def slope_of_clip(record: Selection, change: int) -> int:
+    """Units that a small change moves, as its share of the sensitivity: too few, where there is a clip."""
+    return min(record.sensitivity, -(-(record.sensitivity + 2) * change // LEVELS))

@@ -23,6 +23,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codes import Pairs
 from dipp.core import randomness, selection
+from dipp.privacy.ledger import Selection
 
 
 class Plant(NamedTuple):
@@ -80,15 +81,25 @@ PAIRED = Controls(
         "scores times 1.15": Plant(scoring.Candidates, "single_shifts", broken.scaled_shifts),
         "logistic noise in float32": Plant(Pairs, "draw", broken.logistic),
     },
+    claims={"pairs charged with ρ = ε²/8": Plant(Pairs, "charge", broken.bounded_range)},
 )
 """Of pairs."""
 STEPPED = Controls(comparisons={"pixels not clamped": (broken.Unclamped, log_law)})
 """Of steps along timesteps. (A clip bounds the shifts of any pixel.)"""
+CLIPPED = Controls(
+    releases={
+        "a group chosen by the picture": broken.encoder(broken.own_group),
+        "a gain fitted to the picture": broken.encoder(broken.own_gain),
+    },
+    comparisons={"a clip that depends on the picture": (broken.OwnClip, log_law)},
+    claims={"a slope derived from the clip": Plant(Selection, "moved", broken.slope_of_clip)},
+)
+"""Of clipped sensing."""
 
 
 def controls_of(subject: Subject) -> Controls:
     """All mistakes that can be made with what is audited."""
-    return ALWAYS | (SEARCHED if subject.searches else PAIRED) | (Controls() if subject.sensing else STEPPED)
+    return ALWAYS | (SEARCHED if subject.searches else PAIRED) | (CLIPPED if subject.sensing else STEPPED)
 
 
 def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:
