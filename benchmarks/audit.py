@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, required=True)
     arguments = parser.parse_args()
     start = time.perf_counter()
-    names = [name for name, preset in PRESETS.items() if preset.coding.certified][: 1 if arguments.quick else None]
+    names = [name for name, preset in PRESETS.items() if preset.certified][: 1 if arguments.quick else None]
     found = {name: audit(name, arguments.epsilon).to_dict() for name in names}
     seconds = time.perf_counter() - start
     points = [point for name in names for point in ladder(name, arguments.epsilon)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ from dipp.privacy.certificate import UNIT
 
 if TYPE_CHECKING:
     from dipp.audit import Audit
+    from dipp.audit.exact import Exact
+    from dipp.audit.law import Law
+    from dipp.audit.suite import CodingAudit
 
 CONSISTENT = "the certificate follows from the file's public parameters; that its encoder was honest, no file can show"
 NO_CERTIFICATE = "none: this coding is not differentially private"
@@ -88,25 +92,48 @@ def _head(facts: dict[str, Any], promise: str) -> list[str]:
 
 
 def audit_text(found: Audit) -> str:
-    """The result of an audit, as a table in text."""
+    """An audit as a table: each coding on its own, a real plan, and the verdict."""
     lines = [f"preset {found.preset}, per {UNIT}"]
-    lines.append(f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}")
-    for number, one in enumerate((*found.exact, *found.model)):
-        name = f"exact, {len(one.observed)} {one.kind} pairs" + ", the model" * (number >= len(found.exact))
+    for name, one in found.codings.items():
+        lines += ["", name, *_exact_lines(one.exact), *_counted_lines(one), *_control_lines(one)]
+    if found.model:
+        lines += ["", "the model", *_exact_lines(found.model), _draws_line(found.model)]
+    verdict = "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
+    return "\n".join([*lines, "", verdict])
+
+
+def _exact_lines(exact: Sequence[Exact]) -> list[str]:
+    """The losses and divergences of kinds of pairs."""
+    lines = [f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}"]
+    for one in exact:
+        name = f"exact, {len(one.observed)} {one.kind} pairs"
         lines.append(f"{name + ', ε':<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
         lines.append(f"{name + ', ρ':<42} {one.claimed_rho:10.4f} {max(one.rho):10.4f} {one.rho_ratio:8.4f}")
-    box = found.black_box
+    return lines
+
+
+def _counted_lines(one: CodingAudit) -> list[str]:
+    """What was counted."""
+    box, law = one.black_box, one.law
     name = f"black box, {box['runs']} runs, ε at least"
-    lines.append(f"{name:<42} {box['claimed']:10.4f} {box['observed']:10.4f} {box['ratio']:8.4f}")
-    law, exact = found.law, (*found.exact, *found.model)
-    wrong, draws = (law.wrong + sum(one.wrong for one in exact), law.draws + sum(one.draws for one in exact))
-    lines.append(f"law of the indices: χ² of {law.images} × {law.runs} of them has a tail of {law.p:.2g}")
-    lines.append(f"draws with known bytes: {wrong} of {draws} are not the exact ones")
-    for name, control in found.controls.items():
+    return [
+        f"{name:<42} {box['claimed']:10.4f} {box['observed']:10.4f} {box['ratio']:8.4f}",
+        f"law of the indices: χ² of {law.images} × {law.runs} of them has a tail of {law.p:.2g}",
+        _draws_line((*one.exact, law)),
+    ]
+
+
+def _draws_line(drawn: Iterable[Exact | Law]) -> str:
+    """Draws with known bytes, of all parts that made some."""
+    counts = [(one.wrong, one.draws) for one in drawn]
+    return f"draws with known bytes: {sum(w for w, _ in counts)} of {sum(d for _, d in counts)} are not the exact ones"
+
+
+def _control_lines(one: CodingAudit) -> list[str]:
+    """What became of the mistakes."""
+    lines = []
+    for name, control in one.controls.items():
         caught = "caught" if control["caught"] else "MISSED"
         observed = control["observed"] if isinstance(control["observed"], str) else f"{control['observed']:.4f}"
-        lines.append(f"{'broken: ' + name:<50} {control['claimed']:6.4f} {observed:>25} {caught:>8}")
-    lines.append(
-        "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
-    )
-    return "\n".join(lines)
+        lines.append(f"{'broken: ' + name:<50} {control['claimed']:6.4f} {observed:>26} {caught:>8}")
+    return lines

@@ -26,7 +26,7 @@ from helpers.syntax import imports, names
 from PIL import Image, PngImagePlugin
 
 from dipp import scoring
-from dipp.audit import blackbox, likelihood, setting
+from dipp.audit import blackbox, neighbours, setting
 from dipp.cli.options import PlanOptions
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
@@ -58,9 +58,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real encoder with another source: the same 16 bytes for every draw, as from a seed that is used again."""
-    plan, shape = setting.single_step(SHARP, 2.0)
+    plan, shape = setting.single_step(setting.Subject(SHARP), 2.0)
     chain = setting.chain_of(plan, shape, 0)
-    pair = likelihood.adversarial_pair(chain, np.random.default_rng(0), -3.0)
+    pair = neighbours.adversarial_pair(chain, np.random.default_rng(0), -3.0)
     honest = blackbox.audit(blackbox.encoder, chain, pair, 4000).epsilon
     assert honest <= 2.0
     repeated = hashlib.sha256(SEED).digest()[:16]

@@ -2,12 +2,15 @@
 
 | module | what it is |
 |---|---|
-| `suite` | `audit`: all parts together, for a preset |
-| `likelihood` | the exact audit: privacy losses of real encodings, from the exact law of their indices |
-| `law` | the law audit: whether indices are really drawn by that law |
+| `suite` | `audit`: all parts together, for a preset and each of its codings |
+| `exact` | the exact audit: privacy losses of real encodings of several kinds of neighbouring images |
+| `law` | the law audit: whether indices are really drawn by the law that the exact audit assumes |
 | `blackbox` | the black-box audit: a lower bound of ε from counts of encodings |
-| `controls` | broken encoders that the audits must catch |
-| `setting` | plans and a simple denoiser to audit with |
+| `controls`, `broken` | mistakes that the audits must catch: which there are, and what they do |
+| `outcomes` | the exact law of one index, in the integers of its code |
+| `likelihood` | two encodings compared, selection by selection |
+| `neighbours` | images that differ in one pixel, adversarial ones among them |
+| `setting` | what is audited, and plans and a simple denoiser to audit with |
 | `plot` | the plot of observed against claimed losses |
 """
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dipp.audit.likelihood import Pixels, first_law
+from dipp.audit.likelihood import first_law
+from dipp.audit.neighbours import Pixels
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 
@@ -55,7 +56,7 @@ class BlackBox:
 
 
 def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int, bad_luck: float = 0.0) -> float:
-    """The ε that an audit with so many runs would find by the exact laws of a chain of one selection.
+    """The ε that an audit with so many runs would find by the exact laws of a chain of one step.
 
     The counts are taken to be their means or, with `bad_luck`, to be off by so many standard deviations, each to the
     unfavourable side.

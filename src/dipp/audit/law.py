@@ -1,11 +1,11 @@
 """The law audit: whether the indices that the encoder really draws have the law that the exact audit assumes.
 
 The encoder encodes one image many times, with a fixed public seed and with its real private randomness; a χ² test
-compares how often each index came with its exact probability. The image is chosen so that the mass lies on many
-candidates, and on some more than on others: −ln P has a large mean and a large variance under P. Then a draw that is
-constant or reused stands out, and so do scores that are scaled before the draw. Counts cannot show everything, for
-example a generator with a known seed, or noise of 24 bits. Draws with known bytes show these (`likelihood.Comparison`),
-and are made here as well.
+compares how often each outcome came with its exact probability. An outcome is all that a step releases: an index or,
+with pairs, the bits of a few coordinates. The image is chosen so that the mass lies on many outcomes, and on some more
+than on others: −ln P has a large mean and a large variance under P. Then a draw that is constant or reused stands out,
+and so do scores that are scaled before the draw. Counts cannot show everything, for example a generator with a known
+seed, or noise of 24 bits. Draws with known bytes show these (`likelihood.Comparison`), and are made here as well.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import numpy as np
 from scipy import special
 
 from dipp.audit import blackbox
-from dipp.audit.likelihood import Floats, Pixels, adversarial_pair, compare, first_law
-from dipp.audit.setting import chain_of, single_step
+from dipp.audit.likelihood import compare, first_law, numbers
+from dipp.audit.neighbours import Pixels, adversarial_pair
+from dipp.audit.outcomes import Floats
+from dipp.audit.setting import Subject, chain_of, single_step
 from dipp.codec.chain import Chain
-from dipp.core.plan import Coding
 from dipp.core.signal import to_levels
 
 FALSE_ALARM = 1e-7
 """Probability that the audit of a correct encoder fails, for all images together. (χ² is a limit law: with cells as
 large as these its tail is right up to a small factor, so that fewer than one audit in a million fails.)"""
 LEAST_EXPECTED = 50.0
-"""Indices whose expected count is below this are counted together."""
+"""Outcomes whose expected count is below this are counted together."""
 AMPLITUDES = tuple(2.0**-power for power in range(7))
 """Amplitudes of noise around grey that are tried for the image, relative to the full range."""
 FAVOURS = (-6.0, -4.0, -2.0, 0.0, 2.0)
@@ -59,7 +60,7 @@ def tail(counts: Floats, probabilities: Floats) -> float:
     """The probability that χ² is at least as large as for these counts, if the given probabilities are true."""
     expected = probabilities * counts.sum()
     rare = expected < LEAST_EXPECTED
-    # All rare indices make one cell; if that is still too small, it joins the smallest of the others.
+    # All rare outcomes make one cell; if that is still too small, it joins the smallest of the others.
     cells = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
     if len(cells[1]) > 1 and cells[1][-1] < LEAST_EXPECTED:
         smallest = int(np.argmin(cells[1][:-1]))
@@ -71,7 +72,7 @@ def tail(counts: Floats, probabilities: Floats) -> float:
 
 
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
-    """The image that makes the smaller of the mean and the variance of −ln P (of the first index) as large as possible.
+    """The image that makes the smaller of the mean and the variance of −ln P (of a step) as large as possible.
 
     Noise around grey is tried at several amplitudes, and images that favour a candidate.
     """
@@ -88,18 +89,17 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
     return max(images, key=spread)
 
 
-def audit(coding: Coding, epsilon: float, runs: int) -> Law:
-    """Audit at about ε: count the indices of some images, each encoded `runs` times, and draw with known bytes."""
-    plan, shape = single_step(coding, epsilon)
+def audit(subject: Subject, epsilon: float, runs: int) -> Law:
+    """Audit at about ε: count the outcomes of some images, each encoded `runs` times, and draw with known bytes."""
+    plan, shape = single_step(subject, epsilon)
     tails, draws, wrong = [], 0, 0
     for number in range(SEEDS):
         chain, generator = chain_of(plan, shape, number), np.random.default_rng(number)
         image = telling_image(chain, generator)
         law = np.exp(first_law(chain, image))
-        indices = blackbox.repeat(blackbox.encoder, chain, image, runs)[:, 0]
-        tails.append(tail(np.bincount(indices, minlength=len(law)).astype(np.float64), law))
-        other = image.copy()
-        other[: shape[2]] = 255 - other[: shape[2]]
-        met = compare(chain, (image, other))
+        outcomes = numbers(chain, blackbox.repeat(blackbox.encoder, chain, image, runs))
+        tails.append(tail(np.bincount(outcomes, minlength=len(law)).astype(np.float64), law))
+        # An image that differs everywhere: every chunk is drawn with known bytes.
+        met = compare(chain, (image, 255 - image))
         draws, wrong = draws + met.draws, wrong + met.wrong
     return Law(min(tails), SEEDS, runs, draws, wrong)

@@ -17,6 +17,7 @@ KINDS = {
     "extreme": ("s", "#4292c6", "extreme pairs, exact"),
     "balanced": ("v", "#2171b5", "balanced pairs, exact"),
     "adversarial": ("D", "#08306b", "adversarial pairs, exact"),
+    "small": (".", "#41ab5d", "small changes, exact"),
     "black box": ("^", "#d94801", "black box, lower bound"),
 }
 

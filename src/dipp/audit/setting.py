@@ -1,4 +1,4 @@
-"""The setting of an audit: plans of a preset that need no model, and a simple public denoiser.
+"""The setting of an audit: what is audited, plans that need no model, and a simple public denoiser.
 
 Claims hold for any denoiser, so the best linear denoiser for independent pixels serves as well as a network.
 """
@@ -6,16 +6,16 @@ Claims hold for any denoiser, so the best linear denoiser for independent pixels
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from dipp.codec.chain import Chain
-from dipp.core.plan import Coding, Plan, Step
+from dipp.codes import Pairs
+from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.format.packing import Shape
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.certificate import Certificate
@@ -26,18 +26,45 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 CHANNELS = 3
-STEPS, SIDE, INDEX_BITS = 3, 64, 8
-"""Steps, side of the images and log2 n of the exact audit. Three steps are a whole cycle of the one-of-three sign
-channel; n does not enter into ε."""
+PASSES, SIDE, INDEX_BITS = 2.5, 64, 8
+"""Passes, side of the images and log2 n of the exact audit. The passes are not whole, and the worst pixel is touched
+three times; n does not enter into ε."""
 SMALL_SIDE, SMALL_BITS = 8, 5
-"""Side of the images and log2 n of the audits that count encodings."""
+"""Side of the images and log2 n of the audits that count encodings, if a step touches every pixel."""
+PAIRS_SIDE, SMALL_PAIRS_SIDE = 16, 2
+"""The sides for pairs. Other pixels play no part there, and each touched one doubles the outcomes that are counted."""
 VARIANCE = 0.25
 """Variance v of the pixels that the simple denoiser assumes."""
+CLIP, GAIN = (float(np.float32(value)) for value in (0.3, 0.01))
+"""Clip and SNR gain of sensing steps: so small that predictions stay within ±(1 − clip), where a pixel can move a shift
+from −M to M."""
+START_SNR = 1e-4
+"""SNR of the first state of plans along timesteps."""
+MOST_GAIN, MOST_TILT = 4.0, 32.0
+"""Of the steps that are tried."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is audited: a coding, with steps along timesteps or with steps of clipped sensing."""
+
+    coding: Coding
+    sensing: bool = False
+
+    @property
+    def searches(self) -> bool:
+        """Whether an index is found among many candidates; of pairs it is a bit, and a chunk is a coordinate."""
+        return not isinstance(self.coding.code, Pairs)
+
+    @property
+    def groups(self) -> int:
+        """g: steps in which every pixel is touched once; 1, if every step touches every pixel."""
+        return max(1, self.coding.channel.mask.period // CHANNELS)
 
 
 @dataclass(frozen=True, eq=False)
 class Shrink:
-    """A public denoiser that needs no weights: x̂0 = E[x0 | x_t] for independent pixels of variance v around grey."""
+    """A public denoiser that needs no weights: x̂0 is the mean for independent pixels of variance v around grey."""
 
     schedule: NoiseSchedule
 
@@ -49,61 +76,78 @@ class Shrink:
         return torch.device("cpu")
 
     def x0(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        """γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
+        """E[x0 | x_t] = γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
         return (gamma * VARIANCE / (gamma**2 * VARIANCE + sigma**2) * x_t).clamp(-1, 1)
 
+    def at_snr(self, y: torch.Tensor, snr: float) -> torch.Tensor:
+        """E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
+        return (VARIANCE * snr / (VARIANCE * snr + 1) * y).clamp(-1, 1)
 
-def schedule() -> NoiseSchedule:
-    """The noise schedule of the first DDPM [Ho et al., 2020]."""
-    return NoiseSchedule(np.cumprod(1 - np.linspace(1e-4, 0.02, 1000), dtype=np.float64))
+
+def schedule(plan: Plan) -> NoiseSchedule:
+    """A noise schedule with a timestep for every state of a plan, and with the plan's SNR gains between them."""
+    snrs = START_SNR + np.cumsum([0.0, *(step.snr_gain for step in plan.steps)])[::-1]
+    return NoiseSchedule(snrs / (1 + snrs))
 
 
-def plan_within(coding: Coding, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
-    """A plan of `steps` steps with equal SNR gains whose certificate is just within ε, for images of three channels."""
-    noise = schedule()
+def plan_within(subject: Subject, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
+    """A plan of `steps` equal steps whose certificate is just within ε, for images of three channels.
 
-    def plan(gain: float) -> Plan:
-        times, units = [len(noise) - 1], coding.code.exponent_units(index_bits)
-        for number in range(1, steps + 1):
-            near = noise.nearest(noise.snr(len(noise) - 1) + number * gain)
-            times.append(max(min(near, times[-1] - 1), steps - number))
-        pairs = itertools.pairwise(times)
-        return Plan(coding, tuple(Step(t, s, gain, chunk_size, index_bits, units) for t, s in pairs))
+    Equal are the SNR gains or, in sensing, the tilts. Pairs have their own chunks and bits.
+    """
+    if not subject.searches:
+        chunk_size = index_bits = 1
+    sizes = chunk_size, index_bits, subject.coding.code.exponent_units(index_bits)
 
-    # Bisection: ε grows with the gain, up to the truncation of levels, so this is (nearly) the largest gain that fits.
-    low, high = 0.0, 4.0
+    def plan(strength: float) -> Plan:
+        if subject.sensing:
+            return Plan(subject.coding, (SensingStep(strength, CLIP, GAIN, *sizes),) * steps)
+        return Plan(subject.coding, tuple(Step(t, t - 1, strength, *sizes) for t in range(steps, 0, -1)))
+
+    # ε grows with gain and tilt, up to the truncation of levels, so this is (nearly) the largest plan that fits.
+    return _largest(plan, MOST_TILT if subject.sensing else MOST_GAIN, epsilon)
+
+
+def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan:
+    """The plan of largest strength (a 32-bit float) whose certificate is within ε, by bisection."""
+    low = 0.0
     for _ in range(40):
         middle = float(np.float32((low + high) / 2))
-        fits = Certificate.of(plan(middle), CHANNELS, chunk_size).epsilon <= epsilon
+        fits = Certificate.of(plan(middle), CHANNELS, 1).epsilon <= epsilon
         low, high = (middle, high) if fits else (low, middle)
     return plan(low)
 
 
-def chain_of(plan: Plan, shape: Shape, number: int, denoiser: Denoiser | None = None) -> Chain:
-    """A chain whose public seed is `number`, on a denoiser or by default the simple one (it has all a chain needs)."""
-    public = denoiser or cast("Denoiser", Shrink(schedule()))
-    return Chain(plan, public, number.to_bytes(16, "little"), shape)
-
-
-def plan_for(coding: Coding, epsilon: float) -> tuple[Plan, Shape]:
+def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Shape]:
     """A plan of about ε for the exact audit, and an image size so large that other pixels can favour any candidate."""
-    side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon)))
-    plan = plan_within(coding, epsilon, STEPS, side * side, INDEX_BITS)
+    side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon))) if subject.searches else PAIRS_SIDE
+    plan = plan_within(subject, epsilon, math.ceil(passes * subject.groups), side * side, INDEX_BITS)
     return plan, (side, side, CHANNELS)
 
 
-def single_step(coding: Coding, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Shape]:
-    """A plan whose only selection carries all of ε, which is what counts can show best, and the image size for it."""
-    return plan_within(coding, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), (side, side, CHANNELS)
+def single_step(subject: Subject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Shape]:
+    """A plan of one step that carries all of ε, which is what counts can show best, and the image size for it.
+
+    The step has one selection or, with pairs, a few. It touches as many pixels as if there were side² and it touched
+    all of them.
+    """
+    side = math.isqrt(subject.groups * (side if subject.searches else SMALL_PAIRS_SIDE) ** 2)
+    return plan_within(subject, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), (side, side, CHANNELS)
+
+
+def chain_of(plan: Plan, shape: Shape, number: int, denoiser: Denoiser | None = None) -> Chain:
+    """A chain whose public seed is `number`, on a denoiser or by default the simple one (it has all a chain needs)."""
+    public = denoiser or cast("Denoiser", Shrink(schedule(plan)))
+    return Chain(plan, public, number.to_bytes(16, "little"), shape)
 
 
 @contextlib.contextmanager
-def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace a name in a module inside a `with` block: audits feed the encoder known bytes, controls break it."""
-    before = getattr(module, name)
-    setattr(module, name, value)
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace a name in a module or class inside a `with` block: audits feed known bytes, controls break something."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(module, name, before)
+        setattr(owner, name, before)

@@ -1,12 +1,14 @@
 """The whole audit of a preset: how much its encoder really reveals about a pixel, compared with what is claimed.
 
-It has four parts, all on the real encoder: the exact audit (`likelihood`), the audit of the law by which indices are
-drawn (`law`), the black-box audit (`blackbox`), and negative controls that these must catch (`controls`). No model is
-needed (`setting`). Public seeds are fixed; only the private randomness differs from one audit to the next.
+Every coding of the preset is audited in four parts, all on the real encoder: the exact audit (`exact`), the audit of
+the law by which indices are drawn (`law`), the black-box audit (`blackbox`), and negative controls that these must
+catch (`controls`). No model is needed (`setting`). Public seeds are fixed; only the private randomness differs from one
+audit to the next.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,15 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dipp.audit import blackbox, controls, law
-from dipp.audit.likelihood import ORDERS, Comparison, adversarial_pair, compare, extreme_pair, random_pair
-from dipp.audit.setting import chain_of, plan_for, replaced, single_step
-from dipp.codec.chain import Chain
-from dipp.core.plan import Coding, Plan
+from dipp.audit import blackbox, controls, exact, law
+from dipp.audit.blackbox import Encoder
+from dipp.audit.controls import Plant
+from dipp.audit.exact import Exact
+from dipp.audit.likelihood import LogLaw, compare
+from dipp.audit.neighbours import adversarial_pair, grey_pair
+from dipp.audit.setting import Subject, chain_of, plan_for, replaced, single_step
+from dipp.codec.encoder import Selector
+from dipp.core.plan import Plan
 from dipp.errors import DippError, NoCertificateError
-from dipp.format.packing import Shape
 from dipp.planning import presets
-from dipp.privacy.certificate import Certificate
 
 if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
@@ -41,171 +45,118 @@ CONTROL_CLAIM, CONTROL_RUNS, CONTROL_TRIES = 2.0, 4000, 12
 """Claim, encodings and public seeds with which a broken encoder must be caught."""
 CONTROL_SIDE = 12
 """Side of the images of controls: large enough for more than a bit of divergence, on which some mistakes depend."""
-PAIRS = 12
-"""Random and extreme pairs of images, of each kind."""
-ADVERSARIES, ATTEMPTS = 6, 4
-"""Adversarial pairs, and attempts at making each of them."""
+PAIRS, ADVERSARIES = 12, 6
+"""Pairs of images in the exact audit: random and extreme ones, and those that an adversary makes, of each kind."""
 SPARES = (*np.arange(-3.0, 6.0, 0.5).tolist(), *range(6, 30, 2))
 """Nats by which adversarial pairs favour a candidate. What reveals most depends on the encoder, so all are tried."""
-BALANCED = -9.0
-"""Nats by which balanced pairs favour a candidate: in effect not at all."""
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 """Claims in a plot, relative to ε."""
-NEARLY = 0.99
-"""Share of the claim that adversarial pairs must reach, or the audit itself is broken."""
+
+Facts = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Exact:
-    """The exact audit of one kind of pairs. Losses and ε are in nats, per pixel."""
-
-    kind: str
-    claimed: float
-    observed: tuple[float, ...]
-    """Sum of the largest losses of the selections, for each pair."""
-    attained: tuple[float, ...]
-    """Loss of the outcomes that were really released, for each pair."""
-    claimed_rho: float
-    rho: tuple[float, ...]
-    """Largest ratio of a Rényi divergence to its order, for each pair; at most ρ is claimed."""
-    draws: int
-    """Number of draws with known bytes."""
-    wrong: int
-    """How many of those draws differed from the exact ones."""
-
-    @classmethod
-    def of(cls, kind: str, claimed: Certificate, compared: Sequence[Comparison]) -> Exact:
-        """Gather the comparisons of one kind of pairs."""
-        return cls(
-            kind,
-            claimed.epsilon,
-            tuple(one.bound for one in compared),
-            tuple(one.attained for one in compared),
-            claimed.rho,
-            tuple(float(np.max(one.divergences / ORDERS)) for one in compared),
-            sum(one.draws for one in compared),
-            sum(one.wrong for one in compared),
-        )
-
-    @property
-    def ratio(self) -> float:
-        """Largest loss, relative to the claimed ε."""
-        return max(self.observed) / self.claimed
-
-    @property
-    def rho_ratio(self) -> float:
-        """Largest Rényi divergence, relative to what the claimed ρ allows."""
-        return max(self.rho) / self.claimed_rho
-
-    @property
-    def within(self) -> bool:
-        """Whether no loss or divergence exceeds the claims, and all draws were exact.
-
-        The logarithms are rounded by less than η, which the claims include.
-        """
-        return self.ratio <= 1 and self.rho_ratio <= 1 and not self.wrong
-
-    @property
-    def reached(self) -> bool:
-        """Whether an outcome that was really released nearly reaches the claim."""
-        return max(self.attained) >= NEARLY * self.claimed
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as a dictionary for JSON."""
-        found = {"ratio": self.ratio, "observed": max(self.observed), "claimed": self.claimed}
-        found |= {"attained": max(self.attained), "pairs": len(self.observed)}
-        rho = {"ratio": self.rho_ratio, "observed": max(self.rho), "claimed": self.claimed_rho, "orders": ORDERS}
-        return found | {"rho": rho, "draws": self.draws, "wrong": self.wrong}
-
-
-def _claim(plan: Plan, shape: Shape) -> Certificate:
-    """The certificate of a plan for images of one shape."""
-    return Certificate.of(plan, shape[2], shape[0] * shape[1])
-
-
-def exact_audit(
-    plan: Plan, shape: Shape, pairs: int, adversaries: int, denoiser: Denoiser | None = None
-) -> list[Exact]:
-    """Audit random, extreme, balanced and adversarial pairs of images, each with a public seed of its own.
-
-    Adversarial pairs come closest to ε. Balanced pairs, the same pixel with no candidate favoured, come closest to ρ:
-    half of the mass goes up and half goes down.
-    """
-    claimed = _claim(plan, shape)
-    generator = np.random.default_rng(0)
-    found = []
-    for kind, make in (("random", random_pair), ("extreme", extreme_pair)):
-        chains = [chain_of(plan, shape, number, denoiser) for number in range(pairs)]
-        found.append(Exact.of(kind, claimed, [compare(chain, make(chain, generator)) for chain in chains]))
-    chains = [chain_of(plan, shape, number, denoiser) for number in range(adversaries)]
-    balanced = [compare(chain, adversarial_pair(chain, np.random.default_rng(0), BALANCED)) for chain in chains]
-    found.append(Exact.of("balanced", claimed, balanced))
-    found.append(Exact.of("adversarial", claimed, [_attack(chain, claimed.epsilon) for chain in chains]))
-    return found
-
-
-def _attack(chain: Chain, claimed: float) -> Comparison:
-    """The adversarial pair of largest loss out of a few, each made with the predictions that the one before met."""
-    predictions, found = None, []
-    for number in range(ATTEMPTS):
-        pair = adversarial_pair(chain, np.random.default_rng(number), predictions=predictions)
-        found.append(compare(chain, pair, follow=True))
-        if found[-1].attained >= NEARLY * claimed:
-            break
-        predictions = found[-1].predictions
-    return max(found, key=lambda one: one.attained)
-
-
-def black_box_audit(coding: Coding, epsilon: float, runs: int) -> dict[str, Any]:
+def black_box_audit(subject: Subject, epsilon: float, runs: int) -> Facts:
     """Count encodings, in one step, of the adversarial pair for which the exact laws promise the largest bound."""
-    plan, shape = single_step(coding, min(epsilon, BLACK_BOX_CLAIM))
-    claimed, chain = _claim(plan, shape).epsilon, chain_of(plan, shape, 0)
-    tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in SPARES]
+    plan, shape = single_step(subject, min(epsilon, BLACK_BOX_CLAIM))
+    claimed, chain = exact.claim(plan, shape).epsilon, chain_of(plan, shape, 0)
+    spares = SPARES if subject.searches else SPARES[:1]  # nothing is favoured in pairs
+    tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in spares]
     pair = max(tried, key=lambda one: blackbox.promise(chain, one, runs))
     due = FAIR * max(0.0, blackbox.promise(chain, pair, runs, BAD_LUCK))
     observed = blackbox.audit(blackbox.encoder, chain, pair, runs).epsilon
     return {"ratio": observed / claimed, "observed": observed, "claimed": claimed, "due": due, "runs": runs}
 
 
-def law_audit(coding: Coding, epsilon: float, runs: int) -> law.Law:
+def law_audit(subject: Subject, epsilon: float, runs: int) -> law.Law:
     """Audit the law of the indices, at a claim that one selection can carry."""
-    return law.audit(coding, min(epsilon, BLACK_BOX_CLAIM), runs)
+    return law.audit(subject, min(epsilon, BLACK_BOX_CLAIM), runs)
 
 
-def control_audit(coding: Coding) -> dict[str, dict[str, Any]]:
-    """For each broken encoder, whether an audit catches it at a claim that a few thousand runs can refute."""
-    plan, shape = single_step(coding, CONTROL_CLAIM, CONTROL_SIDE)
-    claimed = _claim(plan, shape).epsilon
-    found: dict[str, dict[str, Any]] = {}
-    for name, encode in controls.RELEASES.items():
-        observed = 0.0
-        for number in range(CONTROL_TRIES):
-            chain = chain_of(plan, shape, number)
-            if number % 2:
-                pair = adversarial_pair(chain, np.random.default_rng(number), -3.0)
-            else:
-                pair = controls.crossing_pair(encode, chain, number)
-            observed = blackbox.audit(encode, chain, pair, CONTROL_RUNS).epsilon
-            if observed > claimed:
-                break
-        found[name] = {"caught": observed > claimed, "by": "black box", "observed": observed, "claimed": claimed}
-    plan, shape = plan_for(coding, CONTROL_CLAIM)
-    claimed = _claim(plan, shape).epsilon
-    for name, (selector, rule) in controls.COMPARISONS.items():
-        for spare in SPARES:
-            chain = chain_of(plan, shape, 0)
-            pair = adversarial_pair(chain, np.random.default_rng(0), spare)
-            observed = compare(chain, pair, law=rule, selector=selector).bound
-            if observed > claimed:
-                break
-        loss = observed if math.isfinite(observed) else "infinity"
-        found[name] = {"caught": observed > claimed, "by": "exact", "observed": loss, "claimed": claimed}
-    for name, plant in controls.PLANTED.items():
-        with replaced(*plant):
-            met = law_audit(coding, CONTROL_CLAIM, CONTROL_RUNS)
-        seen = {"observed": f"p = {met.p:.0e}, {met.wrong} of {met.draws} wrong", "claimed": CONTROL_CLAIM}
-        found[name] = {"caught": not met.passed, "by": "law", **seen}
-    return found
+def control_audit(subject: Subject) -> dict[str, Facts]:
+    """For each mistake, whether an audit catches it at a claim that a few thousand runs can refute."""
+    own = controls.controls_of(subject)
+    return {
+        **{name: _count(subject, encode) for name, encode in own.releases.items()},
+        **{name: _compare(subject, *control) for name, control in own.comparisons.items()},
+        **{name: _draw(subject, plant) for name, plant in own.laws.items()},
+        **{name: _refute(subject, plant) for name, plant in own.claims.items()},
+    }
+
+
+def _count(subject: Subject, encode: Encoder) -> Facts:
+    """Whether the black-box audit catches a broken encoder."""
+    plan, shape = single_step(subject, CONTROL_CLAIM, CONTROL_SIDE)
+    claimed, observed = exact.claim(plan, shape).epsilon, 0.0
+    for number in range(CONTROL_TRIES):
+        chain = chain_of(plan, shape, number)
+        if number % 2:
+            pair = adversarial_pair(chain, np.random.default_rng(number), -3.0)
+        else:
+            pair = controls.crossing_pair(encode, chain, number)
+        observed = blackbox.audit(encode, chain, pair, CONTROL_RUNS).epsilon
+        if observed > claimed:
+            break
+    return {"caught": observed > claimed, "by": "black box", "observed": observed, "claimed": claimed}
+
+
+def _compare(subject: Subject, selector: type[Selector], rule: LogLaw) -> Facts:
+    """Whether the exact audit catches a broken encoder."""
+    plan, shape = plan_for(subject, CONTROL_CLAIM)
+    claimed, chain = exact.claim(plan, shape).epsilon, chain_of(plan, shape, 0)
+    adversarial = (adversarial_pair(chain, np.random.default_rng(0), spare) for spare in SPARES)
+    for pair in itertools.chain([grey_pair(chain, np.random.default_rng(0))], adversarial):
+        observed = compare(chain, pair, law=rule, selector=selector).bound
+        if observed > claimed:
+            break
+    loss = observed if math.isfinite(observed) else "infinity"
+    return {"caught": observed > claimed, "by": "exact", "observed": loss, "claimed": claimed}
+
+
+def _draw(subject: Subject, plant: Plant) -> Facts:
+    """Whether the law audit catches a mistake in the real encoder."""
+    with replaced(*plant):
+        met = law_audit(subject, CONTROL_CLAIM, CONTROL_RUNS)
+    seen = f"p = {met.p:.0e}, {met.wrong} of {met.draws} wrong"
+    return {"caught": not met.passed, "by": "law", "observed": seen, "claimed": CONTROL_CLAIM}
+
+
+def _refute(subject: Subject, plant: Plant) -> Facts:
+    """Whether the exact audit refutes a mistake in the accounting."""
+    plan, shape = plan_for(subject, CONTROL_CLAIM)
+    with replaced(*plant):
+        met = max(exact.audit(plan, shape, 1, 1), key=lambda one: max(one.ratio, one.rho_ratio))
+    observed, claimed, unit = max(met.observed), met.claimed, "ε"
+    if met.rho_ratio > met.ratio:
+        observed, claimed, unit = max(met.rho), met.claimed_rho, "ρ"
+    return {"caught": not met.within, "by": f"exact, {unit}", "observed": observed, "claimed": claimed}
+
+
+@dataclass(frozen=True)
+class CodingAudit:
+    """Everything that was found out about one coding."""
+
+    exact: Sequence[Exact]
+    law: law.Law
+    black_box: Facts
+    controls: dict[str, Facts]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the encoder keeps its claims, and the audit would have noticed if it did not."""
+        caught = all(control["caught"] for control in self.controls.values())
+        within = all(one.within for one in self.exact) and self.black_box["ratio"] <= 1
+        told = self.law.passed and self.black_box["observed"] >= self.black_box["due"]
+        return caught and within and told and all(one.reached for one in self.exact if one.kind == "adversarial")
+
+    def to_dict(self) -> Facts:
+        """The audit as a dictionary for JSON."""
+        return {
+            "exact": {one.kind: one.to_dict() for one in self.exact},
+            "law": {**asdict(self.law), "passed": self.law.passed},
+            "black_box": self.black_box,
+            "controls": self.controls,
+            "passed": self.passed,
+        }
 
 
 @dataclass(frozen=True)
@@ -214,62 +165,87 @@ class Audit:
 
     preset: str
     epsilon: float
-    exact: list[Exact]
-    law: law.Law
-    black_box: dict[str, Any]
-    controls: dict[str, dict[str, Any]]
-    model: list[Exact]
+    codings: dict[str, CodingAudit]
+    """By the names of the codings that its plans may have."""
+    model: Sequence[Exact] = ()
     """The exact audit of a real plan on its denoiser; empty if none was given. Nothing may exceed the claim there, but
     the claim need not be reached: predictions of a network are harder to foresee."""
 
     @property
     def passed(self) -> bool:
-        """Whether the encoder keeps its claims, and the audit would have noticed if it did not."""
-        caught = all(control["caught"] for control in self.controls.values())
-        within = all(one.within for one in (*self.exact, *self.model)) and self.black_box["ratio"] <= 1
-        told = self.law.passed and self.black_box["observed"] >= self.black_box["due"]
-        return caught and within and told and all(one.reached for one in self.exact if one.kind == "adversarial")
+        """Whether all codings passed, and the real plan keeps its claims."""
+        return all(one.passed for one in self.codings.values()) and all(one.within for one in self.model)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The audit as a dictionary for JSON."""
-        found: dict[str, Any] = {
-            "exact": {one.kind: one.to_dict() for one in self.exact},
-            "law": {**asdict(self.law), "passed": self.law.passed},
-            "black_box": self.black_box,
-            "controls": self.controls,
+    def to_dict(self) -> Facts:
+        """The audit as a dictionary for JSON: of each part what is worst over the codings, and each coding's own."""
+        each = {name: one.to_dict() for name, one in self.codings.items()}
+        found = {
+            **_worst(list(each.values())),
             "passed": self.passed,
             "preset": self.preset,
             "epsilon": self.epsilon,
+            "codings": each,
         }
         return found | ({"model": {one.kind: one.to_dict() for one in self.model}} if self.model else {})
 
 
-def _auditable(name: str, epsilon: float) -> Coding:
-    """The coding of a preset; refused if it has no certificate, or if ε is out of range."""
-    coding = presets.preset(name).coding
-    if not coding.certified:
+def _worst(each: Sequence[Facts]) -> Facts:
+    """Of several codings, for each part the facts of the one that comes nearest to failing."""
+
+    def ratio(facts: Facts) -> float:
+        return float(facts["ratio"])
+
+    kinds = {kind: [one["exact"][kind] for one in each] for kind in each[0]["exact"]}
+    mistakes = dict.fromkeys(name for one in each for name in one["controls"])
+    tried = {name: [one["controls"][name] for one in each if name in one["controls"]] for name in mistakes}
+    return {
+        "exact": {
+            kind: max(facts, key=ratio) | {"rho": max((one["rho"] for one in facts), key=ratio)}
+            for kind, facts in kinds.items()
+        },
+        "law": min((one["law"] for one in each), key=lambda facts: (facts["passed"], facts["p"])),
+        "black_box": max((one["black_box"] for one in each), key=ratio),
+        "controls": {name: min(facts, key=lambda one: bool(one["caught"])) for name, facts in tried.items()},
+    }
+
+
+def _auditable(name: str, epsilon: float) -> dict[str, Subject]:
+    """What is audited of a preset, by coding; refused if it has no certificate, or if ε is out of range."""
+    preset = presets.preset(name)
+    if not preset.certified:
         raise NoCertificateError(f"preset: {name} has no certificate, so there is nothing to audit; use another")
     if not LEAST <= epsilon <= LARGEST:
         raise DippError(f"epsilon: {LEAST} to {LARGEST:g} can be audited, got {epsilon:g}")
-    return coding
+    sensing = isinstance(preset, presets.SensingPreset)
+    return {coding.name: Subject(coding, sensing) for coding in preset.codings}
+
+
+def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:
+    """Audit a coding at about ε."""
+    return CodingAudit(
+        exact.audit(*plan_for(subject, epsilon), PAIRS, ADVERSARIES),
+        law_audit(subject, epsilon, LAW_RUNS),
+        black_box_audit(subject, epsilon, BLACK_BOX_RUNS),
+        control_audit(subject),
+    )
 
 
 def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) -> Audit:
     """Audit a preset at about ε; if `real` is given, add the exact audit of that plan on that denoiser."""
-    coding = _auditable(name, epsilon)
-    exact = exact_audit(*plan_for(coding, epsilon), PAIRS, ADVERSARIES)
-    counted, caught, model = black_box_audit(coding, epsilon, BLACK_BOX_RUNS), control_audit(coding), []
+    subjects = _auditable(name, epsilon)
+    found, model = {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()}, list[Exact]()
     if real is not None:
         plan, denoiser = real
         shape = (*denoiser.sample_size, denoiser.channels)
-        model = exact_audit(plan, shape, PAIRS // 3, ADVERSARIES // 3, denoiser)
-    return Audit(name, epsilon, exact, law_audit(coding, epsilon, LAW_RUNS), counted, caught, model)
+        model = exact.audit(plan, shape, PAIRS // 3, ADVERSARIES // 3, denoiser)
+    return Audit(name, epsilon, found, model)
 
 
 class Observation(NamedTuple):
     """An observed loss and the claimed ε, both per pixel: a point of the plot."""
 
     preset: str
+    """With the coding, where the preset has several."""
     kind: str
     claimed: float
     observed: float
@@ -277,13 +253,16 @@ class Observation(NamedTuple):
 
 def ladder(name: str, epsilon: float) -> list[Observation]:
     """Exact and black-box audits at claims around ε, for a plot of observed against claimed."""
-    coding, points = _auditable(name, epsilon), []
-    for claim in (epsilon * factor for factor in LADDER):
-        if LEAST <= claim <= LARGEST:
-            for one in exact_audit(*plan_for(coding, claim), PAIRS, ADVERSARIES):
+    subjects, points = _auditable(name, epsilon), []
+    for coding, subject in subjects.items():
+        title = name if len(subjects) == 1 else f"{name}: {coding}"
+        for claim in (epsilon * factor for factor in LADDER):
+            if not LEAST <= claim <= LARGEST:
+                continue
+            for one in exact.audit(*plan_for(subject, claim), PAIRS, ADVERSARIES):
                 losses = one.attained if one.kind == "adversarial" else one.observed
-                points += [Observation(name, one.kind, one.claimed, loss) for loss in losses]
+                points += [Observation(title, one.kind, one.claimed, loss) for loss in losses]
             if claim <= BLACK_BOX_CLAIM:
-                found = black_box_audit(coding, claim, BLACK_BOX_RUNS)
-                points.append(Observation(name, "black box", found["claimed"], found["observed"]))
+                counted = black_box_audit(subject, claim, BLACK_BOX_RUNS)
+                points.append(Observation(title, "black box", counted["claimed"], counted["observed"]))
     return points

@@ -1,0 +1,237 @@
+"""Broken encoders and broken claims, each by one of the mistakes that void a certificate. `controls` says which apply.
+
+None of this can be reached from the codec. Some take what the real encoder scores and do something else with it; others
+stand for one function of the real encoder, or of the accounting, while a control runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dipp import scoring
+from dipp.audit.blackbox import Encoder, Releases
+from dipp.audit.likelihood import log_law
+from dipp.audit.neighbours import Pixels
+from dipp.audit.outcomes import Floats, Outcomes, Searched
+from dipp.codec.chain import Chain, Indices, StepLayout
+from dipp.codec.encoder import Selector
+from dipp.codes import Pairs
+from dipp.core import randomness, selection
+from dipp.core.code import Charge, Code, Moved, Scored
+from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.privacy.ledger import LEVELS, Selection
+
+Broken = Callable[[Code, StepLayout, scoring.ScoringTask], Releases]
+"""(code, public layout, scoring task) → what is released, a row for each image: its indices, and perhaps more."""
+
+FLOAT_BITS = 24
+"""Random bits of a uniform number in float32."""
+TOO_STEEP = 1.15
+"""Factor by which scores are too large before the draw."""
+
+
+def encoder(broken: Broken) -> Encoder:
+    """An encoder that releases in each step what the broken rule makes of the scoring task."""
+
+    def encode(chain: Chain, rows: Pixels) -> Releases:
+        selector, released = Selector(chain.plan, chain.seed, rows, "cpu"), []
+
+        def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
+            released.append(broken(chain.plan.code, layout, selector.task(layout, x_hat)))
+            return released[-1][:, : layout.chunks.count]
+
+        chain.run([0] * len(rows), choose)
+        return np.concatenate(released, axis=1)
+
+    return encode
+
+
+# What is released. The indices come first, in the rows of an image; what should not have been said comes last.
+
+
+def _nat(task: scoring.ScoringTask) -> float:
+    """A unit of score in nats."""
+    return math.log(2) * 2.0**-task.fraction_bits
+
+
+def _scores(code: Code, task: scoring.ScoringTask) -> Floats:
+    """Chunks × n scores of a task in nats; of pairs, those of − and of +."""
+    if isinstance(code, Pairs):
+        return np.asarray(np.multiply.outer(task.shifts, [-1, 1]) * _nat(task), np.float64)
+    return np.asarray(scoring.backend("cpu").scores(task) * _nat(task), np.float64)
+
+
+def _draw(scores: Floats, uniforms: Floats) -> Indices:
+    """Draw an index for each chunk by inverting the cumulative weights, in floats, at the given uniforms."""
+    running = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
+    found: Indices = np.argmax(running > uniforms[:, None] * running[:, -1:], axis=1)
+    return found
+
+
+def _honest(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Indices:
+    """The indices that the real encoder draws, a row for each image."""
+    return code.draw(scoring.Candidates(task, scoring.backend("cpu"))).reshape(len(layout.sources), -1)
+
+
+def shared_seed(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The private draw comes from the public seed, so that the index is a function of the image."""
+    source = randomness.Stream(*(int(word) for word in layout.sources[0]))
+    public, images = randomness.uniforms(source, layout.chunks.count), len(layout.sources)
+    return _draw(_scores(code, task), np.tile(public, images)).reshape(images, -1)
+
+
+def infinite_alpha(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The best score wins, and an ε is claimed nevertheless."""
+    best: Releases = np.argmax(_scores(code, task), axis=1).astype(np.int64)
+    return best.reshape(len(layout.sources), -1)
+
+
+def realised_kl(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The number of candidates follows the image's own divergence: a small shift is sent in fewer bits."""
+    images = len(layout.sources)
+    nats = np.add.reduceat(_divergence(layout, task), task.offsets[:-1])
+    bits = np.clip(np.ceil(nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
+    allowed = np.arange(task.candidates) < (1 << bits)[:, None]
+    limited = np.where(allowed, _scores(code, task), -math.inf)
+    indices = _draw(limited, randomness.private_uniforms(task.chunks))
+    return np.concatenate([indices.reshape(images, -1), bits.reshape(images, -1)], axis=1)
+
+
+def realised_chunks(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The number of chunks follows the image's own divergence, and is released beside an index."""
+    nats = _divergence(layout, task).reshape(len(layout.sources), -1).sum(axis=1)
+    cuts = np.ceil(nats / math.log(2)).astype(np.int64)
+    return np.column_stack([_honest(code, layout, task), cuts])
+
+
+def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
+    """Divergence of each coordinate in nats, for small shifts: half of the squared shift, without α."""
+    return np.asarray(np.square(task.shifts * _nat(task) / float(layout.arithmetic.alpha)) / 2, np.float64)
+
+
+def own_group(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The image chooses who belongs to the group (whose residual is largest), and the decoder is told."""
+    sizes = np.abs(task.shifts).reshape(len(layout.sources), -1)
+    return np.column_stack([_honest(code, layout, task), np.argmax(sizes, axis=1)])
+
+
+def own_gain(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+    """The gain is fitted to the image itself, (Σ|r|·tanh θ/Σr²)², and goes into the header as a 32-bit float."""
+    residuals = np.abs(task.shifts).reshape(len(layout.sources), -1) / layout.arithmetic.unit
+    told = np.sum(residuals * np.tanh(residuals * layout.arithmetic.unit * _nat(task)), axis=1)
+    gains = np.square(told / np.maximum(np.sum(np.square(residuals), axis=1), 1e-12))
+    return np.column_stack([_honest(code, layout, task), gains.astype(np.float32).view(np.int32)])
+
+
+# What the indices are drawn from, or by.
+
+
+def float32_law(chunk: Outcomes) -> Floats:
+    """ln P of the exact selection for outcomes that are possible with Gumbel noise in float32; −∞ for all others.
+
+    Uniforms of 24 bits have Gumbel values from −ln ln 2^25 to ln 2^25, and no others. A candidate can win if, with the
+    largest of these, it beats the best of the others with the smallest. Which candidates can win depends on the image:
+    an outcome that is possible for only one of two neighbours has an infinite loss.
+    """
+    assert isinstance(chunk, Searched)  # noqa: S101 - for the type checker
+    nats = (chunk.scores * (math.log(2) * 2.0**-chunk.fraction_bits)).astype(np.float32)
+    ends = (np.array([0.5, (1 << FLOAT_BITS) - 0.5]) / (1 << FLOAT_BITS)).astype(np.float64)
+    least, most = (-np.log(-np.log(ends))).astype(np.float32)
+    second, first = np.partition(nats, -2)[-2:]
+    rival = np.where((nats == first) & ((nats == first).sum() == 1), second, first)
+    return np.where(nats + most >= rival + least, log_law(chunk), -math.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Unclamped(Selector):
+    """The encoder on pixels that are standardised, as is usual for classifiers, and not clamped to [−1, 1]."""
+
+    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
+        """The scoring task, with a law that is wide enough for such shifts."""
+        own = layout.arithmetic
+        table = np.trunc(own.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
+        shifts = table[self.pixels[:, layout.chunks.order]] - own.centres(x_hat.numpy())
+        wide = own.channel.law(own.alpha, own.fraction_bits, 4 * own.level_of_one)
+        return dataclasses.replace(super().task(layout, x_hat), law=wide, shifts=shifts.reshape(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnClip(Selector):
+    """The encoder with a clip that is the root mean square of the image's own residuals."""
+
+    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
+        """The scoring task: what reaches that clip has the largest tilt, as always."""
+        own = layout.arithmetic
+        private = own.levels(SIGNAL_OF_PIXEL)[self.pixels[:, layout.chunks.order]] - own.centres(x_hat.numpy())
+        clip = np.sqrt(np.mean(np.square(private.astype(np.float64)), axis=1, keepdims=True))
+        shifts = np.rint(own.limit * np.clip(private / np.maximum(clip, 1.0), -1, 1)).astype(np.int32)
+        return dataclasses.replace(super().task(layout, x_hat), shifts=shifts.reshape(-1))
+
+
+def constant_below(high: Any, low: Any) -> tuple[Any, Any]:
+    """Half of the total (two limbs), whatever the private bytes are."""
+    one = np.uint64(1)
+    return high >> one, (low >> one) | ((high & one) << np.uint64(63))
+
+
+def constant_bytes(count: int) -> bytes:
+    """Half of 2^64 again and again."""
+    return np.full(-(-count // 8), 1 << 63, np.uint64).tobytes()[:count]
+
+
+def scaled_scores(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
+    """The exact draw from scores that are 15 % too large."""
+    scores = np.rint(TOO_STEEP * np.asarray(on.scores(task))).astype(np.int32)
+    return selection.select(scores, task.fraction_bits)
+
+
+def scaled_shifts(scored: scoring.Candidates) -> NDArray[np.int32]:
+    """The shifts of pairs, 15 % too large."""
+    steep = np.rint(TOO_STEEP * np.asarray(scored.task.shifts)).astype(np.int32)
+    return np.clip(steep, -scored.limit, scored.limit)
+
+
+def _uniform24(count: int) -> Floats:
+    """Private uniforms of 24 bits."""
+    words = np.frombuffer(randomness.private_bytes(4 * count), np.uint32)
+    return ((words >> np.uint32(32 - FLOAT_BITS)) + 0.5) / (1 << FLOAT_BITS)
+
+
+def gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
+    """The index of the largest score plus Gumbel noise, all in float32."""
+    scores = np.asarray(on.scores(task))
+    noise = (-np.log(-np.log(_uniform24(scores.size)))).astype(np.float32).reshape(scores.shape)
+    found: Indices = np.argmax((scores * _nat(task)).astype(np.float32) + noise, axis=1)
+    return found
+
+
+def logistic(code: Pairs, scored: Scored) -> Indices:  # noqa: ARG001
+    """The sign of twice the tilt plus logistic noise, all in float32: the bits of pairs, were it exact."""
+    shifts, nat = scored.single_shifts(), math.log(2) * 2.0**-scored.fraction_bits
+    uniforms = _uniform24(len(shifts))
+    noise = np.log(uniforms / (1 - uniforms)).astype(np.float32)
+    return ((2 * nat * shifts).astype(np.float32) + noise > 0).astype(np.int64)
+
+
+# What is claimed.
+
+_charge = Pairs.charge
+
+
+def bounded_range(code: Pairs, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+    """The price of pairs with ρ = ε²/8, as if their loss ranged over ε only."""
+    pure = _charge(code, moved, touched, apart).epsilon
+    return Charge(pure, touched * (pure / touched) ** 2 / 8)
+
+
+def slope_of_clip(record: Selection, change: int) -> int:
+    """Units that a small change moves, as its share of the sensitivity: too few, where there is a clip."""
+    return min(record.sensitivity, -(-(record.sensitivity + 2) * change // LEVELS))

@@ -1,0 +1,211 @@
+"""Neighbours: pairs of images that differ in one pixel, from harmless ones to those that an adversary would choose.
+
+Images are rows of coordinates, pixel·C + channel.
+
+**Why adversarial pairs reach the claim.** *Codes that search:* ln P[k | x]/P[k | x'] is the change of u_k less the
+change of ln Σ exp u. If the other pixels favour one candidate j so much that it has nearly all the mass, the sum
+changes as u_j does. Let the pixel change u_j by −s and u_k by +s: the loss is nearly 2s, all that is claimed. *Pairs:*
+a coordinate is a chunk of its own, and no other pixel plays a part; black and white are at the two ends of the clip.
+
+*Clipped shifts* move by all of 2M only if the prediction leaves room for it on both sides, |c| ≤ A(1) − M. So the
+adversary takes the pixel whose predictions leave most room, of those that pay most.
+
+*Small changes* lose most below the upper end of the clip: there the whole change counts, and there the − of a pair is
+least likely.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dipp import scoring
+from dipp.codec.chain import Chain, StepLayout
+from dipp.codec.encoder import Selector
+from dipp.codes import Pairs
+from dipp.core.code import Moved
+from dipp.core.plan import Plan
+from dipp.core.signal import SIGNAL_OF_PIXEL, to_levels
+
+Pixels = NDArray[np.uint8]
+Predictions = Sequence[NDArray[np.float32]]
+"""x̂0 of the coordinates that each step touches."""
+
+LARGEST = 255
+"""Grey levels from black to white."""
+SPARE = 9.0
+"""Nats by which an adversarial image favours its candidate beyond need, so that the others keep e^−9 of the mass."""
+BALANCED = -9.0
+"""Nats by which balanced pairs favour a candidate: in effect not at all."""
+UNCERTAIN, DOUBT = 0.3, 0.1
+"""Possible error of a guess of x̂0, which is not known when an adversarial image is made: without predictions of an
+earlier encoding, and with them."""
+
+
+def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
+    """An image of noise, and the same image with another value of one pixel."""
+    height, width, channels = chain.shape
+    x = generator.integers(0, 256, height * width * channels, np.uint8)
+    y = x.copy()
+    y[_pixel(chain, generator)] = generator.integers(0, 256, channels, np.uint8)
+    return x, y
+
+
+def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
+    """A black, a white or a randomly mixed image, of which one pixel goes from black to white."""
+    height, width, channels = chain.shape
+    light = generator.choice([0.0, 0.5, 1.0])
+    x = np.where(generator.random(height * width * channels) < light, 255, 0).astype(np.uint8)
+    y, place = x.copy(), _pixel(chain, generator)
+    x[place], y[place] = 0, 255
+    return x, y
+
+
+def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) -> tuple[Pixels, Pixels]:
+    """A grey image, and the same with one white pixel, whose divergence is larger.
+
+    If `level` is not whole, a share of the coordinates has the level below it, and the others the level above.
+    """
+    height, width, channels = chain.shape
+    dims = height * width * channels
+    x = np.floor(level + np.arange(dims) / dims).astype(np.uint8)
+    y = x.copy()
+    y[_pixel(chain, generator)] = 255
+    return x, y
+
+
+def _pixel(chain: Chain, generator: np.random.Generator) -> slice:
+    """Coordinates of a random pixel, among those that some step touches."""
+    channels = chain.shape[2]
+    touched = np.unique(np.concatenate([one.chunks.order for one in _layouts(chain)]) // channels)
+    first = channels * int(generator.choice(touched))
+    return slice(first, first + channels)
+
+
+def _layouts(chain: Chain) -> list[StepLayout]:
+    return [chain.layout(number, [0]) for number in range(len(chain.plan.steps))]
+
+
+def adversarial_pair(
+    chain: Chain,
+    generator: np.random.Generator,
+    spare: float | None = None,
+    predictions: Predictions | None = None,
+    change: int = LARGEST,
+) -> tuple[Pixels, Pixels]:
+    """Images that differ, by so many levels, in the pixel that costs most; others favour a candidate in its chunks.
+
+    The adversary knows everything that is public: masks, chunks, candidates and the denoiser, whose `predictions` an
+    earlier encoding may have shown (None: grey is assumed). Every coordinate serves one step only, so that a single
+    image suits all steps; coordinates that are not needed have their predicted value, which favours no candidate.
+    `spare` is the nats by which the candidate is favoured beyond its rivals' chances (None: as reaches the claim).
+    """
+    height, width, channels = chain.shape
+    layouts = _layouts(chain)
+    guesses = predictions or [np.zeros(len(one.chunks.order), np.float32) for one in layouts]
+    pixel = _dearest(chain, guesses, generator)
+    own = np.arange(channels * pixel, channels * (pixel + 1))
+    light = np.full(height * width * channels, 128, np.uint8)
+    for layout, guess in zip(layouts, guesses, strict=True):
+        light[layout.chunks.order] = to_levels(guess)
+        mine = np.isin(layout.chunks.order, own)
+        light[layout.chunks.order[mine]] = _highest(layout, guess[mine])
+    light[own] = np.maximum(light[own], change)
+    dark = light.copy()
+    dark[own] -= np.uint8(change)
+    if isinstance(chain.plan.code, Pairs):
+        return dark, light
+    free = np.ones(len(dark), np.bool_)
+    free[own] = False
+    # What a guess may be off by matters less for a small change, which is made where it is.
+    doubt = (DOUBT if predictions else UNCERTAIN) * change / LARGEST
+    for layout, guess in zip(layouts, guesses, strict=True):
+        if not layout.chunks.count:
+            continue
+        tasks = [_uncertain(chain, layout, image, guess, doubt) for image in (dark, light)]
+        met = np.add.reduceat(np.isin(layout.chunks.order, own).astype(np.int64), layout.offsets[:-1])
+        for chunk in np.flatnonzero(met).tolist():
+            # The candidate that dark favours least against light; the first of several, as in the Poisson order.
+            scores = [np.sum([_scores(task, chunk) for task in pair], axis=0) for pair in tasks]
+            favoured = int(np.argmin(scores[0] - scores[1]))
+            nat = math.log(2) * 2.0**-layout.arithmetic.fraction_bits
+            rivals = math.log(layout.step.candidates)
+            if (order := tasks[0][0].order) is not None:
+                rivals += (int(order.max()) - int(order[favoured])) * nat
+            need = 2 * _price(chain.plan, layout, int(met[chunk])) + SPARE if spare is None else spare
+            coordinates, values = _favouring(layout, guess, chunk, favoured, free, (rivals + need) / nat)
+            dark[coordinates] = light[coordinates] = values
+            free[coordinates] = False
+    return dark, light
+
+
+def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
+    """An adversarial pair that favours no candidate: half of the mass goes up, and half goes down."""
+    return adversarial_pair(chain, generator, BALANCED)
+
+
+def _price(plan: Plan, layout: StepLayout, touched: int = 1) -> float:
+    """ε of a selection in which so many coordinates of a pixel take part."""
+    own = layout.arithmetic
+    return plan.code.charge(Moved(own.sensitivity, own.limit, own.fraction_bits), touched, touched == 1).epsilon
+
+
+def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator) -> int:
+    """A pixel that pays most, if each touch is worth the share of its price that the prediction leaves room for."""
+    height, width, channels = chain.shape
+    spent = np.zeros(height * width)
+    for layout, guess in zip(_layouts(chain), guesses, strict=True):
+        own, centres = layout.arithmetic, layout.arithmetic.centres(guess)
+        room = own.clipped(own.level_of_one - centres) - own.clipped(-own.level_of_one - centres)
+        worth = _price(chain.plan, layout) * room / own.sensitivity
+        spent += np.bincount(layout.chunks.order // channels, worth, minlength=height * width)
+    return int(generator.choice(np.flatnonzero(spent > spent.max() * (1 - 1e-12))))
+
+
+def _highest(layout: StepLayout, guess: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The highest level of each coordinate whose shift is not clipped; white, where there is no clip."""
+    own = layout.arithmetic
+    largest = own.centres(guess) + own.limit
+    return np.asarray(np.searchsorted(own.levels(SIGNAL_OF_PIXEL), largest, side="right") - 1, np.int64)
+
+
+def _uncertain(
+    chain: Chain, layout: StepLayout, image: Pixels, guess: NDArray[np.float32], doubt: float
+) -> list[scoring.ScoringTask]:
+    """The scoring tasks if x̂0 were darker than guessed by `doubt`, and if it were lighter."""
+    selector = Selector(chain.plan, chain.seed, image[None], "cpu")
+    guesses = (np.clip(guess[None] + side, -1, 1).astype(np.float32) for side in (-doubt, doubt))
+    return [selector.task(layout, torch.from_numpy(x_hat)) for x_hat in guesses]
+
+
+def _scores(task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:
+    """Scores of one chunk of a task."""
+    scores: NDArray[np.int64] = np.asarray(scoring.backend("cpu").scores(task.part(chunk, chunk + 1)), np.int64)[0]
+    return scores
+
+
+def _favouring(
+    layout: StepLayout,
+    guess: NDArray[np.float32],
+    chunk: int,
+    candidate: int,
+    free: NDArray[np.bool_],
+    units: float,
+) -> tuple[NDArray[np.int64], Pixels]:
+    """Free coordinates of a chunk that raise a candidate's score by `units` together, and the pixel values for that."""
+    arithmetic, part = layout.arithmetic, slice(*layout.chunks.offsets[chunk : chunk + 2])
+    coordinates = layout.chunks.order[part]
+    streams, offsets = layout.streams[chunk : chunk + 1], np.array([0, len(coordinates)])
+    drawn = scoring.backend("cpu").winners(arithmetic.law, streams, offsets, np.array([candidate]))
+    light = arithmetic.channel.sample(drawn) > 0
+    level = np.where(light, arithmetic.level_of_one, -arithmetic.level_of_one).astype(np.int32)
+    shifts = arithmetic.clipped(level - arithmetic.centres(guess[part]))
+    gains = np.where(free[coordinates], arithmetic.law.score(drawn, shifts), 0)
+    best = np.argsort(-gains, kind="stable")
+    used = best[: int(np.searchsorted(np.cumsum(gains[best]), units)) + 1]
+    used = used[gains[used] > 0]
+    return coordinates[used], np.where(light[used], 255, 0).astype(np.uint8)
