@@ -26,7 +26,7 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER, SHARP
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
-from dipp.privacy.ledger import Ledger, Recorder, Selection
+from dipp.privacy.ledger import Ledger, Observed, Recorder, Selection
 
 SPARSE = Coding(Sign(6), Flat())
 PLAIN = Coding(Laplace(), Flat(Fraction(3, 2)))
@@ -67,7 +67,7 @@ def test_a_table_worked_by_hand(
 def test_the_worst_pixel_counts_and_not_the_average() -> None:
     """Two steps of a period of six: a third of the pixels meets each, some meet the dear one, none may be averaged."""
     found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), 3, 1024)
-    dear, cheap = (one.loss() for one in found.releases[0].selections)
+    dear, cheap = (one.charge().epsilon for one in found.releases[0].selections)
     assert found.epsilon == pytest.approx(dear, rel=1e-14)
     assert (dear + cheap) / 2 < 0.6 * found.epsilon
 
@@ -315,13 +315,14 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
         touched = plan.mask.touched(SEED, number, pixels, channels)
         count = -(-len(touched) // step.chunk_size)
         apart = channels if plan.mask.touches(channels) == 1 or count >= channels else 1
-        observed = {
-            "chunks": chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched),
-            "table": arithmetic.levels(SIGNAL_OF_PIXEL),
-            "fraction_bits": arithmetic.fraction_bits,
-            "candidates": step.candidates,
-        }
-        recorder.observe(number, plan, (1, pixels, channels), **{**observed, **changes})
+        chunks = chunking.NOTHING
+        if len(touched):
+            chunks = chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched)
+        table = arithmetic.levels(SIGNAL_OF_PIXEL)
+        used = Observed(table, arithmetic.largest_shift, arithmetic.fraction_bits, step.candidates)
+        integers = {name: value for name, value in changes.items() if name != "chunks"}
+        dealt = changes.get("chunks", chunks)
+        recorder.observe(number, plan, (1, pixels, channels), dealt, used._replace(**integers))
     return recorder
 
 
