@@ -25,7 +25,13 @@ GAINS = (2**-6, 2**-5, 2**-4)
 
 
 def sensing_plan(
-    code: Code | None = None, *, groups: int = 4, steps: int = 6, tilt: float = 1.0, channels: int = 3, clip: float = 1.0
+    code: Code | None = None,
+    *,
+    groups: int = 4,
+    steps: int = 6,
+    tilt: float = 1.0,
+    channels: int = 3,
+    clip: float = 1.0,
 ) -> Plan:
     """Steps of one tilt and of three clips (times `clip`) and gains in turn, one channel of a pixel at a time."""
     code = Pairs() if code is None else code

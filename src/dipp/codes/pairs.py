@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import entropy, randomness, selection
+from dipp.core.channels import Channel, Sign
 from dipp.core.code import Charge, Code, Floats, Indices, Moved, Scored
 from dipp.errors import DippError
 
@@ -67,6 +68,14 @@ class Pairs(Code):
     def score_alpha(self) -> Fraction:
         """1: the law is that of the shifts as they are."""
         return Fraction(1)
+
+    def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:
+        """A bit for each coordinate, of a channel whose noise is a bit."""
+        if not isinstance(channel, Sign) or (chunk_size, index_bits) != (1, 1):
+            raise DippError(
+                "pairs: the sign channel, and chunks of one coordinate with an index of one bit, are needed, got "
+                f"{channel.name}, {chunk_size} and {index_bits}"
+            )
 
     def draw(self, scored: Scored) -> Indices:
         """One secure 64-bit integer a coordinate."""

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from dipp import scoring
-from dipp.codes import Pairs
+from dipp.codes import Flat, Pairs
 from dipp.codes.pairs import MAX_TILT, thresholds
 from dipp.core import randomness
 from dipp.core.arithmetic import Arithmetic, Clip
-from dipp.core.channels import Sign
+from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.code import Moved
 from dipp.core.laws import SignLaw
+from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError
 from dipp.privacy.ledger import Ledger, Selection
@@ -400,6 +401,18 @@ def test_larger_chunks_are_refused() -> None:
     with pytest.raises(DippError, match="chunks of a single coordinate each are needed") as error:
         Pairs().draw(task(np.zeros(6, np.int32), 10, 3, size=2))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("channel", "size", "bits"), [(Sign(12), 2, 1), (Sign(12), 1, 2), (Laplace(), 1, 1)], ids=["chunk", "bits", "noise"]
+)
+def test_plans_of_other_sizes_are_refused(channel: Channel, size: int, bits: int) -> None:
+    """Before anything is encoded, and in files that claim them."""
+    Plan(Coding(Sign(12), Pairs()), (SensingStep(1.0, 0.25, 0.25, 1, 1),))
+    with pytest.raises(DippError, match=r"^pairs: the sign channel, and chunks of one coordinate") as error:
+        Plan(Coding(channel, Pairs()), (SensingStep(1.0, 0.25, 0.25, size, bits),))
+    assert "\n" not in str(error.value)
+    Plan(Coding(channel, Flat()), (SensingStep(1.0, 0.25, 0.25, size, bits),))
 
 
 @pytest.mark.parametrize("tilt", [20.05, 40.0, 300.0, 700.0])

@@ -100,7 +100,7 @@ def test_fraction_weights_refuse_other_scales(fraction_bits: int) -> None:
 
 
 TABLES = "d683ed4d1b08b02717898604a7fc6a112409945303637ea620bac30a4139f0b4"
-"""SHA-256 over all tables S = 0 … 15 as 64-bit integers, little end first, as released files were drawn by (e8001c4)."""
+"""SHA-256 over all tables S = 0 … 15, in 64-bit integers with the little end first: those of commit e8001c4."""
 
 
 def test_fraction_weights_are_those_of_before() -> None:
