@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.archives import SEED, release
+from helpers.ledgers import record
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER, SHARP
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
-from dipp.privacy.ledger import Ledger, Observed, Recorder, Selection
+from dipp.privacy.ledger import Ledger, Recorder, Selection
 
 SPARSE = Coding(Sign(6), Flat())
 PLAIN = Coding(Laplace(), Flat(Fraction(3, 2)))
@@ -305,25 +306,6 @@ def test_no_certificate_without_privacy(coding: Coding) -> None:
 
 
 # What the encoder writes down.
-
-
-def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None = None, **changes: Any) -> Recorder:
-    """What an encoder of a plan observes, with some of it changed."""
-    recorder = recorder or Recorder()
-    for number, step in enumerate(plan.steps):
-        arithmetic, dims = plan.arithmetic(step), pixels * channels
-        touched = plan.mask.touched(SEED, number, pixels, channels)
-        count = -(-len(touched) // step.chunk_size)
-        apart = channels if plan.mask.touches(channels) == 1 or count >= channels else 1
-        chunks = chunking.NOTHING
-        if len(touched):
-            chunks = chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched)
-        table = arithmetic.levels(SIGNAL_OF_PIXEL)
-        used = Observed(table, arithmetic.largest_shift, arithmetic.fraction_bits, step.candidates)
-        integers = {name: value for name, value in changes.items() if name != "chunks"}
-        dealt = changes.get("chunks", chunks)
-        recorder.observe(number, plan, (1, pixels, channels), dealt, used._replace(**integers))
-    return recorder
 
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
