@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import entropy, randomness, selection
+from dipp.core.channels import Channel, Sign
 from dipp.core.code import Charge, Code, Floats, Indices, Moved, Scored
 from dipp.errors import DippError
 
@@ -68,11 +69,18 @@ class Pairs(Code):
         """1: the law is that of the shifts as they are."""
         return Fraction(1)
 
+    def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:
+        """A bit for each coordinate, of a channel whose noise is a bit."""
+        if not isinstance(channel, Sign) or (chunk_size, index_bits) != (1, 1):
+            raise DippError(
+                "pairs: the sign channel, and chunks of one coordinate with an index of one bit, are needed, got "
+                f"{channel.name}, {chunk_size} and {index_bits}"
+            )
+
     def draw(self, scored: Scored) -> Indices:
         """One secure 64-bit integer a coordinate."""
         shifts, limit = scored.single_shifts(), scored.limit
-        if not limit * math.log(2) <= MAX_TILT * 2.0**scored.fraction_bits:
-            raise DippError(f"tilt: at most {MAX_TILT:g} nats are possible for a pair")
+        _require_tilt(limit, scored.fraction_bits)
         table = thresholds(limit, scored.fraction_bits)
         drawn = np.frombuffer(randomness.private_bytes(8 * len(shifts)), np.uint64)
         return (drawn < table[shifts + limit]).astype(np.int64)
@@ -83,6 +91,7 @@ class Pairs(Code):
 
     def eta(self, moved: Moved) -> float:
         """2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
+        _require_tilt(moved.largest, moved.fraction_bits)
         return 2.0**-63 * (1 + math.exp(2 * _nats(moved.largest, moved.fraction_bits))) * UP
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
@@ -107,6 +116,11 @@ class Pairs(Code):
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
         """All of them."""
         return np.asarray(index_bits, np.float64)
+
+
+def _require_tilt(largest: int, fraction_bits: int) -> None:
+    if not _nats(largest, fraction_bits) <= MAX_TILT:
+        raise DippError(f"tilt: at most {MAX_TILT:g} nats are possible for a pair")
 
 
 def _nats(units: int, fraction_bits: int) -> float:

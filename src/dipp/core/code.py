@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.core.channels import Channel
 from dipp.core.entropy import Model
 from dipp.errors import DippError, NoCertificateError
 
@@ -94,6 +95,9 @@ class Code(ABC):
     @abstractmethod
     def draw(self, scored: Scored) -> Indices:
         """An index for each chunk."""
+
+    def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
+        """Refuse a channel, or sizes of the chunks and indices of a step, that the code is not made for."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
         """Public integers that are added to the scores of the candidates; None, if there are none to add."""

@@ -153,6 +153,8 @@ class Plan:
             raise DippError("steps: at least one step is needed; the budget may be too small for any")
         if len({type(step) for step in self.steps}) > 1:
             raise DippError("steps: steps of one kind are needed, along timesteps or of sensing")
+        for step in self.steps:
+            self.code.require_sizes(self.channel, step.chunk_size, step.index_bits)
         for before, after in itertools.pairwise(self.steps):
             if isinstance(before, Step) and isinstance(after, Step) and before.end != after.start:
                 raise DippError(f"steps: each must start where the last ended, got {before.end} and {after.start}")

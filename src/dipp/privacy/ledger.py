@@ -309,6 +309,8 @@ class Recorder:
             one = dataclasses.replace(met, touched=1, apart=True)  # of a pixel, each coordinate that was touched
             spent += np.bincount(pixel, minlength=pixels) * one.charge().epsilon
         before = self._met.setdefault(step, met)
+        if met.public != before.public:
+            raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
         self._met[step] = dataclasses.replace(
             met,
             sensitivity=max(met.sensitivity, before.sensitivity),
@@ -316,8 +318,6 @@ class Recorder:
             touched=max(met.touched, before.touched),
             apart=met.apart and before.apart,
         )
-        if met.public != before.public:
-            raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
 
     def ledger(self, plan: Plan, images: int) -> Ledger | None:
         """The ledger of so many images; None if there are none, or if the mechanism has no certificate.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.charges import selection_epsilon
 from helpers.codecs import SEED, TIMESTEPS, make_plan, pictures
 from helpers.networks import IDENTITY, tiny_denoiser
 from PIL import Image
@@ -19,6 +20,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import as_pixels, to_pixels
+from dipp.codec.trajectory import Diffusion
 from dipp.codes import Flat
 from dipp.core import randomness
 from dipp.core.channels import Sign
@@ -82,7 +84,7 @@ def test_plain_sign_noise_needs_no_more_chunks_than_other_channels(denoiser: Den
     plain = Coding(Sign(period=1), Flat())
     steps = tuple(dataclasses.replace(step, chunk_size=192) for step in make_plan(SHARP, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(plain, steps)).encode(list(pictures(1)))
-    losses = [coded.release.plan.arithmetic(step).epsilon() for step in steps]
+    losses = [selection_epsilon(coded.release.plan.arithmetic(step)) for step in steps]
     assert math.isclose(coded.certificate.rho, sum((3 * loss) ** 2 for loss in losses) / 8, rel_tol=1e-9)
 
 
@@ -100,7 +102,7 @@ def test_a_prefix_decodes(denoiser: Denoiser) -> None:
     codec, coded = Codec(denoiser, plan), Codec(denoiser, plan).encode(list(pictures(2)), seed=SEED)
     (start, t), *_ = codec.states(coded, steps=0)
     assert t == TIMESTEPS[0]
-    torch.testing.assert_close(start, Chain(plan, denoiser, SEED, (8, 8, 3)).start().expand(2, -1, -1, -1))
+    torch.testing.assert_close(start, Diffusion(plan.steps, denoiser).start(SEED, (3, 8, 8)).expand(2, -1, -1, -1))
     (_, t), *_ = codec.states(coded, steps=2)
     assert t == TIMESTEPS[2]
     with pytest.raises(DippError, match="steps"):

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from dipp.codes import CODES, Flat, Functional, StepLimited
+from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.codes.ordered import poisson_order
-from dipp.core import entropy, selection
-from dipp.core.code import Charge, Code, Indices
+from dipp.core import entropy, randomness, selection
+from dipp.core.code import Charge, Code, Indices, Moved
 from dipp.errors import DippError, NoCertificateError
 
 SEED = bytes(range(16))
-EVERY: list[Code] = [Flat(), Flat(Fraction(1, 2)), StepLimited(), StepLimited(Fraction(3, 2)), Functional()]
+EVERY: list[Code] = [Flat(), Flat(Fraction(1, 2)), StepLimited(), StepLimited(Fraction(3, 2)), Functional(), Pairs()]
 every = pytest.mark.parametrize("code", EVERY, ids=str)
-certified = pytest.mark.parametrize("code", EVERY[:-1], ids=str)
+exponential = pytest.mark.parametrize("code", EVERY[:-2], ids=str)
 
 
 class Drawn:
@@ -31,6 +33,12 @@ class Drawn:
     def best(self) -> Indices:
         return np.array([2])
 
+    def single_shifts(self) -> NDArray[np.int32]:
+        return np.array([3], np.int32)
+
+    limit = 3
+    fraction_bits = 1
+
 
 def test_every_code_is_listed_by_its_name() -> None:
     assert {type(code) for code in EVERY} == set(CODES.values())
@@ -39,7 +47,7 @@ def test_every_code_is_listed_by_its_name() -> None:
 
 @every
 def test_equal_parameters_make_equal_codes(code: Code) -> None:
-    again = type(code)(code.score_alpha) if code.certified else type(code)()  # type: ignore[call-arg]
+    again = type(code).at(code.score_alpha) if code.certified else type(code)()
     assert again == code
     assert hash(again) == hash(code)
     assert sum(code == other for other in EVERY) == 1
@@ -48,25 +56,35 @@ def test_equal_parameters_make_equal_codes(code: Code) -> None:
 @every
 def test_what_is_certified_draws_privately(code: Code) -> None:
     """The best score is a function of the image: no code that takes it has a certificate."""
-    assert code.draw(Drawn()).tolist() == [1 if code.certified else 2]
+    if isinstance(code, Pairs):
+        with mock.patch.object(randomness, "private_bytes", side_effect=bytes) as asked:
+            assert code.draw(Drawn()).tolist() == [1]
+        assert asked.call_args_list == [mock.call(8)]
+    else:
+        assert code.draw(Drawn()).tolist() == [1 if code.certified else 2]
     assert code.certified == (not isinstance(code, Functional))
 
 
-@certified
+@exponential
 @bounded
 @given(units=st.integers(1, 1 << 20), bits=st.integers(0, 15), touched=st.integers(1, 16))
 def test_charges(code: Code, units: int, bits: int, touched: int) -> None:
     """t coordinates cost t·ε₁; apart t·ε₁²/8 in ρ, together no more than in one selection: (t·ε₁)²/8."""
-    loss = code.loss(units, bits)
-    assert loss == selection.epsilon(units, bits)
-    apart, together = (code.charge(loss, touched, apart=apart) for apart in (True, False))
+    loss, moved = selection.epsilon(units, bits), Moved(units, units, bits)
+    apart, together = (code.charge(moved, touched, apart=apart) for apart in (True, False))
     assert apart == Charge(touched * loss, touched * loss**2 / 8)
     assert together == Charge(touched * loss, (touched * loss) ** 2 / 8)
+    assert code.eta(moved) == selection.ETA
     code.require_certified()
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda code: code.loss(1, 0), lambda code: code.charge(1.0, 1, True), Functional.require_certified]
+    "ask",
+    [
+        lambda code: code.eta(Moved(1, 1, 0)),
+        lambda code: code.charge(Moved(1, 1, 0), 1, True),
+        Functional.require_certified,
+    ],
 )
 def test_pfr_has_no_price(ask: object) -> None:
     assert callable(ask)
@@ -90,7 +108,7 @@ def test_indices_are_packed_by_the_codes_own_law(code: Code) -> None:
 @every
 def test_the_order_is_in_the_units_of_the_scores(code: Code) -> None:
     order = code.order(SEED, 100, 9)
-    if isinstance(code, Flat):
+    if code.fixed_length:
         assert order is None
     else:
         assert order is not None

@@ -329,6 +329,7 @@ def test_selection_uses_only_private_bytes_of_randomness() -> None:
         "scores",
         "fraction_bits",
         "sums",
+        "units",
         "bins",
         "offsets",
         "sensitivity",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import itertools
 import math
@@ -11,6 +12,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from helpers.statistics import FALSE_ALARM, LIMB, bounded, chi_square_tail, integer_weights, scripted
@@ -95,6 +97,50 @@ def test_fraction_weights_cannot_be_changed() -> None:
 def test_fraction_weights_refuse_other_scales(fraction_bits: int) -> None:
     with pytest.raises(DippError, match="fraction_bits"):
         selection.fraction_weights(fraction_bits)
+
+
+TABLES = "d683ed4d1b08b02717898604a7fc6a112409945303637ea620bac30a4139f0b4"
+"""SHA-256 over all tables S = 0 … 15, in 64-bit integers with the little end first: those of commit e8001c4."""
+
+
+def test_fraction_weights_are_those_of_before() -> None:
+    tables = (selection.fraction_weights(bits).astype("<i8").tobytes() for bits in range(MAX_FRACTION_BITS + 1))
+    assert hashlib.sha256(b"".join(tables)).hexdigest() == TABLES
+
+
+# --- powers ---
+
+
+@bounded
+@given(scales, st.data())
+@example(15, None)
+@example(0, None)
+def test_powers_are_exact_to_170_bits(fraction_bits: int, data: st.DataObject | None) -> None:
+    """2^(−units/2^S)·2^192, of any fraction and of up to 100 whole bits, where the last bit is what rounds."""
+    most = 100 << fraction_bits
+    drawn = [0, 1, (1 << fraction_bits) - 1, 1 << fraction_bits, most]
+    drawn += [] if data is None else [data.draw(st.integers(0, most))]
+    with mpmath.workdps(100):
+        for units in drawn:
+            exact = mpmath.power(2, selection.POWER_BITS - mpmath.mpf(units) / 2**fraction_bits)
+            found = selection.power(units, fraction_bits)
+            assert found <= exact
+            assert exact - found < exact * mpmath.mpf(2) ** -170 + 1
+
+
+@pytest.mark.parametrize("fraction_bits", [0, 1, 7, 15])
+def test_powers_of_whole_bits_are_exact(fraction_bits: int) -> None:
+    for whole in (0, 1, 40, 192):
+        assert selection.power(whole << fraction_bits, fraction_bits) == 1 << (selection.POWER_BITS - whole)
+    with pytest.raises(DippError, match="fraction_bits"):
+        selection.power(1, MAX_FRACTION_BITS + 1)
+
+
+@bounded
+@given(scales, st.integers(0, 1 << 20), st.integers(1, 1 << 12))
+def test_powers_fall(fraction_bits: int, units: int, more: int) -> None:
+    units %= 150 << fraction_bits
+    assert selection.power(units + more, fraction_bits) < selection.power(units, fraction_bits)
 
 
 # --- exponents, sums, two limbs ---

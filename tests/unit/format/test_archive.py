@@ -420,8 +420,8 @@ def test_foreign_files_are_refused(data: bytes, tmp_path: Path) -> None:
 def test_newer_files_are_refused() -> None:
     data = build(small_plan(SHARP), SHAPES).to_bytes()
     assert (
-        message(lambda: Archive.from_bytes(data[:4] + b"\x02" + data[5:]))
-        == "written by a newer dipp (format 2); upgrade"
+        message(lambda: Archive.from_bytes(data[:4] + b"\x03" + data[5:]))
+        == "written by a newer dipp (format 3); upgrade"
     )
     assert "(format 255)" in message(lambda: Archive.from_bytes(b"DIPP\xff and all that"))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.charges import selection_epsilon
 from helpers.statistics import bounded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -250,7 +251,7 @@ def test_charges_are_rounded_up(coding: Coding) -> None:
         charge = search.charges[0, i, j]
         if i < j and charge <= search.capacities[0]:
             integers = Arithmetic(coding.channel, one._edges.gain[i, j], coding.code.score_alpha)
-            loss = coordinates * integers.epsilon()
+            loss = coordinates * selection_epsilon(integers)
             unit = 16 / RESOLUTION
             assert loss <= charge * unit < loss * (1 + 1e-7) + unit
 

@@ -108,7 +108,7 @@ def test_file_round_trip(tmp_path: Path) -> None:
         TABLE.snrs,
         TABLE.quantiles,
         {"sharp": np.linspace(1, 1.5, len(TABLE.snrs))},
-        {"data": "public", "images": 3, "command": "dipp calibrate"},
+        provenance={"data": "public", "images": 3, "command": "dipp calibrate"},
     )
     full.save(path)
     loaded = ErrorTable.load(path)

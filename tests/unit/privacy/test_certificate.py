@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.archives import SEED, release
+from helpers.ledgers import record
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +68,7 @@ def test_a_table_worked_by_hand(
 def test_the_worst_pixel_counts_and_not_the_average() -> None:
     """Two steps of a period of six: a third of the pixels meets each, some meet the dear one, none may be averaged."""
     found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), 3, 1024)
-    dear, cheap = (one.loss() for one in found.releases[0].selections)
+    dear, cheap = (one.charge().epsilon for one in found.releases[0].selections)
     assert found.epsilon == pytest.approx(dear, rel=1e-14)
     assert (dear + cheap) / 2 < 0.6 * found.epsilon
 
@@ -305,24 +306,6 @@ def test_no_certificate_without_privacy(coding: Coding) -> None:
 
 
 # What the encoder writes down.
-
-
-def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None = None, **changes: Any) -> Recorder:
-    """What an encoder of a plan observes, with some of it changed."""
-    recorder = recorder or Recorder()
-    for number, step in enumerate(plan.steps):
-        arithmetic, dims = plan.arithmetic(step), pixels * channels
-        touched = plan.mask.touched(SEED, number, pixels, channels)
-        count = -(-len(touched) // step.chunk_size)
-        apart = channels if plan.mask.touches(channels) == 1 or count >= channels else 1
-        observed = {
-            "chunks": chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched),
-            "table": arithmetic.levels(SIGNAL_OF_PIXEL),
-            "fraction_bits": arithmetic.fraction_bits,
-            "candidates": step.candidates,
-        }
-        recorder.observe(number, plan, (1, pixels, channels), **{**observed, **changes})
-    return recorder
 
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)

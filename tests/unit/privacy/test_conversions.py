@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.charges import selection_epsilon
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,14 +194,14 @@ def test_chunks_keep_a_pixel_apart_as_charged(chunk_size: int) -> None:
     )
     by_pixel: dict[int, list[float]] = {}
     for (pixel, _), touched in together.items():
-        by_pixel.setdefault(pixel, []).append(arithmetic.epsilon(touched))
+        by_pixel.setdefault(pixel, []).append(selection_epsilon(arithmetic, touched))
     assert len(by_pixel) == pixels
     charged = Certificate.of(plan, channels, pixels)
     assert max(sum(charges) for charges in by_pixel.values()) <= charged.epsilon * (1 + 1e-14)
     assert max(sum(e * e / 8 for e in charges) for charges in by_pixel.values()) <= charged.rho * (1 + 1e-14)
     assert charged.rho <= Certificate.of(dataclasses.replace(plan, separate=False), channels, pixels).rho
     if count >= channels:
-        assert charged.rho == pytest.approx(3 * arithmetic.epsilon() ** 2 / 8, rel=1e-9)
+        assert charged.rho == pytest.approx(3 * selection_epsilon(arithmetic) ** 2 / 8, rel=1e-9)
 
 
 @pytest.mark.parametrize(("period", "channels"), [(1, 3), (3, 3), (4, 3), (7, 3), (6, 3), (3, 1), (5, 2)])
@@ -212,7 +213,7 @@ def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
     pure, squares = np.zeros(pixels), np.zeros(pixels)
     for number, step in enumerate(plan.steps):
         coordinates = plan.mask.touched(SEED, number, pixels, channels)
-        loss = plan.arithmetic(step).epsilon()
+        loss = selection_epsilon(plan.arithmetic(step))
         touched = np.bincount(coordinates // channels, minlength=pixels)
         pure += touched * loss
         squares += (touched * loss) ** 2 / 8
@@ -223,7 +224,7 @@ def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
     # With growing steps the last cycle decides, and 64 pixels are enough to meet the worst of two cycles nearly.
     assert pure.max() > 0.93 * charged.epsilon
     one_cycle = Certificate.of(Plan(coding, plan.steps[:period]), channels, pixels)
-    average = sum(plan.arithmetic(step).epsilon() for step in plan.steps[:period]) * channels / period
+    average = sum(selection_epsilon(plan.arithmetic(step)) for step in plan.steps[:period]) * channels / period
     assert one_cycle.epsilon * (1 + 1e-14) >= average
 
 
@@ -231,7 +232,7 @@ def test_a_pixel_sits_out_some_steps() -> None:
     """P = 6, C = 3: even or odd steps touch a pixel, and the dearer half counts, in each cycle anew."""
     coding = Coding(Sign(6), Flat())
     plan = _plan(coding, [0.04, 0.01, 0.04, 0.01, 0.04, 0.01, 0.01, 0.04])
-    dear, cheap = (plan.arithmetic(plan.steps[i]).epsilon() for i in (0, 1))
+    dear, cheap = (selection_epsilon(plan.arithmetic(plan.steps[i])) for i in (0, 1))
     assert Certificate.of(plan, 3, 64).epsilon == pytest.approx(3 * dear + max(dear, cheap), rel=1e-11)
 
 
@@ -239,7 +240,7 @@ def test_pure_and_rho_may_have_different_worst_pixels() -> None:
     """P = 4, C = 2: three middling steps cost more in ε, one big one in ρ."""
     coding = Coding(Sign(4), Flat())
     plan = _plan(coding, [1.0, 0.36, 1e-6, 0.36])
-    big, middling = (plan.arithmetic(plan.steps[i]).epsilon() for i in (0, 1))
+    big, middling = (selection_epsilon(plan.arithmetic(plan.steps[i])) for i in (0, 1))
     cost = Certificate.of(plan, 2, 64)
     assert 2 * middling > big
     assert cost.epsilon == pytest.approx(2 * middling, rel=1e-9)
@@ -268,7 +269,7 @@ def test_vectorised_losses_are_those_of_the_integers(channel: Channel, alpha: Fr
     gains = gains.astype(np.float32).astype(np.float64)
     levels, found = losses(coding, gains)
     fits = levels < 1023
-    exact = [Arithmetic(channel, gain, alpha).epsilon() for gain in gains[fits].tolist()]
+    exact = [selection_epsilon(Arithmetic(channel, gain, alpha)) for gain in gains[fits].tolist()]
     ratio = found[fits] / exact
     assert (ratio >= 1).all()
     # Next to a power of two the level may be left untruncated; else it is the same one.
@@ -291,7 +292,7 @@ def test_charges_of_the_table(
     channel: Channel, channels: int, chunk_size: int, separate: bool, times: int, squares: int
 ) -> None:
     plan = _plan(Coding(channel, Flat()), [0.1], chunk_size, separate)
-    found, loss = Certificate.of(plan, channels, 64), plan.arithmetic(plan.steps[0]).epsilon()
+    found, loss = Certificate.of(plan, channels, 64), selection_epsilon(plan.arithmetic(plan.steps[0]))
     assert found.epsilon == pytest.approx(times * loss, rel=1e-12)
     assert found.rho == pytest.approx(squares * loss**2 / 8, rel=1e-12)
 

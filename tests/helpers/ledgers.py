@@ -1,0 +1,30 @@
+"""What an encoder of a plan would write down, without encoding anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dipp.core import chunking
+from dipp.core.plan import Plan
+from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.privacy.ledger import Observed, Recorder
+from helpers.archives import SEED
+
+
+def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None = None, **changes: Any) -> Recorder:
+    """What an encoder of a plan observes, with some of it changed."""
+    recorder = recorder or Recorder()
+    for number, step in enumerate(plan.steps):
+        arithmetic, dims = plan.arithmetic(step), pixels * channels
+        touched = plan.mask.touched(SEED, number, pixels, channels)
+        count = -(-len(touched) // step.chunk_size)
+        apart = channels if plan.mask.touches(channels) == 1 or count >= channels else 1
+        chunks = chunking.NOTHING
+        if len(touched):
+            chunks = chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched)
+        table = arithmetic.levels(SIGNAL_OF_PIXEL)
+        used = Observed(table, arithmetic.largest_shift, arithmetic.fraction_bits, step.candidates)
+        integers = {name: value for name, value in changes.items() if name != "chunks"}
+        dealt = changes.get("chunks", chunks)
+        recorder.observe(number, plan, (1, pixels, channels), dealt, used._replace(**integers))
+    return recorder

@@ -1,0 +1,447 @@
+"""Pairs: exact thresholds, exact prices against brute force, and bits that are drawn as the thresholds say."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+from unittest import mock
+
+import mpmath
+import numpy as np
+import pytest
+from helpers.paths import ROOT
+from helpers.statistics import FALSE_ALARM, bounded
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import special  # type: ignore[import-untyped,unused-ignore]
+
+from dipp import scoring
+from dipp.codes import Flat, Pairs
+from dipp.codes.pairs import MAX_TILT, thresholds
+from dipp.core import randomness
+from dipp.core.arithmetic import Arithmetic, Clip
+from dipp.core.channels import Channel, Laplace, Sign
+from dipp.core.code import Moved
+from dipp.core.laws import SignLaw
+from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.errors import DippError
+from dipp.privacy.ledger import Ledger, Selection
+
+Floats = NDArray[np.float64]
+
+WHOLE = 1 << 64
+
+
+def nats(units: float, fraction_bits: int) -> float:
+    return units * math.log(2) / 2**fraction_bits
+
+
+def in_reach(largest: int, fraction_bits: int) -> bool:
+    return nats(largest, fraction_bits) <= MAX_TILT
+
+
+# --- thresholds ---
+
+SCALES = [(1, 0), (28, 0), (512, 8), (1023, 9), (600, 15), (900, 5), (461, 4)]
+"""M and S, up to the largest tilt that is possible: 20 nats are 28.85 bits."""
+
+
+@pytest.mark.parametrize(("largest", "fraction_bits"), SCALES)
+def test_thresholds_are_exact(largest: int, fraction_bits: int) -> None:
+    """T[m] = ⌊2^64·σ(2v)⌋ for m > 0, and |T/2^64 − σ(2v)| < 2^−64 for all: 100 digits against integers."""
+    table = [int(t) for t in thresholds(largest, fraction_bits)]
+    assert len(table) == 2 * largest + 1
+    with mpmath.workdps(100):
+        for m, found in zip(range(-largest, largest + 1), table, strict=True):
+            exact = WHOLE / (1 + mpmath.power(2, -mpmath.mpf(2 * m) / 2**fraction_bits))
+            assert abs(found - exact) < 1
+            if m > 0:
+                assert found == int(mpmath.floor(exact))
+
+
+@pytest.mark.parametrize(("largest", "fraction_bits"), SCALES)
+def test_thresholds_are_symmetric_and_rise(largest: int, fraction_bits: int) -> None:
+    """T[−m] + T[m] = 2^64: the two bits are treated alike; a larger shift makes a 1 likelier; no bit is impossible."""
+    table = [int(t) for t in thresholds(largest, fraction_bits)]
+    assert all(low + high == WHOLE for low, high in zip(table, reversed(table), strict=True))
+    assert all(low < high for low, high in itertools.pairwise(table))
+    assert 0 < table[0] < table[-1] < WHOLE
+    assert table[largest] == WHOLE // 2
+
+
+@bounded
+@given(st.integers(1, 1023), st.integers(0, 15), st.data())
+def test_thresholds_of_any_scale(largest: int, fraction_bits: int, data: st.DataObject) -> None:
+    largest = min(largest, int(MAX_TILT * 2**fraction_bits / math.log(2)))
+    m = data.draw(st.integers(1, largest))
+    found = int(thresholds(largest, fraction_bits)[largest + m])
+    with mpmath.workdps(100):
+        assert found == int(mpmath.floor(WHOLE / (1 + mpmath.power(2, -mpmath.mpf(2 * m) / 2**fraction_bits))))
+
+
+def test_thresholds_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        thresholds(5, 3)[0] = 1
+
+
+# --- the price, against the laws themselves ---
+
+
+class Law:
+    """The law of a bit for every shift, from the integer thresholds: exact, up to the last logarithm."""
+
+    def __init__(self, largest: int, fraction_bits: int) -> None:
+        self.largest = largest
+        up = [Fraction(int(t), WHOLE) for t in thresholds(largest, fraction_bits)]
+        with mpmath.workdps(40):
+            logs = [[mpmath.log(mpmath.mpf(p.numerator) / p.denominator) for p in (one, 1 - one)] for one in up]
+            self.logs = np.array([[float(x) for x in row] for row in logs])
+        """ln P[+] and ln P[−] for m = −largest … largest, to 16 digits."""
+
+    def loss(self, change: int) -> float:
+        """The largest |ln P/P'| of either bit over all pairs of shifts that are at most `change` apart."""
+        apart = (np.abs(self.logs[d:] - self.logs[: len(self.logs) - d]).max() for d in range(1, change + 1))
+        return float(max(apart))
+
+    def renyi(self, change: int, order: float) -> float:
+        """The largest Rényi divergence of an order over all such pairs, in both directions; 1 stands for KL."""
+        worst = 0.0
+        for d in {1, change // 2 or 1, change}:
+            for p, q in ((self.logs[d:], self.logs[:-d]), (self.logs[:-d], self.logs[d:])):
+                if order == 1:
+                    found = (np.exp(p) * (p - q)).sum(axis=1)
+                else:
+                    found = np.logaddexp(*(order * p + (1 - order) * q).T) / (order - 1)
+                worst = max(worst, float(found.max()))
+        return worst
+
+
+@functools.cache
+def law(largest: int, fraction_bits: int) -> Law:
+    return Law(largest, fraction_bits)
+
+
+def record(clip: int, slope: int, fraction_bits: int) -> Selection:
+    """Of a step with these integers."""
+    sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
+    eta = Pairs().eta(Moved(sensitivity, largest, fraction_bits))
+    return Selection(
+        0, Fraction(1), sensitivity, fraction_bits, eta, 2, 1, 1, True, clip=clip, slope=slope, code="pairs"
+    )
+
+
+RECORDS = [
+    # M, A(1), S
+    (512, 512, 8),  # as many levels as the clip
+    (512, 5000, 8),  # V = 1.39, a narrow clip
+    (700, 900, 6),  # V = 7.6
+    (1000, 4000, 12),  # V = 0.17
+    (900, 300, 9),  # no residual reaches the clip: 2A(1) < M
+    (900, 600, 9),  # some do: A(1) < M < 2A(1)
+    (900, 899, 9),
+    (577, 2000, 5),  # V = 12.5
+    (64, 64, 15),  # V = 0.0014
+    (28, 30, 0),  # V = 19.4, in whole bits
+    (5, 3, 1),
+]
+
+
+@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
+def test_epsilon_is_that_of_the_worst_pair_of_shifts(clip: int, slope: int, fraction_bits: int) -> None:
+    """Brute force over all (v, v') on the grid that are at most D apart: never above the price, which is reached."""
+    one = record(clip, slope, fraction_bits)
+    exact, stated = law(min(clip, 2 * slope), fraction_bits).loss(one.sensitivity), one.charge().epsilon
+    assert exact <= stated <= exact * (1 + 1e-11) + 2 * one.eta
+
+
+@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), [one for one in RECORDS if one[0] <= one[1]])
+def test_the_largest_change_costs_twice_the_tilt(clip: int, slope: int, fraction_bits: int) -> None:
+    """ε = 2V + η: half of what the exponential mechanism takes for the same tilt."""
+    one = record(clip, slope, fraction_bits)
+    assert one.charge().epsilon == pytest.approx(2 * nats(clip, fraction_bits), rel=1e-11, abs=2 * one.eta)
+
+
+@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
+@pytest.mark.parametrize("share", [0.001, 0.03, 0.3, 0.7])
+def test_smaller_changes_cost_what_the_worst_pair_loses(
+    clip: int, slope: int, fraction_bits: int, share: float
+) -> None:
+    one = record(clip, slope, fraction_bits)
+    largest, units = min(clip, 2 * slope), max(1, round(share * one.sensitivity))
+    exact = law(largest, fraction_bits).loss(units)
+    stated = Pairs().charge(Moved(units, largest, fraction_bits)).epsilon
+    assert exact <= stated <= exact * (1 + 1e-11) + 2 * one.eta
+
+
+ORDERS = (1, 1.01, 1.5, 2, 3, 8, 32, 256)
+
+
+@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.6, 1.0])
+def test_rho_bounds_every_renyi_divergence(clip: int, slope: int, fraction_bits: int, share: float) -> None:
+    """D_a ≤ ρ·a at many orders, for all pairs of shifts that are so far apart."""
+    sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
+    units, exact = max(1, round(share * sensitivity)), law(largest, fraction_bits)
+    rho = Pairs().charge(Moved(units, largest, fraction_bits)).rho
+    for order in ORDERS:
+        assert exact.renyi(units, order) <= rho * order * (1 + 1e-9) + 1e-13
+
+
+@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), [one for one in RECORDS if one[0] <= one[1]])
+def test_rho_is_tight_and_an_eighth_of_the_square_is_too_little(clip: int, slope: int, fraction_bits: int) -> None:
+    """The KL divergence of the largest change is ε·tanh(ε/2) itself: four times ε²/8, where ε is small."""
+    one, exact = record(clip, slope, fraction_bits), law(clip, fraction_bits)
+    charged = one.charge()
+    divergence = exact.renyi(one.sensitivity, 1)
+    assert divergence == pytest.approx(charged.rho, rel=1e-4, abs=2 * one.eta)
+    if charged.epsilon < 6:
+        assert divergence > charged.epsilon**2 / 8 * 1.3
+    if charged.epsilon < 1:
+        assert divergence > charged.epsilon**2 / 8 * 3.6
+
+
+@bounded
+@given(st.integers(1, 1023), st.integers(1, 4000), st.integers(0, 15), st.integers(1, 16))
+def test_prices_add_up_and_ascend(clip: int, slope: int, fraction_bits: int, touched: int) -> None:
+    """t coordinates are t chunks: t·ε and t·ρ; a larger change never costs less; ρ is at most both of its bounds."""
+    clip = min(clip, int(MAX_TILT * 2**fraction_bits / math.log(2)))
+    largest, most = min(clip, 2 * slope), 2 * min(clip, slope)
+    moves = sorted({1, most // 3 or 1, most // 2 or 1, most})
+    charges = [Pairs().charge(Moved(units, largest, fraction_bits)) for units in moves]
+    for units, one in zip(moves, charges, strict=True):
+        more = Pairs().charge(Moved(units, largest, fraction_bits), touched)
+        assert more == (touched * one.epsilon, touched * one.rho)
+        assert one.rho <= one.epsilon * math.tanh(one.epsilon / 2) * (1 + 1e-11)
+        eta = Pairs().eta(Moved(units, largest, fraction_bits))
+        assert one.rho <= (2 * nats(units, fraction_bits) + 2 * eta) ** 2 / 8 * (1 + 1e-11)
+    for less, more in itertools.pairwise(charges):
+        assert less.epsilon <= more.epsilon
+        assert less.rho <= more.rho
+
+
+def test_coordinates_of_a_pixel_are_always_apart() -> None:
+    with pytest.raises(DippError, match=r"^pairs: each coordinate is a chunk of its own$"):
+        Pairs().charge(Moved(10, 10, 3), touched=2, apart=False)
+
+
+# --- small changes of real pixels ---
+
+
+def clipped(tilt: float, width: float) -> Arithmetic:
+    return Arithmetic(Sign(12), 0.01, clip=Clip(float(np.float32(tilt)), float(np.float32(width))))
+
+
+def exact_losses(own: Arithmetic, changes: list[int]) -> list[float]:
+    """For each change of levels, the largest exact loss over all pairs of pixels so far apart, and all centres."""
+    table, logs = own.levels(SIGNAL_OF_PIXEL).astype(int), law(own.limit, own.fraction_bits).logs
+    most = own.largest_shift or 0
+    step = max(1, own.level_of_one // 700)
+    centres = np.unique([*range(-own.level_of_one, own.level_of_one + 1, step), 0, own.level_of_one])
+    # Around mid-grey, every centre: there the clip ends between two levels.
+    centres = np.union1d(centres, np.arange(max(-40, -own.level_of_one), min(41, own.level_of_one + 1)))
+    shifts = np.clip(table[None] - centres[:, None], -most, most) + own.limit
+    found = []
+    for change in changes:
+        low, high = logs[shifts[:, : 256 - change]], logs[shifts[:, change:]]
+        found.append(float(np.abs(high - low).max()))
+    return found
+
+
+def ledger_of(own: Arithmetic) -> Ledger:
+    one = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
+    return Ledger(1, 1, (one,))
+
+
+CHANGES = [1, 2, 3, 5, 10, 20, 64, 128, 200, 254, 255]
+STEPS = [(2.0, 0.1), (0.5, 0.4), (1.0, 1.0), (1.0, 1.7), (0.25, 3.0), (8.0, 0.05), (0.05, 0.3)]
+
+
+@pytest.mark.parametrize(("tilt", "width"), STEPS)
+def test_no_small_change_costs_more_than_stated(tilt: float, width: float) -> None:
+    """Of every pair of pixel values and many centres; and the statement is no idle one."""
+    own = clipped(tilt, width)
+    exact, ledger = exact_losses(own, CHANGES), ledger_of(own)
+    stated = [ledger.epsilon_of_change(change) for change in CHANGES]
+    for found, most in zip(exact, stated, strict=True):
+        assert found <= most
+    assert stated == sorted(stated)
+    assert exact[-1] == pytest.approx(stated[-1], rel=0.01)
+    # Truncation moves a shift by a unit or two more than its share.
+    unit = 4 * nats(1, own.fraction_bits)
+    assert all(most <= found * 1.03 + unit for found, most in zip(exact, stated, strict=True))
+
+
+def slope_from_the_clip(own: Arithmetic) -> Callable[[int], float]:
+    """What would be stated, if the change moved its share of the clip, and not of the slope."""
+    one = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
+    return lambda change: one.rule.charge(one._moved(-(-(one.sensitivity + 2) * change // 255))).epsilon
+
+
+def share_of_the_whole(own: Arithmetic) -> Callable[[int], float]:
+    """What would be stated, if ε were linear in the change."""
+    whole = ledger_of(own).epsilon
+    return lambda change: whole * change / 255
+
+
+@pytest.mark.parametrize("wrong", [slope_from_the_clip, share_of_the_whole])
+def test_cheaper_statements_are_refuted(wrong: Callable[[Arithmetic], Callable[[int], float]]) -> None:
+    """With a narrow clip, a few levels cost as much as all of them."""
+    own = clipped(2.0, 0.1)
+    stated = [wrong(own)(change) for change in CHANGES]
+    exact = exact_losses(own, CHANGES)
+    assert any(found > 3 * most for found, most in zip(exact, stated, strict=True))
+    assert ledger_of(own).epsilon_of_change(20) > 0.95 * ledger_of(own).epsilon
+
+
+# --- draws ---
+
+
+def task(shifts: NDArray[np.int32], limit: int, fraction_bits: int, size: int = 1) -> scoring.Candidates:
+    count = len(shifts) // size
+    streams = np.zeros((count, 4), np.uint32)
+    offsets = np.arange(count + 1) * size
+    return scoring.Candidates(
+        scoring.ScoringTask(SignLaw(limit=limit), fraction_bits, 2, streams, offsets, shifts), scoring.backend("cpu")
+    )
+
+
+class Script:
+    """Private bytes that are known: 64-bit words in their order."""
+
+    def __init__(self, words: list[int]) -> None:
+        self.words, self.asked = words, list[int]()
+
+    def __call__(self, count: int) -> bytes:
+        self.asked.append(count)
+        return np.array(self.words, np.uint64).tobytes()
+
+
+def test_known_bytes_give_exactly_the_bits_below_their_thresholds() -> None:
+    """For every shift the word just below its threshold, the threshold itself, and both ends: eight bytes each."""
+    largest, fraction_bits = 700, 7
+    table = thresholds(largest, fraction_bits)
+    for offset, bit in ((-1, 1), (0, 0)):
+        shifts = np.arange(-largest, largest + 1).astype(np.int32)
+        script = Script([int(t) + offset for t in table])
+        with mock.patch.object(randomness, "private_bytes", script):
+            assert Pairs().draw(task(shifts, largest, fraction_bits)).tolist() == [bit] * len(shifts)
+        assert sum(script.asked) == 8 * len(shifts)
+    for word, bit in ((0, 1), (WHOLE - 1, 0)):
+        with mock.patch.object(randomness, "private_bytes", Script([word] * 3)):
+            assert Pairs().draw(task(np.array([-700, 0, 700], np.int32), 700, 7)).tolist() == [bit] * 3
+
+
+def test_bits_are_drawn_from_private_bytes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight of the operating system's bytes a coordinate, and nothing of what is public or shared."""
+    asked: list[int] = []
+    real = randomness.private_bytes
+
+    def counted(count: int) -> bytes:
+        asked.append(count)
+        return real(count)
+
+    monkeypatch.setattr(randomness, "private_bytes", counted)
+    for name in ("stream", "uniforms", "permutation", "private_uniforms", "fresh_seed"):
+        monkeypatch.setattr(randomness, name, None)
+    candidates, repeats = task(np.zeros(5000, np.int32), 600, 8), set()
+    for _ in range(3):
+        repeats.add(Pairs().draw(candidates).tobytes())
+    assert sum(asked) == 3 * 8 * 5000
+    assert len(repeats) == 3
+    tree = ast.parse((ROOT / "src" / "dipp" / "codes" / "pairs.py").read_text())
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "randomness"
+    }
+    assert used == {"private_bytes"}
+
+
+def test_real_draws_have_the_law_of_their_thresholds() -> None:
+    """χ² of 400 shifts with 5000 draws each; FALSE_ALARM is how often it fails on correct code."""
+    largest, fraction_bits, runs = 200, 7, 5000
+    shifts = np.arange(-largest, largest + 1).astype(np.int32)
+    drawn = Pairs().draw(task(np.tile(shifts, runs), largest, fraction_bits)).reshape(runs, -1).sum(axis=0)
+    up = np.array([int(t) / WHOLE for t in thresholds(largest, fraction_bits)])
+    expected = np.stack([runs * up, runs * (1 - up)])
+    assert expected.min() > 10
+    statistic = float(((np.stack([drawn, runs - drawn]) - expected) ** 2 / expected).sum())
+    assert special.chdtrc(len(shifts), statistic) > FALSE_ALARM
+    assert special.chdtr(len(shifts), statistic) > FALSE_ALARM
+    # Neighbouring draws have nothing to do with each other.
+    bits = Pairs().draw(task(np.zeros(200_000, np.int32), largest, fraction_bits))
+    together = (2 * bits[1:] - 1) @ (2 * bits[:-1] - 1)
+    assert math.erfc(abs(together) / math.sqrt(2 * 199_999)) > FALSE_ALARM
+
+
+def test_what_was_drawn_is_the_noise() -> None:
+    """1 stands for + and 0 for −, without a look at any candidate."""
+    bits = np.array([0, 1, 1, 0], np.int64)
+
+    def winners(_: Any) -> Any:
+        raise AssertionError("nothing is searched")
+
+    assert Pairs().chosen_draws(bits, winners).tolist() == bits.tolist()
+    assert Sign(12).sample(Pairs().chosen_draws(bits, winners)).tolist() == [
+        -math.sqrt(12),
+        math.sqrt(12),
+        math.sqrt(12),
+        -math.sqrt(12),
+    ]
+
+
+def test_larger_chunks_are_refused() -> None:
+    with pytest.raises(DippError, match="chunks of a single coordinate each are needed") as error:
+        Pairs().draw(task(np.zeros(6, np.int32), 10, 3, size=2))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("channel", "size", "bits"), [(Sign(12), 2, 1), (Sign(12), 1, 2), (Laplace(), 1, 1)], ids=["chunk", "bits", "noise"]
+)
+def test_plans_of_other_sizes_are_refused(channel: Channel, size: int, bits: int) -> None:
+    """Before anything is encoded, and in files that claim them."""
+    Plan(Coding(Sign(12), Pairs()), (SensingStep(1.0, 0.25, 0.25, 1, 1),))
+    with pytest.raises(DippError, match=r"^pairs: the sign channel, and chunks of one coordinate") as error:
+        Plan(Coding(channel, Pairs()), (SensingStep(1.0, 0.25, 0.25, size, bits),))
+    assert "\n" not in str(error.value)
+    Plan(Coding(channel, Flat()), (SensingStep(1.0, 0.25, 0.25, size, bits),))
+
+
+@pytest.mark.parametrize("tilt", [20.05, 40.0, 300.0, 700.0])
+def test_tilts_beyond_the_thresholds_are_refused_in_one_line(tilt: float) -> None:
+    """Where they are drawn, and where they are priced: a file that claims one has no certificate."""
+    own = clipped(tilt, 0.25)
+    moved = Moved(own.sensitivity, own.limit, own.fraction_bits)
+    for ask in (
+        lambda: Pairs().draw(task(np.zeros(3, np.int32), own.limit, own.fraction_bits)),
+        lambda: Pairs().eta(moved),
+        lambda: Pairs().charge(moved),
+    ):
+        with pytest.raises(DippError, match=r"^tilt: at most 20 nats are possible for a pair") as error:
+            ask()
+        assert "\n" not in str(error.value)
+
+
+def test_the_largest_tilt_is_possible() -> None:
+    """Down to the last unit: the unlikelier bit is drawn once in 2^57.7 times, and has a threshold above 0."""
+    own = clipped(19.99, 0.25)
+    assert in_reach(own.limit, own.fraction_bits)
+    table = thresholds(own.limit, own.fraction_bits)
+    assert 0 < int(table[0]) < 2**7
+    charged = Pairs().charge(Moved(own.sensitivity, own.limit, own.fraction_bits))
+    assert law(own.limit, own.fraction_bits).loss(own.sensitivity) <= charged.epsilon < 40.2
+
+
+def test_alpha_is_one() -> None:
+    assert Pairs().score_alpha == 1
+    assert Pairs.at(Fraction(1)) == Pairs()
+    with pytest.raises(DippError, match=r"^alpha: 1 is needed with pairs, got 2"):
+        Pairs.at(Fraction(2))

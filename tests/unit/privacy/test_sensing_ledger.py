@@ -1,0 +1,236 @@
+"""Ledgers of sensing: what is recorded is what was planned, who is touched how often, and what a forged record says."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.archives import SEED, release
+from helpers.ledgers import record
+from helpers.paths import GOLDEN
+from helpers.sensing import code_of, sensing_plan
+from helpers.statistics import bounded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dipp.codes import CODES, Flat, Pairs, StepLimited
+from dipp.core import chunking
+from dipp.core.plan import Plan, SensingStep, Step
+from dipp.errors import DippError
+from dipp.format import archive
+from dipp.format.archive import Archive
+from dipp.planning.presets import SHARP
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.ledger import Ledger
+
+SIZES = {"1x1": 1, "3x3": 9, "1x7": 7, "5x13": 65, "32x32": 1024}
+CODES_TAKEN = {"pairs": Pairs(), "flat": Flat(), "ordered": StepLimited()}
+sizes = pytest.mark.parametrize("pixels", SIZES.values(), ids=SIZES.keys())
+codes = pytest.mark.parametrize("code", CODES_TAKEN.values(), ids=CODES_TAKEN.keys())
+
+
+@codes
+@sizes
+@pytest.mark.parametrize(("groups", "steps"), [(4, 4), (4, 6), (4, 3), (1, 5), (16, 33), (8, 24)])
+def test_what_is_recorded_is_what_was_planned(code: Any, pixels: int, groups: int, steps: int) -> None:
+    """Of odd and tiny pictures too, and of several sizes in one archive; passes whole or not."""
+    plan = sensing_plan(code, groups=groups, steps=steps)
+    planned = Ledger.planned(plan, 3, pixels)
+    assert record(plan, pixels).ledger(plan, 1) == planned
+    both = record(plan, pixels, recorder=record(plan, 4 * pixels + 1))
+    assert both.ledger(plan, 2) == planned
+    assert [one.code for one in planned.selections] == [code.name] * steps
+
+
+@sizes
+@pytest.mark.parametrize("groups", [1, 2, 5, 16])
+@pytest.mark.parametrize("passes", [0.2, 0.5, 1.0, 1.01, 2.0, 2.5, 3.0, 3.25, 7.0])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
+    groups: int, passes: float, pixels: int, channels: int
+) -> None:
+    """⌈T⌉, whatever g, and whatever the size: no pixel of the real masks is touched more often."""
+    steps = math.ceil(passes * groups)
+    plan = sensing_plan(groups=groups, steps=steps, channels=channels)
+    ledger, touches = Ledger.planned(plan, channels, pixels), math.ceil(steps / groups)
+    one = ledger.selections[0].charge()
+    assert ledger.epsilon == pytest.approx(touches * one.epsilon, rel=1e-12)
+    assert ledger.rho == pytest.approx(touches * one.rho, rel=1e-12)
+    met = np.zeros(pixels, np.int64)
+    for number in range(steps):
+        touched = plan.mask.touched(SEED, number, pixels, channels)
+        assert len(touched) == plan.mask.counts(steps, pixels, channels)[number]
+        each = np.bincount(touched // channels, minlength=pixels)
+        assert each.max(initial=0) <= 1
+        met += each
+    assert met.max() <= touches
+    if pixels >= 3 * groups * channels and passes <= channels:
+        assert met.max() == touches
+    if steps % groups == 0:
+        assert (met == touches).all()
+
+
+@codes
+def test_json_comes_back(code: Any) -> None:
+    found = Certificate.of(sensing_plan(code, clip=4.0), 3, 1024, delta=1e-6)
+    for one in (found, found.compose(found), found.for_pixels(3)):
+        assert Certificate.from_json(one.to_json()) == one
+    rows = json.loads(found.to_json())["releases"][0]["selections"]
+    for row, step in zip(rows, found.ledger.selections, strict=True):
+        assert (row["code"], row["clip"], row["slope"]) == (code.name, step.clip, step.slope)
+        assert row["sensitivity"] == 2 * min(row["clip"], row["slope"])
+
+
+def test_old_ledgers_say_what_they_said() -> None:
+    """Records of format 1 have no clip, no slope and no code, and their JSON is the same to the last bit."""
+    known = json.loads((GOLDEN / "certificates.json").read_text(encoding="utf-8"))
+    assert len(known) == 7
+    for name, content in known.items():
+        found = json.loads(archive.open(GOLDEN / name).certificate.to_json())
+        stated = {key: value for key, value in found.items() if key not in ("assumptions", "not_covered")}
+        assert json.dumps(stated) == json.dumps(content)
+        words = {key: found[key] for key in ("assumptions", "not_covered")}
+        again = Certificate.from_json(json.dumps({**content, **words}))
+        assert again == archive.open(GOLDEN / name).certificate
+
+
+def forgeries() -> dict[str, dict[str, Any]]:
+    """Changes of the first record of a pairs plan: each would state less than it costs, or means nothing."""
+    return {
+        "a smaller clip": {"clip": 100},
+        "a smaller clip, and all that follows": {"clip": 100, "sensitivity": 200},
+        "a slope below the clip": {"slope": 700},
+        "no clip": {"clip": None},
+        "no slope": {"slope": None},
+        "neither": {"clip": None, "slope": None},
+        "not a number": {"clip": 738.0},
+        "true": {"slope": True},
+        "nothing": {"clip": 0, "sensitivity": 0},
+        "beyond": {"slope": 1 << 28},
+        "eta of the exponential mechanism": {"eta": 2.0**-38},
+        "no eta": {"eta": 0.0},
+        "another code": {"code": "flat"},
+        "an unknown code": {"code": "cheap"},
+        "no code": {"code": None},
+        "a code of no certificate": {"code": "PFR"},
+        "another alpha": {"alpha": "2"},
+        "a finer scale": {"fraction_bits": 12},
+    }
+
+
+@pytest.mark.parametrize("change", forgeries().values(), ids=forgeries().keys())
+def test_a_forged_record_is_refused(change: dict[str, Any]) -> None:
+    """By the record itself, or because the stated ε does not follow."""
+    content = json.loads(Certificate.of(sensing_plan(), 3, 1024).to_json())
+    forged = copy.deepcopy(content)
+    row = forged["releases"][0]["selections"][0]
+    assert (row["clip"], row["slope"], row["fraction_bits"], row["code"]) == (738, 2954, 9, "pairs")
+    row.update({name: value for name, value in change.items() if value is not None})
+    for name in [name for name, value in change.items() if value is None]:
+        del row[name]
+    with pytest.raises(DippError) as error:
+        Certificate.from_json(json.dumps(forged))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("slope", [738, 800])
+def test_a_smaller_slope_is_not_the_plans(slope: int) -> None:
+    """ε and ρ do not need it, so that a certificate alone cannot tell; but small changes would seem to cost less.
+
+    What a reader of a file computes comes from the plan, and what an encoder wrote down is compared with that.
+    """
+    plan = sensing_plan(steps=1)
+    true = Certificate.of(plan, 3, 1024)
+    (row,) = true.ledger.selections
+    forged = dataclasses.replace(true.ledger, selections=(dataclasses.replace(row, slope=slope),))
+    assert forged.epsilon == true.epsilon
+    assert forged.epsilon_of_change(3) < true.ledger.epsilon_of_change(3)
+    assert Certificate((forged,)) != true
+    with pytest.raises(DippError, match="what the encoder did is not what its plan says"):
+        release(plan).require_recorded(1024, forged)
+
+
+def wrong() -> dict[str, dict[str, Any]]:
+    together = chunking.chunks(SEED, 0, 192, 192)
+    return {
+        "another clip": {"clip": 700},
+        "no clip": {"clip": None},
+        "a clip of the picture's own": {"clip": 739},
+        "a table of a steeper slope": {"table": np.arange(-3000, 3001, 50, dtype=np.int32)},
+        "another scale": {"fraction_bits": 8},
+        "other candidates": {"candidates": 4},
+        "every coordinate": {"chunks": together},
+    }
+
+
+@pytest.mark.parametrize("changes", wrong().values(), ids=wrong().keys())
+def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
+    plan = sensing_plan()
+    rows = [[0] * sum(plan.chunk_counts(64, 3))]
+    Archive.build(release(plan), [(8, 8, 3)], rows, recorded=record(plan, 64).ledger(plan, 1))
+    with pytest.raises(DippError) as error:
+        Archive.build(release(plan), [(8, 8, 3)], rows, recorded=record(plan, 64, **changes).ledger(plan, 1))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("changes", [{"clip": 700}, {"table": np.arange(-2952, 2953, 72, dtype=np.int32)}])
+def test_clips_and_slopes_are_the_same_for_all_pictures(changes: dict[str, Any]) -> None:
+    """One that depended on the picture would tell about it."""
+    plan = sensing_plan(steps=1)
+    with pytest.raises(DippError, match="coded differently"):
+        record(plan, 64, recorder=record(plan, 64), **changes)
+
+
+@bounded
+@given(
+    st.sampled_from([*CODES_TAKEN]),
+    st.floats(math.log(0.01), math.log(8.0)).map(lambda v: float(np.float32(math.exp(v)))),
+    st.floats(math.log(0.01), math.log(6.0)).map(lambda v: float(np.float32(math.exp(v)))),
+    st.integers(1, 255),
+)
+def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, change: int) -> None:
+    """A shift moves by no more than `moved` for any pair of values so far apart; both integers are needed for that."""
+    code = CODES_TAKEN[name]
+    sizes, units = ((1, 1), 0) if name == "pairs" else ((9, 5), 0 if code.fixed_length else 80)
+    base = sensing_plan(code)
+    plan = Plan(base.coding, (SensingStep(tilt, width, 2**-5, *sizes, units),))
+    own, ledger = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, 3, 64)
+    (one,) = ledger.selections
+    table = own.levels(np.arange(256) / 127.5 - 1).astype(int)
+    most = own.largest_shift or 0
+    for centre in (0, own.level_of_one - most // 2, -own.level_of_one, own.level_of_one // 3):
+        shifts = np.clip(table - max(-own.level_of_one, min(own.level_of_one, centre)), -most, most)
+        assert np.abs(shifts[change:] - shifts[: 256 - change]).max() <= one.moved(change)
+    assert one.moved(255) == one.sensitivity == own.sensitivity
+    assert ledger.epsilon_of_change(change) <= ledger.epsilon * (1 + 1e-14)
+    assert ledger.epsilon_of_change(255) == pytest.approx(ledger.epsilon, rel=1e-12)
+
+
+def test_small_changes_cost_relatively_more_than_before() -> None:
+    """A tenth of the range is the whole of it to a narrow clip; without one it is a tenth."""
+    found = Ledger.planned(sensing_plan(clip=0.5), 3, 64)
+    assert found.epsilon_of_change(26) > 0.9 * found.epsilon
+    steps = (Step(9, 5, 2**-6, 20, 9), Step(5, 2, 2**-6, 20, 9))
+    before = Ledger.planned(Plan(SHARP, steps), 3, 64)
+    assert before.epsilon_of_change(26) < 0.12 * before.epsilon
+    images = np.zeros((2, 4, 4, 3), np.uint8)
+    images[1, 2, 2] = 26
+    assert Certificate((found,)).between(*images) == pytest.approx(found.epsilon_of_change(26), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ["pairs", "flat"])
+def test_records_name_codes_that_exist(name: str) -> None:
+    one = Ledger.planned(sensing_plan(code_of(name)), 3, 64).selections[0]
+    assert one.rule == code_of(name)
+    assert one.code in CODES
+    for other in {*CODES} - {name}:
+        if CODES[other].name == "PFR":
+            continue
+        if name == "pairs" or other == "pairs":
+            with pytest.raises(DippError, match=r"^(eta|alpha)"):
+                dataclasses.replace(one, code=other)
