@@ -37,16 +37,25 @@ def archive_text(source: Archive, verify: bool = False) -> str:
     """The facts of an archive as text; with `verify`, also the ledger from which the certificate was computed."""
     facts = archive_facts(source, verify)
     promise = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
-    steps = " → ".join(str(t) for t in (facts["schedule"][0]["start"], *(s["end"] for s in facts["schedule"])))
     return "\n".join(
         (
             *_head(facts, promise),
             f"mechanism    {facts['mechanism']}, α = {facts['alpha']}",
-            f"schedule     {steps}",
+            f"schedule     {_schedule(source, facts)}",
             f"model        {facts['model']}",
             *(("", source.certificate.table(), f"verified: {CONSISTENT}") if verify else ()),
         )
     )
+
+
+def _schedule(source: Archive, facts: dict[str, Any]) -> str:
+    """The steps of a plan in one line."""
+    steps = facts["schedule"]
+    if source.release.plan.sensing:
+        groups = source.release.plan.mask.period // source.release.channels
+        gained = sum(step["snr_gain"] for step in steps)
+        return f"{len(steps)} steps of sensing, {groups} groups a pass, to the SNR {gained:.4g}"
+    return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
 def dataset_facts(folder: Path, verify: bool = False) -> dict[str, Any]:

@@ -212,8 +212,9 @@ class Archive:
     def facts(self) -> dict[str, Any]:
         """What the file says of itself, as JSON has it: certificate, rates, plan, model and seed."""
         plan, certified = self.release.plan, self.release.plan.coding.certified
+        names = ("tilt", "clip") if plan.sensing else ("start", "end")
         steps = [
-            {name: getattr(step, name) for name in ("start", "end", "snr_gain", "chunk_size", "index_bits")}
+            {name: getattr(step, name) for name in (*names, "snr_gain", "chunk_size", "index_bits")}
             for step in plan.steps
         ]
         return {
