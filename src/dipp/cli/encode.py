@@ -40,6 +40,8 @@ def encode(
         )
     made.save(output)
     typer.echo(report.archive_text(made))
+    if codec.bound:
+        typer.echo("bound by the rate, not by the budget: --bpp allows a better picture in more bits")
 
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:

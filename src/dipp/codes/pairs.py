@@ -29,7 +29,9 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +43,10 @@ from dipp.errors import DippError
 
 MAX_TILT = 20.0
 """Largest V in nats: the unlikelier bit still has a probability of 2^−58, far above the 2^−64 of a threshold."""
-UP = 1 + 2.0**-40
-"""Relative rounding that covers the floating-point error of the few operations here by far."""
+DIGITS = 50
+"""Decimal digits of the price's arithmetic."""
+UP = 1 + Decimal(2) ** -40
+"""Relative rounding that covers the error of the few operations here, and of the last one to a float, by far."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -92,17 +96,15 @@ class Pairs(Code):
     def eta(self, moved: Moved) -> float:
         """2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
         _require_tilt(moved.largest, moved.fraction_bits)
-        return 2.0**-63 * (1 + math.exp(2 * _nats(moved.largest, moved.fraction_bits))) * UP
+        return _priced(moved).eta
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
         """See the module's text; every coordinate is a chunk of its own, so that those of a pixel are always apart."""
         if not apart and touched > 1:
             raise DippError("pairs: each coordinate is a chunk of its own")
-        rounding = self.eta(moved)
-        v, d = _nats(moved.largest, moved.fraction_bits), _nats(moved.units, moved.fraction_bits)
-        pure = (_softplus(2 * v) - _softplus(2 * (v - d))) * UP + rounding
-        rho = min((2 * d + 2 * rounding) ** 2 / 8, pure * math.tanh(pure / 2)) * UP
-        return Charge(touched * pure, touched * rho)
+        _require_tilt(moved.largest, moved.fraction_bits)
+        price = _priced(moved)
+        return Charge(touched * price.epsilon, touched * price.rho)
 
     @property
     def fixed_length(self) -> bool:
@@ -127,6 +129,27 @@ def _nats(units: int, fraction_bits: int) -> float:
     return units * math.log(2) * 2.0**-fraction_bits
 
 
-def _softplus(x: float) -> float:
-    """ln(1 + e^x), without overflow."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+class Price(NamedTuple):
+    """What one coordinate pays."""
+
+    epsilon: float
+    rho: float
+    eta: float
+
+
+@functools.lru_cache(maxsize=4096)
+def _priced(moved: Moved) -> Price:
+    """ε, ρ and η of the module's text, rounded up.
+
+    In decimal arithmetic, whose logarithm and exponential are correctly rounded: those of C libraries differ in their
+    last bit, and a reader compares certificates to the last bit.
+    """
+    with localcontext(prec=DIGITS):
+        bit = Decimal(2).ln() / (1 << moved.fraction_bits)  # nats of a unit
+        v, d = moved.largest * bit, moved.units * bit
+        one = Decimal(1)
+        eta = Decimal(2) ** -63 * (one + (2 * v).exp()) * UP
+        pure = ((one + (2 * v).exp()).ln() - (one + (2 * (v - d)).exp()).ln()) * UP + eta
+        grown = pure.exp()
+        rho = min((2 * d + 2 * eta) ** 2 / 8, pure * (grown - 1) / (grown + 1)) * UP
+        return Price(float(pure), float(rho), float(eta))

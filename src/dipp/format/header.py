@@ -96,11 +96,7 @@ class Header:
                 varint(_channel_number(plan.channel)) + _channel_bytes(plan.channel),
                 varint(_code_number(plan.code)) + _rational(plan.code.score_alpha) + varint(release.channels),
                 self._doubles(),
-                varint(len(plan.steps)) if plan.sensing else _timesteps(plan),
-                *(
-                    [_float_column([step.tilt for step in plan.steps if isinstance(step, SensingStep)], short=False)[0]]
-                    * plan.sensing
-                ),
+                _tilts(plan) if plan.sensing else _timesteps(plan),
                 *(content for content, _ in floats),
                 *_sizes(plan),
             )
@@ -195,7 +191,7 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
         raise damaged("it has flags that mean nothing")
     model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
     fields: dict[int, bytes] = {}
-    for _ in range(reader.varint("fields", 0, len(FIELD_BYTES))):
+    for _ in range(reader.varint("fields", 0, 255)):
         key = reader.varint("field", max(fields, default=0) + 1, 255)
         if key not in FIELD_BYTES:
             raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
@@ -303,6 +299,12 @@ def _read_numbered_code(reader: ByteReader) -> Code:
     if number not in kinds:
         raise damaged(f"there is no code {number}")
     return kinds[number].at(alpha)
+
+
+def _tilts(plan: Plan) -> bytes:
+    """Number of steps, and all digits of their tilts, from which the certificate is computed: mostly all the same."""
+    tilts = [step.tilt for step in plan.steps if isinstance(step, SensingStep)]
+    return varint(len(tilts)) + _float_column(tilts, short=False)[0]
 
 
 def _timesteps(plan: Plan) -> bytes:

@@ -124,7 +124,7 @@ class SensingPreset(Preset):
         denoiser: Denoiser,
         table: ErrorTable,
         budget: Budget | None,
-        pixels: int | None = None,  # noqa: ARG002
+        pixels: int | None = None,
     ) -> SensingPlanner:
         """The planner on the residuals of a table."""
         self._require_measured(denoiser, table)
