@@ -34,6 +34,8 @@ SEED_GIVEN, BEACON, SOURCE, TABLE = 1, 2, 3, 4
 """Keys of the fields of format 2. A public beacon and the window and grey mode of the source have their keys already."""
 FIELD_BYTES = {SEED_GIVEN: 0, TABLE: 32}
 """Fields that this version of dipp knows, and their lengths."""
+MAX_FIELDS = 255
+"""As many as there are keys: whoever has more than are known here has an unknown one among them."""
 CHANNEL_BITS = 0x0F
 MAX_ALPHA_PART = (1 << 15) - 1
 MAX_FLOAT = (2 - 2.0**-23) * 2.0**127
@@ -97,10 +99,7 @@ class Header:
                 varint(_code_number(plan.code)) + _rational(plan.code.score_alpha) + varint(release.channels),
                 self._doubles(),
                 varint(len(plan.steps)) if plan.sensing else _timesteps(plan),
-                *(
-                    [_float_column([step.tilt for step in plan.steps if isinstance(step, SensingStep)], short=False)[0]]
-                    * plan.sensing
-                ),
+                _float_column([step.tilt for step in plan.steps if isinstance(step, SensingStep)], short=False)[0],
                 *(content for content, _ in floats),
                 *_sizes(plan),
             )
@@ -195,8 +194,8 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
         raise damaged("it has flags that mean nothing")
     model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
     fields: dict[int, bytes] = {}
-    for _ in range(reader.varint("fields", 0, len(FIELD_BYTES))):
-        key = reader.varint("field", max(fields, default=0) + 1, 255)
+    for _ in range(reader.varint("fields", 0, MAX_FIELDS)):
+        key = reader.varint("field", max(fields, default=0) + 1, MAX_FIELDS)
         if key not in FIELD_BYTES:
             raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
         fields[key] = reader.take(reader.varint("length", FIELD_BYTES[key], FIELD_BYTES[key]))
@@ -322,7 +321,7 @@ def _read_timesteps(reader: ByteReader) -> list[int]:
 
 def _float_column(values: Sequence[float], short: bool | None = None) -> tuple[bytes, bool]:
     """32-bit floats as a column of their bits, or of the upper half of these, if the lower half of all is zero."""
-    bits = np.array([int.from_bytes(struct.pack("<f", value), "little") for value in values])
+    bits = np.array([int.from_bytes(struct.pack("<f", value), "little") for value in values], np.int64)
     short = not (bits & 0xFFFF).any() if short is None else short
     return column(bits >> 16 * short), short
 
