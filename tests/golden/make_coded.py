@@ -1,5 +1,5 @@
-"""Make the golden denoiser, of each coding an archive and its reconstructions, and one of pictures of other sizes,
-where they are missing:
+"""Make the golden denoiser, of each coding an archive and its reconstructions, one of pictures of other sizes, and of
+each code of sensing an archive, where they are missing:
 
     PYTHONPATH=src:tests python tests/golden/make_coded.py FOLDER
 
@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import DDPMScheduler
-from helpers.codecs import make_plan
-from helpers.golden_codec import ARCHIVES, images, reconstructions
+from helpers.golden_codec import ARCHIVES, codec_of, images, reconstructions
 from helpers.networks import tiny_network
 
 from dipp import models
-from dipp.codec.codec import Codec
 
 
 def main(folder: Path) -> None:
@@ -33,14 +31,14 @@ def main(folder: Path) -> None:
         scheduler().save_pretrained(place / "scheduler")
         (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
     denoiser = models.load(place)
-    for name, coding in ARCHIVES.items():
-        target = folder / f"coded-{name}.dipp"
+    for name in ARCHIVES:
+        target = folder / f"{name}.dipp"
         if target.exists():
             continue
-        codec = Codec(denoiser, make_plan(coding, denoiser.schedule))
+        codec = codec_of(name, denoiser)
         archive = codec.encode(images(name))
         archive.save(target)
-        np.savez_compressed(folder / f"coded-{name}.npz", allow_pickle=False, **reconstructions(codec, archive))
+        np.savez_compressed(folder / f"{name}.npz", allow_pickle=False, **reconstructions(codec, archive))
 
 
 if __name__ == "__main__":

@@ -45,8 +45,10 @@ def small_plan(coding: Coding, chunk_size: int = 20) -> Plan:
     return Plan(coding, steps, separate=False)
 
 
-def release(plan: Plan, channels: int = 3, delta: float | None = None) -> Release:
-    return Release(plan, MODEL, SEED, channels, delta)
+def release(
+    plan: Plan, channels: int = 3, delta: float | None = None, table: str | None = None, seed_given: bool = False
+) -> Release:
+    return Release(plan, MODEL, SEED, channels, delta, table, seed_given)
 
 
 def counts(plan: Plan, shape: Shape) -> tuple[int, ...]:

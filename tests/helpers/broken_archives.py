@@ -21,15 +21,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dipp.codes import Flat, StepLimited
+from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.channels import Gaussian, Huber, Laplace, Sign
-from dipp.core.plan import MAX_PIXELS, Coding, Plan, Step
+from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import varint
 from dipp.format.header import Header
+from dipp.format.packing import Shape
+from dipp.format.release import Release
 from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
-from helpers.archives import build, claim_of, header_of, nine_steps, release, sealed, small_plan
+from helpers.archives import MODEL, build, claim_of, header_of, made_up, nine_steps, release, sealed, small_plan
+from helpers.sensing import sensing_plan
 
 TRACED = 16
 """The memory of every sixteenth file is traced, which is slow."""
@@ -81,7 +84,22 @@ def seeds() -> list[Archive]:
         build(nine_steps(SHARP, 32), [(4, 4, 3)]),
         build(small_plan(PAPER), ()),
         build(small_plan(THRIFTY), [(4, 5, 3)] * 3),
+        *newer_seeds(),
     ]
+
+
+def newer_seeds() -> list[Archive]:
+    """Small archives of format 2: sensing of every code, and steps along timesteps with a field of format 2."""
+    shapes = [(4, 5, 3), (4, 5, 3), (1, 7, 3)]
+    plans = (sensing_plan(), sensing_plan(Flat(), steps=3), sensing_plan(StepLimited(), groups=1, steps=2))
+    made = [made_of(release(plan, 3, delta), shapes) for plan, delta in zip(plans, (None, 1e-6, None), strict=True)]
+    stepped = release(small_plan(SHARP), 3, None, MODEL, True)
+    return [*made, made_of(release(plans[0], 3, None, MODEL, True), shapes[:1]), made_of(stepped, shapes)]
+
+
+def made_of(public: Release, shapes: list[Shape]) -> Archive:
+    """An archive of made-up indices."""
+    return Archive.build(public, shapes, made_up(public.plan, shapes))
 
 
 def sizes(rng: random.Random, most: int) -> int:
@@ -130,7 +148,13 @@ def redone(rng: random.Random, old: Sample) -> bytes:
             units = 0 if plan.code.fixed_length else rng.randint(1, 255)
             gain = 2.0 ** -rng.randint(3, 120)
             size = sizes(rng, (1 << 32) - 1)
-            steps[place] = Step(step.start, step.end, gain, size, rng.randint(1, 12), units)
+            if isinstance(step, SensingStep):
+                tilt, clip = (float(np.float32(2 ** rng.uniform(-130, 127))) for _ in range(2))
+                tilt = rng.choice((tilt, float(np.float32(2 ** rng.uniform(-8, 10)))))
+                whole = (1, 1) if isinstance(plan.code, Pairs) else (size, rng.randint(1, 12))
+                steps[place] = SensingStep(tilt, clip, gain, *whole, units)
+            elif isinstance(step, Step):
+                steps[place] = Step(step.start, step.end, gain, size, rng.randint(1, 12), units)
             plan = replace(plan, steps=tuple(steps))
         case 1 if len(runs):
             runs[rng.randrange(len(runs)), rng.randrange(3)] = sizes(rng, 1 << rng.choice((4, 16, 31)))
@@ -139,7 +163,7 @@ def redone(rng: random.Random, old: Sample) -> bytes:
         case 3:
             channels = rng.randint(1, 16)
     smallest = int((runs[:, 1] * runs[:, 2]).min(initial=MAX_PIXELS))
-    public = release(plan, channels, old.header.release.delta)
+    public = replace(old.header.release, plan=plan, channels=channels)
     return Header(public, runs, public.claim(min(smallest, MAX_PIXELS))).to_bytes() + old.rest
 
 

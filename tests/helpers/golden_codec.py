@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
 
 from dipp.codec.codec import Codec
+from dipp.codes import Flat, Pairs
+from dipp.core.plan import Plan
 from dipp.format.archive import Archive
+from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
-from helpers.codecs import pictures
+from helpers.codecs import make_plan, pictures
+from helpers.sensing import sensing_plan
 
-ARCHIVES = {"sharp": SHARP, "thrifty": THRIFTY, "paper": PAPER, "diffc": DIFFC, "sizes": SHARP}
+STEPPED = {
+    "coded-sharp": SHARP,
+    "coded-thrifty": THRIFTY,
+    "coded-paper": PAPER,
+    "coded-diffc": DIFFC,
+    "coded-sizes": SHARP,
+}
+"""Format 1: steps along timesteps."""
+SENSED = {"sensing-pairs": Pairs(), "sensing-flat": Flat()}
+"""Format 2: a pass and a half of clipped sensing, with the digest of a table."""
+ARCHIVES = (*STEPPED, *SENSED)
 SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
 """Of pictures in the archive `sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
+SENSED_SIZES = ((8, 8), (8, 8), (7, 9), (1, 1))
+TABLE = hashlib.sha256(b"a table").hexdigest()
 
 
 def images(name: str) -> list[Any]:
-    return [pictures(1, *size)[0] for size in SIZES] if name == "sizes" else list(pictures(3))
+    if name in SENSED:
+        return [pictures(1, *size)[0] for size in SENSED_SIZES]
+    return [pictures(1, *size)[0] for size in SIZES] if name == "coded-sizes" else list(pictures(3))
+
+
+def plan_of(name: str, denoiser: Denoiser) -> Plan:
+    return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED[name], denoiser.schedule)
+
+
+def codec_of(name: str, denoiser: Denoiser) -> Codec:
+    """What encodes the archive of a name."""
+    return Codec(denoiser, plan_of(name, denoiser), table=TABLE if name in SENSED else None)
 
 
 def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:

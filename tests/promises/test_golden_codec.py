@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 
 import numpy as np
 import pytest
 import torch
-from helpers.codecs import make_plan
-from helpers.golden_codec import ARCHIVES, images, reconstructions
+from helpers.golden_codec import ARCHIVES, SENSED, TABLE, images, plan_of, reconstructions
 from helpers.paths import GOLDEN
 
 from dipp import models
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> None:
-    """Files of format 1 with a denoiser that never changes: noisy reconstruction and posterior mean within 2/255."""
-    source = archive.open(GOLDEN / f"coded-{name}.dipp")
-    expected = np.load(GOLDEN / f"coded-{name}.npz")
+    """Files of both formats, on a denoiser that never changes: noisy reconstruction and posterior mean within 2/255."""
+    source = archive.open(GOLDEN / f"{name}.dipp")
+    expected = np.load(GOLDEN / f"{name}.npz")
     found = reconstructions(Codec.for_archive(source, GOLDEN / "denoiser", device=device), source)
     for kind, values in found.items():
         assert np.abs(values - expected[kind].ravel()).max() < TWO_LEVELS, kind
@@ -40,12 +40,25 @@ def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> No
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_golden_archives_are_written_alike(name: str) -> None:
     """From what they say and from their indices, byte for byte."""
-    source = archive.open(GOLDEN / f"coded-{name}.dipp")
+    source = archive.open(GOLDEN / f"{name}.dipp")
     shapes = [source.shape(i) for i in range(len(source))]
     rows = [source.image_indices(i) for i in range(len(source))]
     assert shapes == [image.shape for image in images(name)]
     made = archive.Archive.build(source.release, shapes, rows)
-    assert made.to_bytes() == (GOLDEN / f"coded-{name}.dipp").read_bytes()
+    assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
+
+
+@pytest.mark.parametrize("name", SENSED)
+def test_golden_archives_of_sensing_say_what_they_are(name: str) -> None:
+    """Their plans, digests, codes and certificates are what they were when they were made."""
+    source = archive.open(GOLDEN / f"{name}.dipp")
+    denoiser = models.load(GOLDEN / "denoiser")
+    assert source.release.plan == plan_of(name, denoiser)
+    assert (source.release.version, source.release.table, source.release.model) == (2, TABLE, denoiser.identity)
+    assert not source.release.seed_given
+    # Two touches of V = 738·ln 2/2^9 = 0.99911 nats, at 2V each for pairs, and at 4V each for the flat code.
+    times = 2 if name == "sensing-pairs" else 4
+    assert source.certificate.epsilon == pytest.approx(2 * times * 738 * math.log(2) / 512, rel=1e-9)
 
 
 @pytest.mark.gpu
@@ -54,7 +67,7 @@ def test_golden_archives_are_written_alike(name: str) -> None:
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_either_device_decodes_what_either_encoded(name: str, encoder: str) -> None:
     denoisers = {device: models.load(GOLDEN / "denoiser", device) for device in ("cpu", "cuda")}
-    plan = make_plan(ARCHIVES[name], denoisers["cpu"].schedule)
+    plan = plan_of(name, denoisers["cpu"])
     source = Codec(denoisers[encoder], plan).encode(images(name))
     cpu, cuda = (reconstructions(Codec(denoisers[device], plan), source) for device in ("cpu", "cuda"))
     for kind in cpu:

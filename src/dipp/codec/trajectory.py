@@ -1,20 +1,20 @@
 """Trajectories: how the public state of a picture moves along a plan, from knowing nothing to the last step.
 
-A trajectory knows what the denoiser is asked in each step and what becomes of the state once the step's noise z (of unit
-variance over all coordinates, 0 where the step does not touch) is known. Everything here is public.
+A trajectory knows what the denoiser is asked in each step and what becomes of the state once the step's noise z (of
+unit variance over all coordinates, 0 where the step does not touch) is known. Everything here is public.
 
 | trajectory | plan | state | start |
 |---|---|---|---|
 | `Diffusion` | steps along timesteps | x_t, of the noise schedule | x_T, common randomness |
 | `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | nothing: SNR 0 |
 
-**Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and of
-the new observation x̂0 + z/√g:
+**Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and
+of the new observation x̂0 + z/√g:
 
     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g.
 
-SNRs are sums of gains, and lie between timesteps; which timestep is nearest is the denoiser's business. Before the first
-step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not asked.
+SNRs are sums of gains, and lie between timesteps; which timestep is nearest is the denoiser's business. Before the
+first step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not asked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the codes that draw by the exponential mechanism share: one secure draw, and its price.
 
 **Proof sketch of the price.** Let one pixel change, t of whose coordinates take part in a selection, each moving every
-score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁
-belongs to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
+score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁ belongs
+to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
 - *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no

@@ -7,8 +7,8 @@ A chunk is one coordinate with the two antithetic candidates z = +1 and z = −1
 The index is the bit itself: 1 stands for +. One uniform 64-bit integer u from the operating system's generator decides,
 bit = (u < T[m]), with the integer threshold T[m] = ⌊2^64·P[+]⌋ for m > 0, 2^64 − T[−m] for m < 0 and 2^63 for m = 0.
 
-**Proof sketch of the price.** Let one coordinate move v by at most D ≤ 2V nats, so that v and v' = v − D lie in [−V, V].
-Without the rounding of T, ln P[+ | v] − ln P[+ | v'] is a difference of ln σ(2v), which is concave and rises: it is
+**Proof sketch of the price.** Let one coordinate move v by at most D ≤ 2V nats, so that v and v' = v − D lie in [−V,
+V]. Without the rounding of T, ln P[+ | v] − ln P[+ | v'] is a difference of ln σ(2v), which is concave and rises: it is
 largest at the lower end, v' = −V. By symmetry the same holds for −. So
 
     ε = ln[(1 + e^(2V))/(1 + e^(2(V − D)))] + η

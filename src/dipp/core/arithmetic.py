@@ -16,8 +16,8 @@ exactly:
 the shift moves by at most D = min(2A(1), 2M) units, whatever the pixel, and so does the score of any candidate.
 
 **Tilt and clip.** A step that conveys a shift (x0 − x̂0)·√ΔSNR through its channel has K = L·√ΔSNR and no clip: the
-largest shift is 2A(1). A *clipped* step has a largest tilt of V nats, which the residual reaches at the clip c: K = V/c,
-and M = trunc(α·V/ln 2·2^S). Both M and A(1) are rounded towards zero, so that no integer exceeds its real number.
+largest shift is 2A(1). A *clipped* step has a largest tilt of V nats, which the residual reaches at the clip c: K =
+V/c, and M = trunc(α·V/ln 2·2^S). Both M and A(1) are rounded towards zero, so that no integer exceeds its real number.
 """
 
 from __future__ import annotations

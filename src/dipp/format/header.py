@@ -31,9 +31,11 @@ VERSION = 2
 """The newest version of the format. What version 1 can say is still written in version 1."""
 SENSING, ORDERED, SEPARATE, DELTA, SHORT_GAINS = 0x01, 0x10, 0x20, 0x40, 0x80
 SEED_GIVEN, BEACON, SOURCE, TABLE = 1, 2, 3, 4
-"""Keys of the fields of format 2. A public beacon and the window and grey mode of the source have their keys already."""
+"""Keys of the fields of format 2. A public beacon, and the window and grey mode of the source, have theirs already."""
 FIELD_BYTES = {SEED_GIVEN: 0, TABLE: 32}
 """Fields that this version of dipp knows, and their lengths."""
+MAX_FIELDS = 255
+"""As many as there are keys: whoever has more than are known here has an unknown one among them."""
 CHANNEL_BITS = 0x0F
 MAX_ALPHA_PART = (1 << 15) - 1
 MAX_FLOAT = (2 - 2.0**-23) * 2.0**127
@@ -191,8 +193,8 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
         raise damaged("it has flags that mean nothing")
     model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
     fields: dict[int, bytes] = {}
-    for _ in range(reader.varint("fields", 0, 255)):
-        key = reader.varint("field", max(fields, default=0) + 1, 255)
+    for _ in range(reader.varint("fields", 0, MAX_FIELDS)):
+        key = reader.varint("field", max(fields, default=0) + 1, MAX_FIELDS)
         if key not in FIELD_BYTES:
             raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
         fields[key] = reader.take(reader.varint("length", FIELD_BYTES[key], FIELD_BYTES[key]))
@@ -324,7 +326,7 @@ def _read_timesteps(reader: ByteReader) -> list[int]:
 
 def _float_column(values: Sequence[float], short: bool | None = None) -> tuple[bytes, bool]:
     """32-bit floats as a column of their bits, or of the upper half of these, if the lower half of all is zero."""
-    bits = np.array([int.from_bytes(struct.pack("<f", value), "little") for value in values])
+    bits = np.array([int.from_bytes(struct.pack("<f", value), "little") for value in values], np.int64)
     short = not (bits & 0xFFFF).any() if short is None else short
     return column(bits >> 16 * short), short
 

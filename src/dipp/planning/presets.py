@@ -123,7 +123,7 @@ class SensingPreset(Preset):
         self,
         denoiser: Denoiser,
         table: ErrorTable,
-        budget: Budget | None,
+        budget: Budget | None,  # noqa: ARG002 - the planner asks for it when it chooses
         pixels: int | None = None,
     ) -> SensingPlanner:
         """The planner on the residuals of a table."""

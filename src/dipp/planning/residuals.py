@@ -4,10 +4,11 @@ A sensing chain asks every coordinate against the prediction, so that what a ste
 residuals |x0 − x̂0| that it meets. `Residuals` holds their distribution on really coded public pictures, by the SNR of
 the state: at each SNR the residuals of all coordinates, sorted and cut into Q slices of equal count, and of each slice
 the root mean square. Before the first step nothing is known, the prediction is mid-grey, and the residual is x0 itself:
-that row stands at SNR 0. Between the other rows everything is interpolated over log SNR; beyond them the nearest counts.
+that row stands at SNR 0. Between the other rows everything is interpolated over log SNR; beyond them the nearest
+counts.
 
-A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some sizes of
-an index and of its pad (the bits by which an index exceeds the divergence of its chunk).
+A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some sizes
+of an index and of its pad (the bits by which an index exceeds the divergence of its chunk).
 """
 
 from __future__ import annotations

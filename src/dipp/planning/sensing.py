@@ -1,9 +1,9 @@
 """The planner of clipped sensing: the best expected picture within a budget and within a rate.
 
-A sensing plan is made of few numbers: the code, the clip k in deviations of the residual, the number N of steps, and the
-number g of groups a pass. N steps are T = N/g passes; the worst pixel is touched ⌈T⌉ times, so that each touch may cost
-1/⌈T⌉ of the budget, which fixes the tilt V. The rest follows step by step from the public residuals (`Residuals`), with
-no network call. At SNR s, with residuals r of deviation d,
+A sensing plan is made of few numbers: the code, the clip k in deviations of the residual, the number N of steps, and
+the number g of groups a pass. N steps are T = N/g passes; the worst pixel is touched ⌈T⌉ times, so that each touch may
+cost 1/⌈T⌉ of the budget, which fixes the tilt V. The rest follows step by step from the public residuals (`Residuals`),
+with no network call. At SNR s, with residuals r of deviation d,
 
     clip  c = k·d,      tilt  θ(r) = V·min(|r|/c, 1),      gain  ΔSNR = q·(κ·E[|r|·tanh θ]/E[r²])²
 

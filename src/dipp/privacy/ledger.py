@@ -102,8 +102,8 @@ class Selection:
             whole = all(type(value) is int and 1 <= value < MAX_SLOPE for value in (self.clip, self.slope))
             if not whole or self.sensitivity != 2 * min(self.clip, self.slope):
                 raise DippError(
-                    f"clip, slope: whole numbers, twice the smaller of which is the sensitivity {self.sensitivity}, are "
-                    f"needed, got {self.clip} and {self.slope}"
+                    f"clip, slope: whole numbers are needed, twice the smaller of which is the sensitivity "
+                    f"{self.sensitivity}, got {self.clip} and {self.slope}"
                 )
         if self.eta != self.rule.eta(self._moved(self.sensitivity)):
             raise DippError(f"eta: that of the code is needed, got {self.eta}")

@@ -1,8 +1,9 @@
 """Sensing chains on public pictures: the residuals that a denoiser's encodings meet, for the planner.
 
 The chains are really coded, by the codec's own masks, integers and pairs. No plan is needed for them: before each step
-the clip and the gain are computed from the public pictures' own residuals, by the planner's formulas. The residuals that
-are met go into a table by the SNR of the state; chains of several tilts are averaged, since it is the SNR that matters.
+the clip and the gain are computed from the public pictures' own residuals, by the planner's formulas. The residuals
+that are met go into a table by the SNR of the state; chains of several tilts are averaged, since it is the SNR that
+matters.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) ->
 
 
 def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[tuple[float, Floats]]:
-    """Code public pictures by pairs of one tilt: SNR, and slices of the residuals' sizes, before each step and after."""
+    """Code public pictures by pairs of one tilt: SNR and slices of the residuals' sizes, before each step and after."""
     import torch
 
     height, width, channels = pixels.shape[1:]
