@@ -32,8 +32,8 @@ DIFFC = Coding(Gaussian(), Functional())
 SHARP = Coding(Sign(period=3), Flat())
 THRIFTY = Coding(Sign(period=3), StepLimited(Fraction(2)))
 """The channel of `SHARP` under the paper's code: twice the ε, and fewer bits."""
-SENSED = (Coding(Sign(period=12), Pairs()), Coding(Sign(period=12), Flat()))
-"""Codings of sensing with four groups a pass, by the codes that the planner takes most."""
+SENSED = tuple(Coding(Sign(period=12), code) for code in (Pairs(), Flat(), StepLimited(Fraction(2))))
+"""Codings of sensing with four groups a pass, one for each code that the planner may take."""
 DEFAULT_BPP = 1.0
 """Payload bits per pixel of sensing plans, at most, unless told."""
 
