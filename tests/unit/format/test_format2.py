@@ -24,7 +24,7 @@ from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.errors import DippError
-from dipp.format import archive
+from dipp.format import archive, header
 from dipp.format.archive import Archive
 from dipp.format.bytes import varint
 from dipp.format.header import (
@@ -222,6 +222,18 @@ def test_numbers_are_short_where_all_of_them_are() -> None:
         lengths.append(len(data))
     assert release_to_bytes(short)[5] & SHORT_GAINS
     assert lengths[0] < lengths[1]
+
+
+@pytest.mark.parametrize("public", [release(sensing_plan()), release(small_plan(SHARP), seed_given=True)])
+def test_numbers_that_could_be_short_must_be(public: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or an archive would have two spellings."""
+    real, right = header._float_column, release_to_bytes(public)
+    monkeypatch.setattr(header, "_float_column", lambda values, **_: real(values, short=False))
+    longer = release_to_bytes(public)
+    assert len(longer) > len(right)
+    with pytest.raises(DippError, match="snr_gain has too many bytes"):
+        release_from_bytes(longer)
+    assert release_from_bytes(right) == public
 
 
 def test_the_cost_of_a_header() -> None:

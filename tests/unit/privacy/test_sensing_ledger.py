@@ -138,6 +138,32 @@ def test_a_forged_record_is_refused(change: dict[str, Any]) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sensitivity": 1474},
+        {"sensitivity": 738},
+        {"clip": 737},
+        {"slope": 737},
+        {"clip": None},
+        {"slope": None},
+        {"clip": 0, "sensitivity": 0},
+        {"clip": True},
+        {"slope": 1 << 28},
+        {"code": "cheap"},
+        {"eta": 0.0},
+        {"fraction_bits": 10},
+    ],
+    ids=str,
+)
+def test_records_are_checked_on_their_own(change: dict[str, Any]) -> None:
+    """Whatever the certificate around them says."""
+    (good,) = Ledger.planned(sensing_plan(steps=1), 3, 64).selections
+    with pytest.raises(DippError) as error:
+        dataclasses.replace(good, **change)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("slope", [738, 800])
 def test_a_smaller_slope_is_not_the_plans(slope: int) -> None:
     """ε and ρ do not need it, so that a certificate alone cannot tell; but small changes would seem to cost less.
