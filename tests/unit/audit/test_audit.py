@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.util
 import json
 import math
 import sys
@@ -478,12 +477,6 @@ def test_bad_arguments(
     assert code == 1
     assert not out
     assert err.startswith(f"dipp: {word}")
-
-
-def test_without_torch_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(DippError, match=r"install dp-dipp\[torch\]"):
-        suite.audit("sharp", 1.0)
 
 
 def test_only_certified_presets_can_be_audited() -> None:
