@@ -18,7 +18,7 @@ from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan, SensingStep, Step
-from dipp.planning.presets import UNCLIPPED
+from dipp.planning.presets import SHARP
 from dipp.planning.sensing import largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -41,7 +41,7 @@ STATED = (1, 2, 4, 8, 16, 26, 51, 102, 255)
 
 def unclipped() -> Ledger:
     """Steps along timesteps, by the coding that `sharp` had: the largest equal gains within the budget."""
-    (coding,) = UNCLIPPED.codings
+    coding = SHARP
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2

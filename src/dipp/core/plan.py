@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -144,14 +145,15 @@ class Plan:
     """A coding and its steps: along descending timesteps, or steps of clipped sensing."""
 
     coding: Coding
-    steps: tuple[Step, ...] | tuple[SensingStep, ...]
+    steps: tuple[Any, ...]
+    """`Step`s along timesteps, or `SensingStep`s: all of one kind."""
     separate: bool = True
     """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
 
     def __post_init__(self) -> None:
         if not self.steps:
             raise DippError("steps: at least one step is needed; the budget may be too small for any")
-        if len({type(step) for step in self.steps}) > 1:
+        if {type(step) for step in self.steps} not in ({Step}, {SensingStep}):
             raise DippError("steps: steps of one kind are needed, along timesteps or of sensing")
         for step in self.steps:
             self.code.require_sizes(self.channel, step.chunk_size, step.index_bits)

@@ -144,7 +144,7 @@ class SteppedPreset(Preset):
     smaller steps would gain anything."""
     chains: str
     """The name under which a cost table keeps what coded chains of this coding showed."""
-    rival: SteppedPreset | None = None
+    rival: str | None = None
     """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
 
     @property
@@ -171,8 +171,9 @@ class SteppedPreset(Preset):
         self._require_measured(denoiser, table)
         rival = None
         # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
-        if self.rival and self.rival.chains in table.inflation:
-            rival = self.rival.planner(denoiser, table, budget, pixels)
+        other = PRESETS.get(self.rival or "")
+        if isinstance(other, SteppedPreset) and other.chains in table.inflation:
+            rival = other.planner(denoiser, table, budget, pixels)
         size = denoiser.sample_pixels if pixels is None else pixels
         return _planner(
             denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes(budget), rival
@@ -194,34 +195,39 @@ def _planner(
     return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes, rival=rival)
 
 
-_PAPER = {0.0: Sizes(16, 2.0)}
-_UNCLIPPED = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
-UNCLIPPED = SteppedPreset(
-    "unclipped",
-    "What sharp was before there was sensing: kept to be compared with.",
-    SHARP,
-    _UNCLIPPED,
-    chains="sharp",
-    rival=SteppedPreset("unclipped thrifty", "Its rival.", THRIFTY, {0.0: Sizes(20, 6.0)}, chains="thrifty"),
-)
+_SHARP = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
+_SWIFT, _THRIFTY, _PAPER = {0.0: Sizes(16, 3.0, saturation=0.12)}, {0.0: Sizes(20, 6.0)}, {0.0: Sizes(16, 2.0)}
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        SensingPreset("sharp", "The best picture within ε and within the rate, whatever code that takes.", calls=31),
-        SensingPreset("swift", "The same in few network calls.", calls=4),
+        SteppedPreset(
+            "sharp",
+            "One bit on one channel of a pixel at a time, the flat code; where the rate is the limit, as thrifty.",
+            SHARP,
+            _SHARP,
+            chains="sharp",
+            rival="thrifty",
+        ),
+        SteppedPreset("swift", "As sharp, in fewer and larger steps with fewer candidates.", SHARP, _SWIFT, "sharp"),
+        SteppedPreset("thrifty", "The channel of sharp under the paper's code.", THRIFTY, _THRIFTY, "thrifty"),
+        SensingPreset("sensing", "The best picture within ε and within the rate, whatever code that takes.", calls=31),
         SteppedPreset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, "paper"),
         SteppedPreset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, "diffc"),
     )
 }
 """The default first."""
-GONE = {"thrifty": "its code is one of those that sharp may take: use sharp, with --bpp where bits are few"}
-"""Presets that were, and what to use instead."""
 
 
 def preset(name: str) -> Preset:
     """The preset of a name."""
-    if name in GONE:
-        raise DippError(f"preset: {name} is gone, {GONE[name]}")
     if name not in PRESETS:
         raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
     return PRESETS[name]
+
+
+def stepped(name: str) -> SteppedPreset:
+    """The preset of a name, which must be one along timesteps."""
+    found = preset(name)
+    if not isinstance(found, SteppedPreset):
+        raise DippError(f"preset: {name} does not go along timesteps; use another")
+    return found

@@ -27,8 +27,6 @@ from dipp.training.sensing import sensing_residuals
 if TYPE_CHECKING:
     import torch
 
-STEPPED = tuple(preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified)
-"""Presets along timesteps, whose coded chains are followed."""
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 """Budgets (pure ε) of the plans along which images are coded."""
 SEED = bytes(16)
@@ -51,7 +49,10 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
     facts = {"model": denoiser.identity, **provenance}
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
     table = replace(table, residuals=sensing_residuals(denoiser, pixels, progress))
-    for preset in STEPPED:
+    # Presets with the same kind of chains share their factors; the first of each kind is coded.
+    stepped = [one for one in PRESETS.values() if isinstance(one, SteppedPreset) and one.certified]
+    firsts = {preset.chains: preset for preset in reversed(stepped)}
+    for preset in firsts.values():
         for number in range(ROUNDS):
             progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
             table = _inflated(table, denoiser, preset, pixels)
