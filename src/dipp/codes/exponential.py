@@ -1,8 +1,8 @@
 """What the codes that draw by the exponential mechanism share: one secure draw, and its price.
 
 **Proof sketch of the price.** Let one pixel change, t of whose coordinates take part in a selection, each moving every
-score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁ = `loss`
-belongs to t = 1 (`selection`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
+score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size (`selection`), whatever was
+selected before; for t = 1 this is a + η = ε₁ = `loss`. Its ρ is an eighth of the square (`privacy.conversions`).
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
 - *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no
@@ -22,6 +22,11 @@ class Exponential(Code):
     """A code whose index is drawn by the exponential mechanism on integer scores. Subclasses have a rational α."""
 
     alpha: Fraction
+
+    @classmethod
+    def at(cls, alpha: Fraction) -> Exponential:
+        """The code with that α."""
+        return cls(alpha)  # type: ignore[call-arg] # subclasses are dataclasses of an α
 
     @property
     def score_alpha(self) -> Fraction:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core.entropy import Model
-from dipp.errors import NoCertificateError
+from dipp.errors import DippError, NoCertificateError
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,6 +43,13 @@ class Code(ABC):
     """A code that the codec can use. Codes are frozen dataclasses: equal parameters make equal codes."""
 
     name: ClassVar[str]
+
+    @classmethod
+    def at(cls, alpha: Fraction) -> Code:
+        """The code of this kind that folds α into its scores: ledgers name a code and an α, and price by both."""
+        if alpha != cls().score_alpha:
+            raise DippError(f"alpha: {cls().score_alpha} is needed with {cls.name}, got {alpha}")
+        return cls()
 
     @property
     @abstractmethod

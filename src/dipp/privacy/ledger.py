@@ -35,11 +35,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.codes.exponential import Exponential
-from dipp.codes.flat import Flat
+from dipp.codes import CODES, Flat, StepLimited
 from dipp.core import masks, selection
 from dipp.core.chunking import Chunks
-from dipp.core.code import Charge
+from dipp.core.code import Charge, Code
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 
@@ -71,6 +70,9 @@ class Selection:
     """Coordinates of a pixel that the step touches, at most."""
     apart: bool
     """Whether no two of them are in one chunk."""
+    code: str | None = None
+    """Name of the code that drew the indices and prices them (`dipp.codes.CODES`). None stands for the exponential
+    mechanism, by which both codes of format 1 draw that have a certificate."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -88,6 +90,8 @@ class Selection:
             raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
         if self.eta != selection.ETA:
             raise DippError(f"eta: the selection's {selection.ETA} is needed, got {self.eta}")
+        if self.code is not None and self.code not in CODES:
+            raise DippError(f"code: one of {', '.join(CODES)} is needed, got {self.code}")
         if not isinstance(self.apart, bool):
             raise DippError(f"apart: true or false is needed, got {self.apart}")
         if self.apart and 0 < self.chunks < self.touched:
@@ -95,16 +99,16 @@ class Selection:
 
     def loss(self, units: int | None = None) -> float:
         """ε₁: pure ε of a selection in which one coordinate moves by so many units (as far as it can, unless told)."""
-        return self.code.loss(self.sensitivity if units is None else units, self.fraction_bits)
+        return self.rule.loss(self.sensitivity if units is None else units, self.fraction_bits)
 
     def charge(self, loss: float) -> Charge:
         """What a touched pixel pays for the selections that it takes part in, `loss` being the ε of one coordinate."""
-        return self.code.charge(loss, self.touched, self.apart)
+        return self.rule.charge(loss, self.touched, self.apart)
 
     @property
-    def code(self) -> Exponential:
-        """By which rule an index is drawn: all codes that have a certificate so far share this one."""
-        return Flat(self.alpha)
+    def rule(self) -> Code:
+        """The code that prices the selections."""
+        return Flat(self.alpha) if self.code is None else CODES[self.code].at(self.alpha)
 
     def moved(self, change: int) -> int:
         """Units by which a coordinate moves a score, if it changes by so many of the 255 levels.
@@ -139,6 +143,7 @@ class Ledger:
             raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
 
     @classmethod
+    @functools.lru_cache(maxsize=256)  # asked for when an image is checked, archived and read back
     def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
         """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
         # Each on its own, whatever the others say: a wrong word of one must not make an ε.
@@ -149,8 +154,10 @@ class Ledger:
             arithmetic = plan.arithmetic(step)
             touched, apart = plan.mask.touches(channels), plan.apart(chunks, channels)
             scale, candidates = (arithmetic.sensitivity, arithmetic.fraction_bits), step.candidates
-            alpha = plan.code.score_alpha
-            selections.append(Selection(number, alpha, *scale, selection.ETA, candidates, chunks, touched, apart))
+            facts = (plan.code.score_alpha, *scale, selection.ETA, candidates, chunks, touched, apart)
+            selections.append(Selection(number, *facts, code=_code_name(plan)))
+        if plan.mask != masks.of_period(plan.mask.period):
+            raise DippError(f"mask: {plan.mask} is not one that a ledger can name, so its worst pixel is not known")
         return cls(channels, plan.mask.period, tuple(selections))
 
     @property
@@ -189,6 +196,9 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """The ledger for JSON."""
         rows = [dataclasses.asdict(one) | {"alpha": str(one.alpha)} for one in self.selections]
+        for row in rows:
+            if row["code"] is None:  # as ledgers of version 0.1 have it
+                del row["code"]
         return {"channels": self.channels, "period": self.period, "selections": rows}
 
     @classmethod
@@ -249,6 +259,7 @@ class Recorder:
             touched,
             # A deal that was not asked to keep them apart promises nothing, even if it did.
             apart=apart and (touched == 1 or plan.separate),
+            code=_code_name(plan),
         )
         if (step, pixels) not in self._seen:
             self._seen.add((step, pixels))
@@ -280,6 +291,11 @@ class Recorder:
         if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
             raise DippError("ledger: a pixel was touched more often than the mask design says; report this")
         return found
+
+
+def _code_name(plan: Plan) -> str | None:
+    """What a record calls the code of a plan."""
+    return None if type(plan.code) in (Flat, StepLimited) else plan.code.name
 
 
 def _fraction(text: str) -> Fraction:
