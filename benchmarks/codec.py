@@ -138,7 +138,7 @@ def naive(codec: Codec, network: Any, pixels: Pixels) -> dict[str, Any]:
         x0 = torch.from_numpy(to_signal(pixels[image])).float().to(device)
         x_t = torch.randn(1, 3, *pixels.shape[1:3], device=device)
         for layout in layouts:
-            step, channel = layout.step, plan.channel
+            step, channel = plan.steps[layout.number], plan.channel
             synchronise(device)
             start = time.perf_counter()
             with torch.inference_mode():

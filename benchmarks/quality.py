@@ -57,7 +57,9 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tupl
     """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
     generator = np.random.default_rng(seed)
     chain = Chain(plan, denoiser, seed.to_bytes(16, "little"), pixels.shape[1:])
-    images, x_t, met = range(len(pixels)), chain.start().expand(len(pixels), -1, -1, -1), []
+    height, width, channels = pixels.shape[1:]
+    images, start = range(len(pixels)), chain.trajectory.start(chain.seed, (channels, height, width))
+    x_t, met = start.expand(len(pixels), -1, -1, -1), []
     clean = to_signal(pixels).reshape(len(pixels), -1)
     for number, step in enumerate(plan.steps):
         order = chain.layout(number, images).chunks.order

@@ -34,7 +34,7 @@ from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
-from dipp.planning.presets import SensingPreset, preset
+from dipp.planning.presets import SensingPreset, preset, recipe
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
@@ -118,7 +118,7 @@ def rows_of(epsilon: float, denoiser: Denoiser, table: ErrorTable, pixels: Pixel
     budget, found = Budget.pure(epsilon), []
     before = preset("sharp").planner(denoiser, table, budget).choose(budget)
     found.append({"what": "sharp", **described(before), **encoded(before.plan, denoiser, pixels, seeds)})
-    sensing, rates = preset("sensing").planner(denoiser, table, budget), (1.0, found[0]["bpp"], *RATES.get(epsilon, ()))
+    sensing, rates = recipe("sensing").planner(denoiser, table, budget), (1.0, found[0]["bpp"], *RATES.get(epsilon, ()))
     for rate in rates:
         point = sensing.choose(budget, bpp=rate)
         row = {"what": "sensing", "rate": rate, **described(point)}

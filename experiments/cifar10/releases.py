@@ -131,7 +131,7 @@ class Maker:
             rows.append(np.concatenate(chosen, axis=1))
             noisy.append(to_pixels(state))
             seconds += time.perf_counter() - begin
-            denoised.append(self._denoised(state, point.final_timestep))
+            denoised.append(self._denoised(state, plan.steps[-1].end))
         recorded = recorder.ledger(plan, len(pixels))
         shapes = [shape] * len(pixels)
         made = Archive.build(codec.release(seed), shapes, np.concatenate(rows), recorded=recorded)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dipp import _moved
 
+_moved.install()  # first of all: another thread may import an old path as soon as this module is known
+
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec as Codec
     from dipp.data.loading import load as load
@@ -36,6 +38,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
-
-
-_moved.install()

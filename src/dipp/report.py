@@ -40,7 +40,7 @@ def archive_text(source: Archive, verify: bool = False) -> str:
     return "\n".join(
         (
             *_head(facts, promise),
-            f"mechanism    {facts['mechanism']}, α = {facts['alpha']}",
+            f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
             f"model        {facts['model']}",
             *(("", source.certificate.table(), f"verified: {CONSISTENT}") if verify else ()),

@@ -94,7 +94,8 @@ class WienerDenoiser(Denoiser):
         """Frequencies shrunk by S/(S + 1/SNR)."""
         y, noise = x_t / self.schedule.gamma(t), 1 / self.schedule.snr(t)
         kept = (self._power / (self._power + noise)).float()
-        return torch.fft.ifft2(torch.fft.fft2(y) * kept).real.clamp(-1, 1)
+        found: torch.Tensor = torch.fft.ifft2(torch.fft.fft2(y) * kept).real.clamp(-1, 1)
+        return found
 
 
 class Broken(Denoiser):

@@ -30,9 +30,9 @@ from dipp import codes, models
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, FlatCode
 from dipp.codes.exponential import Exponential
-from dipp.core import channels, entropy
-from dipp.core.channels import Laplace, LocationChannel
-from dipp.core.code import Code
+from dipp.core import channels, entropy, masks, selection
+from dipp.core.channels import Laplace, LocationChannel, Sign
+from dipp.core.code import Charge, Code, Moved
 from dipp.core.plan import Coding
 from dipp.data import formats
 from dipp.data.engines import Local
@@ -93,9 +93,10 @@ def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert opened.release == made.release
         assert opened.release.plan.channel == Sech()
         # All three channels of a pixel, in every step, each by what its integers say.
-        losses = [3 * opened.release.plan.arithmetic(step).epsilon() for step in codec.plan.steps]
+        own = [opened.release.plan.arithmetic(step) for step in codec.plan.steps]
+        losses = [3 * selection.epsilon(one.sensitivity, one.fraction_bits) for one in own]
         assert opened.certificate.epsilon == pytest.approx(math.fsum(losses), rel=1e-9)
-        assert opened.facts()["mechanism"] == "sech channel, flat code"
+        assert opened.facts()["coding"] == "sech channel, flat code"
         ((state, _),) = Codec(denoiser, opened.release.plan).states(opened)
         ((sent, _),) = codec.states(made)
         torch.testing.assert_close(state, sent)
@@ -133,6 +134,39 @@ class Eager(Exponential):
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
         return np.asarray(index_bits, np.float64)
+
+
+@dataclass(frozen=True)
+class Dear(Eager):
+    """A code that says it costs ten times as much as it moves the scores."""
+
+    name = "dear"
+
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+        pure, rho = super().charge(moved, touched, apart)
+        return Charge(10 * pure, 100 * rho)
+
+
+def test_a_code_is_priced_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate asks the plan's own code, through the name in its records, and not a rule of its own."""
+    schedule = tiny_denoiser().schedule
+    for kind in (Eager, Dear):
+        monkeypatch.setitem(codes.CODES, kind.name, kind)
+    eager, dear = (Certificate.of(make_plan(Coding(SHARP.channel, kind()), schedule), 3, 64) for kind in (Eager, Dear))
+    assert dear.epsilon == pytest.approx(10 * eager.epsilon)
+    assert dear.rho == pytest.approx(100 * eager.rho)
+    assert Certificate.from_json(dear.to_json()) == dear
+
+
+class Lopsided(masks.Everywhere):
+    """A mask that no ledger can name: it has the period of another."""
+
+
+def test_a_mask_that_a_ledger_cannot_name_has_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(SHARP, tiny_denoiser().schedule)
+    monkeypatch.setattr(Sign, "mask", property(lambda _: Lopsided()))
+    with pytest.raises(DippError, match="mask"):
+        Certificate.of(plan, 3, 65)
 
 
 def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ class Flat(Exponential):
 
     @property
     def fixed_length(self) -> bool:
-        """Yes."""
+        """True: every index takes log2 n bits."""
         return True
 
     def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
@@ -31,7 +31,7 @@ class Flat(Exponential):
         raise DippError("flat: its indices have a fixed length, and no entropy code")
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        """All of them."""
+        """As many as the index has."""
         return np.asarray(index_bits, np.float64)
 
 

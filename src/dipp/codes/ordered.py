@@ -48,7 +48,7 @@ class Ordered(Code):
 
     @property
     def fixed_length(self) -> bool:
-        """No: small indices take few bits."""
+        """False: small indices take few bits."""
         return False
 
     def index_model(self, index_bits: int, exponent_units: int) -> entropy.ZetaCode:

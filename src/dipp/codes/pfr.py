@@ -39,7 +39,7 @@ class Functional(Ordered):
 
     @property
     def certified(self) -> bool:
-        """No."""
+        """False: the index is a function of the private input."""
         return False
 
     def draw(self, scored: Scored) -> Indices:

@@ -72,7 +72,7 @@ class Code(ABC):
 
     @classmethod
     def at(cls, alpha: Fraction) -> Code:
-        """The code of this kind that folds α into its scores, for records of what was drawn."""
+        """The code of this kind that folds α into its scores: ledgers name a code and an α, and price by both."""
         if alpha != cls().score_alpha:
             raise DippError(f"alpha: {cls().score_alpha} is needed with {cls.name}, got {alpha}")
         return cls()

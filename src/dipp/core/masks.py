@@ -90,7 +90,7 @@ class Everywhere(Mask):
 
     @property
     def period(self) -> int:
-        """One step."""
+        """1: one step touches all."""
         return 1
 
     def require(self, channels: int) -> None:
@@ -99,16 +99,16 @@ class Everywhere(Mask):
             raise DippError(f"channels: a whole number of at least 1 is needed, got {channels}")
 
     def touches(self, channels: int) -> int:
-        """All of them."""
+        """All C coordinates of the pixel."""
         self.require(channels)
         return channels
 
     def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:  # noqa: ARG002
-        """All of them."""
+        """All coordinates of the picture."""
         return np.arange(pixels * channels, dtype=np.int64)
 
     def counts(self, steps: int, pixels: int, channels: int) -> Integers:
-        """All of them, in every step."""
+        """All coordinates of the picture, in every step."""
         return np.full(steps, pixels * channels, np.int64)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
@@ -121,15 +121,15 @@ class Turns(Mask):
     """One channel of a pixel at a time: see the module's text."""
 
     cycle: int
-    """P, from 2 on."""
+    """P: steps of a cycle, from 2 on."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.cycle <= MAX_PERIOD:
+        if type(self.cycle) is not int or not 2 <= self.cycle <= MAX_PERIOD:
             raise DippError(f"period: a whole number from 1 to {MAX_PERIOD} is needed, got {self.cycle}")
 
     @property
     def period(self) -> int:
-        """P."""
+        """The length P of a cycle."""
         return self.cycle
 
     def require(self, channels: int) -> None:
@@ -138,12 +138,12 @@ class Turns(Mask):
             raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {self.cycle}")
 
     def touches(self, channels: int) -> int:
-        """One."""
+        """One coordinate of a pixel, at most."""
         self.require(channels)
         return 1
 
     def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:
-        """Those whose slot it is."""
+        """The coordinates that have their slot in this step."""
         self.require(channels)
         cycle, slot = divmod(step, self.cycle)
         rank = np.empty(pixels, np.int64)

@@ -26,7 +26,7 @@ from dipp.errors import DippError, NoCertificateError
 
 MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
 MAX_PIXELS = (1 << 31) - 1
-"""Of an image."""
+"""Pixels of an image, at most."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from dipp.format.bytes import Integers
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 
-OLD_WORDS = ("mechanism", "code")
-"""Keys that manifests of version 0.1 lack or spell differently. Channel and α, which imply them, are compared."""
+LATER_WORDS = ("coding", "code")
+"""Facts that manifests of version 0.1 do not have; `mechanism`, `channel` and `alpha`, which they have, say as much."""
 
 
 def not_hidden(labelled: bool) -> str:
@@ -104,8 +104,8 @@ def verify(folder: Path) -> dict[str, Any]:
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
     except DippError as error:
         raise DippError(f"{folder}: {error}") from None
-    told = {"dipp"} if "code" in stated else {"dipp", *OLD_WORDS}
-    wrong = [key for key, value in computed.items() if key not in told and stated.get(key) != value]
+    left_out = {"dipp", *(word for word in LATER_WORDS if word not in stated)}
+    wrong = [key for key, value in computed.items() if key not in left_out and stated.get(key) != value]
     if wrong or position != computed["positions"]:
         raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
     return stated

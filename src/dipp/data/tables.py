@@ -60,7 +60,7 @@ class Tables(Source):
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns) -> Tables:
-        """Open local files, of which only the footers are read. `scratch` is not used."""
+        """Open local files, of which only the footers are read."""
         return cls.of([str(path) for path in paths], columns, fingerprint(paths))
 
     @classmethod

@@ -15,13 +15,16 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from dipp import files
-from dipp.core.plan import MAX_PIXELS
+from dipp.codes import Flat, Functional, StepLimited
+from dipp.core.channels import Gaussian, Laplace, Sign
+from dipp.core.plan import MAX_PIXELS, Coding
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
 from dipp.format.header import Header, checksum, unsealed
@@ -30,6 +33,13 @@ from dipp.format.release import Release
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 
+MECHANISMS = {
+    Coding(Laplace(), StepLimited(Fraction(2))): "paper",
+    Coding(Gaussian(), Functional()): "diffc",
+    Coding(Sign(period=3), Flat()): "sharp",
+    Coding(Sign(period=3), StepLimited(Fraction(2))): "thrifty",
+}
+"""Words of version 0.1 for some codings: scripts and manifests rely on them. Others go by their channel's name."""
 WORK = 1 << 20
 """Sizes × steps of any archive; more must have as many bits."""
 MAP_FROM_BYTES = 1 << 26
@@ -222,7 +232,8 @@ class Archive:
             "payload_bpp": self.payload_bpp,
             "file_bpp": self.file_bpp,
             "images": len(self),
-            "mechanism": plan.coding.name,
+            "mechanism": MECHANISMS.get(plan.coding, plan.channel.name),
+            "coding": plan.coding.name,
             "channel": plan.channel.name,
             "code": plan.code.name,
             "alpha": plan.code.alpha_name,

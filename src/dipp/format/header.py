@@ -234,12 +234,17 @@ def _channel_number(channel: Channel) -> int:
     return channel.number
 
 
+def _is_whole(kind: type[Channel], parameter: str) -> bool:
+    """Whether a channel's parameter is a whole number: its default says so, for all values."""
+    return isinstance(getattr(kind, parameter), int)
+
+
 def _channel_bytes(channel: Channel) -> bytes:
     """The channel's parameter, if it has one: a whole number or a 32-bit float."""
     if channel.parameter is None:
         return b""
     value = getattr(channel, channel.parameter)
-    if isinstance(value, int):
+    if _is_whole(type(channel), channel.parameter):
         return varint(checked(channel.parameter, value, 1, MAX_PERIOD))
     if value > MAX_FLOAT or struct.unpack("<f", struct.pack("<f", value))[0] != value:
         raise DippError(f"{channel.parameter}: a 32-bit float is needed, got {value}")
@@ -252,7 +257,7 @@ def _read_channel(reader: ByteReader, number: int) -> Channel:
     kind = CHANNELS[number]
     if kind.parameter is None:
         return kind()
-    if isinstance(getattr(kind, kind.parameter), int):  # the default, whose type is that of all values
+    if _is_whole(kind, kind.parameter):
         return kind(reader.varint(kind.parameter, 1, MAX_PERIOD))  # type: ignore[call-arg]
     return kind(struct.unpack("<f", reader.take(4))[0])  # type: ignore[call-arg]
 
@@ -282,7 +287,7 @@ def _read_code(reader: ByteReader, ordered: bool) -> Code:
     numerator = reader.varint("alpha", 0, MAX_ALPHA_PART)
     if not numerator:
         if not ordered:
-            raise damaged("α = ∞ goes with the Poisson order")
+            raise DippError("alpha: ∞ without the Poisson order is a code that this version of dipp does not have")
         return Functional()
     alpha = _read_rational(reader, numerator)
     return StepLimited(alpha) if ordered else Flat(alpha)

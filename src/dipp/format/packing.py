@@ -89,7 +89,7 @@ class FixedLayout(Layout):
 
     @property
     def least_bits(self) -> int:
-        """All of them."""
+        """The bits of all indices and of the checksum: every image has as many."""
         return self.index_bits + self.checksum_bits
 
     def pack(self, rows: Integers) -> bytes:

@@ -44,10 +44,10 @@ class Release:
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
-        if not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.model):
+        if not isinstance(self.model, str) or not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.model):
             raise DippError(f"model: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}")
-        if len(self.seed) != SEED_BYTES:
-            raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {len(self.seed)}")
+        if not isinstance(self.seed, bytes) or len(self.seed) != SEED_BYTES:
+            raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {self.seed!r:.40}")
         if self.table is not None and not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.table):
             raise DippError(f"table: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}")
         if self.delta is not None and not 0 < self.delta < 1:

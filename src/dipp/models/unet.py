@@ -50,11 +50,12 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
     index = hub.read_json(name, folder / INDEX) if (folder / INDEX).is_file() else {}
     _check_kind(name, config, index)
     scheduler_config = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
+    schedule = NoiseSchedule.from_config(scheduler_config)  # refused before weights are fetched
     tensors = hub.read_tensors(name, config_path.with_name(WEIGHTS))
     size = config["sample_size"]
     return UNetDenoiser(
         network=_build(name, config, tensors, device),
-        schedule=NoiseSchedule.from_config(scheduler_config),
+        schedule=schedule,
         identity=identity(config, scheduler_config, tensors),
         channels=config["in_channels"],
         sample_size=(size, size) if isinstance(size, int) else (size[0], size[1]),

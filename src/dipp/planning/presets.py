@@ -57,7 +57,7 @@ class Plans(Protocol):
 
 
 @dataclass(frozen=True)
-class Preset(ABC):
+class Recipe(ABC):
     """How plans are made."""
 
     name: str
@@ -103,7 +103,7 @@ class Preset(ABC):
 
 
 @dataclass(frozen=True)
-class SensingPreset(Preset):
+class SensingPreset(Recipe):
     """Plans of clipped sensing, in so many network calls and within a rate unless told otherwise."""
 
     calls: int
@@ -135,7 +135,7 @@ class SensingPreset(Preset):
 
 
 @dataclass(frozen=True)
-class SteppedPreset(Preset):
+class Preset(Recipe):
     """Plans along the timesteps of a diffusion, as the paper has them."""
 
     coding: Coding
@@ -171,9 +171,8 @@ class SteppedPreset(Preset):
         self._require_measured(denoiser, table)
         rival = None
         # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
-        other = PRESETS.get(self.rival or "")
-        if isinstance(other, SteppedPreset) and other.chains in table.inflation:
-            rival = other.planner(denoiser, table, budget, pixels)
+        if self.rival and preset(self.rival).chains in table.inflation:
+            rival = preset(self.rival).planner(denoiser, table, budget, pixels)
         size = denoiser.sample_pixels if pixels is None else pixels
         return _planner(
             denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes(budget), rival
@@ -200,7 +199,7 @@ _SWIFT, _THRIFTY, _PAPER = {0.0: Sizes(16, 3.0, saturation=0.12)}, {0.0: Sizes(2
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        SteppedPreset(
+        Preset(
             "sharp",
             "One bit on one channel of a pixel at a time, the flat code; where the rate is the limit, as thrifty.",
             SHARP,
@@ -208,26 +207,28 @@ PRESETS: dict[str, Preset] = {
             chains="sharp",
             rival="thrifty",
         ),
-        SteppedPreset("swift", "As sharp, in fewer and larger steps with fewer candidates.", SHARP, _SWIFT, "sharp"),
-        SteppedPreset("thrifty", "The channel of sharp under the paper's code.", THRIFTY, _THRIFTY, "thrifty"),
-        SensingPreset("sensing", "The best picture within ε and within the rate, whatever code that takes.", calls=31),
-        SteppedPreset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, "paper"),
-        SteppedPreset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, "diffc"),
+        Preset("swift", "As sharp, in fewer and larger steps with fewer candidates.", SHARP, _SWIFT, "sharp"),
+        Preset("thrifty", "The channel of sharp under the paper's code.", THRIFTY, _THRIFTY, "thrifty"),
+        Preset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, "paper"),
+        Preset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, "diffc"),
     )
 }
-"""The default first."""
+"""Presets along timesteps, the default first."""
+SENSING = {"sensing": SensingPreset("sensing", "The best picture within ε and within the rate, by any code.", calls=31)}
+"""Presets of clipped sensing."""
+
+
+def recipe(name: str) -> Recipe:
+    """The preset of a name, of either kind."""
+    known: dict[str, Recipe] = {**PRESETS, **SENSING}
+    if name not in known:
+        raise DippError(f"preset: one of {', '.join(known)} is needed, got {name}")
+    return known[name]
 
 
 def preset(name: str) -> Preset:
-    """The preset of a name."""
-    if name not in PRESETS:
-        raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
-    return PRESETS[name]
-
-
-def stepped(name: str) -> SteppedPreset:
     """The preset of a name, which must be one along timesteps."""
-    found = preset(name)
-    if not isinstance(found, SteppedPreset):
-        raise DippError(f"preset: {name} does not go along timesteps; use another")
+    found = recipe(name)
+    if not isinstance(found, Preset):
+        raise DippError(f"preset: one of {', '.join(PRESETS)} is needed here, got {name}")
     return found

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.codes import CODES, Flat
+from dipp.codes import CODES, Flat, StepLimited
 from dipp.core import masks, selection
 from dipp.core.arithmetic import MAX_SLOPE
 from dipp.core.chunking import Chunks
@@ -167,6 +167,7 @@ class Ledger:
             raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
 
     @classmethod
+    @functools.lru_cache(maxsize=256)  # asked for when an image is checked, archived and read back
     def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
         """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
         # Each on its own, whatever the others say: a wrong word of one must not make an ε.
@@ -191,6 +192,8 @@ class Ledger:
                     code=_code_name(plan),
                 )
             )
+        if plan.mask != masks.of_period(plan.mask.period):
+            raise DippError(f"mask: {plan.mask} is not one that a ledger can name, so its worst pixel is not known")
         return cls(channels, plan.mask.period, tuple(selections))
 
     @property
@@ -337,8 +340,8 @@ class Recorder:
 
 
 def _code_name(plan: Plan) -> str | None:
-    """Records of sensing name their code; those of format 1 did not."""
-    return plan.code.name if plan.sensing else None
+    """What a record calls the code of a plan: those of format 1 did not name it."""
+    return None if not plan.sensing and type(plan.code) in (Flat, StepLimited) else plan.code.name
 
 
 def _fraction(text: str) -> Fraction:

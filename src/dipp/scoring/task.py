@@ -21,8 +21,8 @@ class ScoringTask:
 
     Chunk i has the shifts shifts[offsets[i]:offsets[i + 1]], and its candidates are those of the row streams[i], which
     is (key0, key1, nonce, chunk). The shifts are private; everything else is public. In every chunk the largest
-    possible
-    |score|, with the order, stays below 2^30 (checked here), so that int32 sums are exact whatever their order.
+    possible size of a score, with the order, stays below 2^30 (checked here), so that int32 sums are exact whatever
+    their order.
     """
 
     law: IntegerLaw

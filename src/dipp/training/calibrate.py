@@ -19,7 +19,7 @@ from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan, Step
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import PRESETS, SteppedPreset
+from dipp.planning.presets import PRESETS, Preset
 from dipp.planning.table import ErrorTable, measure
 from dipp.privacy.budget import Budget
 from dipp.training.sensing import sensing_residuals
@@ -50,8 +50,7 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
     table = replace(table, residuals=sensing_residuals(denoiser, pixels, progress))
     # Presets with the same kind of chains share their factors; the first of each kind is coded.
-    stepped = [one for one in PRESETS.values() if isinstance(one, SteppedPreset) and one.certified]
-    firsts = {preset.chains: preset for preset in reversed(stepped)}
+    firsts = {preset.chains: preset for preset in reversed(PRESETS.values()) if preset.certified}
     for preset in firsts.values():
         for number in range(ROUNDS):
             progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
@@ -75,7 +74,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
     return [*met[1:], float(np.square(last - to_signal(flat)).mean())]
 
 
-def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
+def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
     """The table with the factors by which errors on coded chains of a preset exceed those on exact states."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):

@@ -63,7 +63,9 @@ def check_folder(output: Path, checkpoint: str) -> None:
         raise DippError(f"output: {output} is not a folder that can be made") from None
     if not os.access(output, os.W_OK):
         raise DippError(f"output: {output} cannot be written to")
-    others = {name for name in names if not files.is_part(name)}
+    others = {name for name in names if not files.is_part(name) and name != f".{checkpoint}.partial"}
+    for name in names - others:  # what a process that was killed while it saved has left
+        (output / name).unlink(missing_ok=True)
     if others and checkpoint not in names:
         raise DippError(f"output: {output} is neither empty nor a training run; use another folder")
 

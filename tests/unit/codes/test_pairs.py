@@ -40,7 +40,7 @@ WHOLE = 1 << 64
 
 
 def nats(units: float, fraction_bits: int) -> float:
-    return units * math.log(2) / 2**fraction_bits
+    return units * math.log(2) * 2.0**-fraction_bits
 
 
 def in_reach(largest: int, fraction_bits: int) -> bool:

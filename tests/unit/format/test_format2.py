@@ -214,7 +214,7 @@ def test_numbers_are_short_where_all_of_them_are() -> None:
     assert isinstance(last, SensingStep)
     lengths = [len(release_to_bytes(short))]
     for change in ({"clip": long}, {"snr_gain": long}, {"clip": long, "snr_gain": long}):
-        changed: Any = dataclasses.replace(last, **change)
+        changed: Any = dataclasses.replace(last, **change)  # type: ignore[arg-type]
         other = dataclasses.replace(short, plan=Plan(short.plan.coding, (*steps[:-1], changed)))
         data = release_to_bytes(other)
         assert release_from_bytes(data) == other
@@ -271,7 +271,7 @@ def test_files_of_format_1_are_read_and_written_as_they_were(name: str) -> None:
 def tampered(made: Archive, **change: float) -> bytes:
     """The file with some numbers of all its steps changed, and a right checksum, but the old claim."""
     old = header_of(made)
-    steps: Any = tuple(dataclasses.replace(step, **change) for step in old.release.plan.steps)  # type: ignore[arg-type]
+    steps: Any = tuple(dataclasses.replace(step, **change) for step in old.release.plan.steps)
     plan = dataclasses.replace(old.release.plan, steps=steps)
     front = Header(dataclasses.replace(old.release, plan=plan), old.runs, old.claim).to_bytes()
     return sealed(front + made.to_bytes()[len(old.to_bytes()) :])
