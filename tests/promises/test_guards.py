@@ -44,7 +44,7 @@ from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
 from dipp.planning.presets import DIFFC, SHARP
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.ledger import Observed, Recorder
 from dipp.scoring.task import ScoringTask
 
 PACKAGE = ROOT / "src" / "dipp"
@@ -441,9 +441,9 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     observe = Recorder.observe
 
-    def keep(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, table: Any, *rest: Any) -> None:
-        tables.append((step, np.array(table)))
-        observe(self, step, plan, shape, chunks, table, *rest)
+    def keep(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, used: Observed) -> None:
+        tables.append((step, np.array(used.table)))
+        observe(self, step, plan, shape, chunks, used)
 
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "observe", keep)

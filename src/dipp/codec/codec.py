@@ -25,13 +25,12 @@ from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.packing import Shape
-from dipp.format.release import Release
+from dipp.format.release import Release, promised
 from dipp.models import diffusion, embedded
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
-from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ class Codec:
         height, width, channels = shape
         if channels != self.denoiser.channels:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
-        if self.budget and not self.budget.allows(Certificate.of(self.plan, channels, height * width)):
+        if self.budget and not self.budget.allows(promised(self.plan, channels, height * width, self.budget.delta)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )

@@ -77,7 +77,7 @@ class Release:
         """
         if not self.plan.coding.certified:
             return None
-        return _certificate(self, MAX_PIXELS if smallest is None else smallest)
+        return promised(self.plan, self.channels, MAX_PIXELS if smallest is None else smallest, self.delta)
 
     def claim(self, smallest: int | None) -> tuple[float, float] | None:
         """ε and ρ of that certificate, as files state them."""
@@ -96,6 +96,6 @@ class Release:
 
 
 @functools.lru_cache(maxsize=64)
-def _certificate(release: Release, smallest: int) -> Certificate:
-    """Kept, because encoding, writing and reading back all ask for it."""
-    return Certificate.of(release.plan, release.channels, smallest, release.delta)
+def promised(plan: Plan, channels: int, smallest: int, delta: float | None) -> Certificate:
+    """`Certificate.of`, kept: checking a picture's size, archiving it and reading it back all ask for the same."""
+    return Certificate.of(plan, channels, smallest, delta)

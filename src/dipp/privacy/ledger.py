@@ -167,7 +167,6 @@ class Ledger:
             raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
 
     @classmethod
-    @functools.lru_cache(maxsize=256)  # asked for when an image is checked, archived and read back
     def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
         """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
         # Each on its own, whatever the others say: a wrong word of one must not make an ε.
