@@ -221,9 +221,7 @@ TOY = Preset("toy", "Laplace, flat code.", Coding(Laplace(), Flat()), {0.0: Size
 
 
 def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, run: Command) -> None:
-    with pytest.raises(
-        DippError, match="preset: one of sharp, .*, sensing is needed, got toy"
-    ):
+    with pytest.raises(DippError, match=r"preset: one of sharp, .*, sensing is needed, got toy"):
         Codec.from_pretrained(model, epsilon=8, preset="toy")
     monkeypatch.setitem(presets.PRESETS, TOY.name, TOY)
     codec = Codec.from_pretrained(model, epsilon=8, preset="toy")
