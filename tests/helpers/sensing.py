@@ -46,7 +46,7 @@ def code_of(name: str) -> Code:
 
 
 def made_up_residuals(
-    start: float = 0.5, power: float = 0.35, shape: float = 1.0, points: int = 12, slices: int = 16
+    start: float = 0.5, power: float = 0.35, shape: float = 1.0, points: int = 12, slices: int = 8
 ) -> Residuals:
     """Sizes with a Weibull law of this shape, whose deviation falls from `start` with a power of the SNR."""
     snrs = np.geomspace(1e-3, 300.0, points)

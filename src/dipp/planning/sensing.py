@@ -37,6 +37,7 @@ from dipp.core.code import Code
 from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
+from dipp.format.release import Release
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.residuals import Residuals
@@ -48,7 +49,8 @@ Floats = NDArray[np.float64]
 LENGTHS = (1, 2, 4, 8, 16)
 """N: numbers of steps that are tried beside the most that the calls allow."""
 CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
-"""k: clips in deviations of the residual, from nearly a sign test to nearly no clip."""
+"""k: clips in deviations of the residual, from nearly a sign test to nearly no clip. Files are checked against them
+(`check_gains`): others may be added, but none be dropped."""
 PASSES = (*(2.0 ** (-i / 3) for i in range(21, 0, -1)), 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 """T: from every 128th pixel touched once to every pixel touched sixteen times."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
@@ -63,6 +65,8 @@ RATE_SLACK = 0.002
 """Share by which a plan may exceed a rate: pictures are not always whole groups."""
 TINY = 1e-8
 """Least gain of a step, and least divergence: steps that touch nothing of a small picture have them."""
+SAME = 1e-9
+"""Relative difference by which the same formula may differ between machines."""
 LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
 
@@ -236,12 +240,55 @@ class SensingPlanner:
         return 1.0 if isinstance(choice.code, Pairs) else self.residuals.realised_at(choice.index_bits, choice.pad)
 
 
+def check_gains(release: Release, residuals: Residuals, pixels: int) -> None:
+    """Refuse a sensing release whose clips and gains do not follow from its tilts and the residuals that it names.
+
+    A decoder of pairs needs neither tilt nor clip: smaller ones than were used would state a smaller ε, and decode
+    alike. But the clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from
+    tilts and clips, by the formulas of the module's text. Both are computed again here, for pictures of so many
+    `pixels`, those that the plan was made for, and must be equal in all digits that are stored: with a tolerance of
+    percents, narrower clips could make up for a third of the tilt. A searching code may have realised the share of any
+    size that was measured, the same in all steps. A plan along timesteps has nothing to check here.
+    """
+    plan = release.plan
+    steps = [step for step in plan.steps if isinstance(step, SensingStep)]
+    if not steps:
+        return
+    if release.table != residuals.digest:
+        raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
+    gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
+    part = plan.mask.counts(len(steps), pixels, release.channels) / (pixels * release.channels)
+    r = residuals.at(np.concatenate([[0.0], np.cumsum(np.where(part > 0, gains, 0.0))[:-1]]))
+    power = np.square(r).mean(axis=1)
+    width = np.array(CLIPS)[:, None] * np.sqrt(power)
+    if _differs(clips, width).any(axis=1).all():
+        raise DippError("plan: the clips do not follow from the residuals; do not trust the file")
+    theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
+    shares = np.ones(1) if isinstance(plan.code, Pairs) else residuals.realised
+    told = shares[:, None] * (r * np.tanh(theta)).mean(axis=1)
+    expected = np.maximum(part * (told / power) ** 2, TINY)
+    wrong = _differs(gains, expected)
+    nearest = wrong[wrong.sum(axis=1).argmin()]
+    if nearest.any():
+        step = int(nearest.argmax())
+        raise DippError(
+            f"plan: the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
+            f"{clips[step]:.4g}; do not trust the file"
+        )
+
+
+def _differs(stored: Floats, exact: Floats) -> NDArray[np.bool_]:
+    """Where numbers are not what `short_floats` makes of the exact ones."""
+    return np.asarray((stored != short_floats(exact * (1 - SAME))) & (stored != short_floats(exact * (1 + SAME))))
+
+
 def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
     """V: the largest tilt that a pixel can pay for so many times, in nats and before α is folded in."""
     if isinstance(code, Pairs):
-        pure: Callable[[float], float] = lambda epsilon: epsilon / 2  # noqa: E731
-        zcdp: Callable[[float], float] = lambda rho: _inverse(lambda e: e * math.tanh(e / 2), rho) / 2  # noqa: E731
         most = 19.0
+        # Twice the η of their thresholds, which is 2^−63·(1 + e^ε): large tilts have no room for it otherwise.
+        pure: Callable[[float], float] = lambda e: (e - 2.0**-61 * math.exp(min(e, 2 * most))) / 2  # noqa: E731
+        zcdp: Callable[[float], float] = lambda rho: pure(_inverse(lambda e: e * math.tanh(e / 2), rho))  # noqa: E731
     else:
         alpha = float(code.score_alpha)
         pure = lambda epsilon: epsilon / (4 * alpha)  # noqa: E731

@@ -1,0 +1,446 @@
+"""The planner of sensing: never above its budget, better for more bits, within its rate and its calls."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.archives import release, small_plan
+from helpers.networks import linear_schedule, tiny_denoiser
+from helpers.sensing import made_up_residuals, sensing_plan
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dipp.codes import Flat, Pairs, StepLimited
+from dipp.core.code import Code
+from dipp.core.plan import Plan, SensingStep
+from dipp.errors import DippError
+from dipp.planning import presets
+from dipp.planning.planner import NEAR_TIE, Point, short_floats
+from dipp.planning.presets import DEFAULT_BPP, PRESETS, SensingPreset, preset
+from dipp.planning.residuals import Residuals
+from dipp.planning.sensing import (
+    CLIPS,
+    LEAST_GAIN,
+    RATE_SLACK,
+    SensingPlanner,
+    check_gains,
+    divergence,
+    largest_tilt,
+)
+from dipp.planning.table import ErrorTable
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+
+SCHEDULE = linear_schedule()
+
+
+def planner(
+    residuals: Residuals | None = None, calls: int = 11, pixels: int = 1024, channels: int = 3, rate: float = 1.0
+) -> SensingPlanner:
+    return SensingPlanner(residuals or made_up_residuals(), SCHEDULE, channels, pixels, calls, rate)
+
+
+@functools.cache
+def frontier(budget: Budget, calls: int = 11) -> tuple[Point, ...]:
+    return planner(calls=calls).frontier(budget)
+
+
+budgets = st.one_of(
+    st.floats(math.log(0.1), math.log(64)).map(lambda e: Budget.pure(math.exp(e))),
+    st.tuples(st.floats(math.log(0.1), math.log(64)), st.sampled_from([1e-3, 1e-6, 1e-9])).map(
+        lambda one: Budget.approximate(math.exp(one[0]), one[1])
+    ),
+    st.floats(math.log(1e-3), math.log(30)).map(lambda rho: Budget.zcdp(math.exp(rho))),
+)
+tables = st.builds(
+    made_up_residuals,
+    start=st.floats(0.2, 0.6),
+    power=st.floats(0.05, 0.5),
+    shape=st.floats(0.5, 1.8),
+    slices=st.sampled_from([1, 4]),
+)
+sizes = st.one_of(st.sampled_from([1, 7, 9, 64, 1024]), st.integers(1, 5000))
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(tables, budgets, sizes, st.sampled_from([1, 3]), st.sampled_from([0, 1, 4, 12]), st.floats(-6, 3))
+def test_every_point_is_within_its_budget_its_rate_and_its_calls(
+    table: Residuals, budget: Budget, pixels: int, channels: int, calls: int, log_rate: float
+) -> None:
+    """Whatever the residuals, sizes, budgets, rates and calls: the certificate is computed from the integers."""
+    plans = planner(table, calls, pixels, channels)
+    points = plans.frontier(budget)
+    assert points
+    for point in points:
+        certificate = Certificate.of(point.plan, channels, pixels)
+        assert budget.allows(certificate)
+        assert 1 <= len(point.plan.steps) <= calls + 1
+        assert point.bpp == pytest.approx(point.bits / pixels)
+        assert point.psnr == pytest.approx(float(table.psnr(np.array([point.snr]))[0]))
+        if point.plan.code.fixed_length:
+            assert release(point.plan, channels).layout(pixels).index_bits == pytest.approx(point.bits)
+    for before, after in itertools.pairwise(points):
+        assert before.bits <= after.bits
+        assert before.psnr + LEAST_GAIN < after.psnr
+    rate = math.exp(log_rate)
+    within = [point for point in points if point.bpp <= rate * (1 + RATE_SLACK)]
+    if not within:
+        with pytest.raises(DippError, match=rf"^bpp: {rate:g} is out of reach of .*; `dipp schedule` lists"):
+            plans.choose(budget, bpp=rate)
+        return
+    chosen = plans.choose(budget, bpp=rate)
+    assert chosen.bpp <= rate * (1 + RATE_SLACK)
+    assert chosen.psnr >= within[-1].psnr - NEAR_TIE
+    assert chosen.bits <= within[-1].bits
+    assert chosen.bound == (len(within) < len(points))
+    named = release(chosen.plan, channels, table=table.digest)
+    check_gains(named, table, pixels)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+def test_pairs_use_what_they_are_given(epsilon: float) -> None:
+    """At least 0.99 of the budget, in every plan whose clip lies within the range of the data."""
+    budget, used = Budget.pure(epsilon), []
+    for point in frontier(budget):
+        certificate = Certificate.of(point.plan, 3, 1024)
+        narrow = all((one.clip or 0) <= (one.slope or 0) for one in certificate.ledger.selections)
+        if point.plan.code == Pairs() and narrow:
+            used.append(budget.measure(certificate) / epsilon)
+    assert len(used) >= 3
+    assert all(0.99 <= share <= 1 for share in used)
+
+
+def test_all_codes_occur_somewhere() -> None:
+    """Pairs where bits are plenty, flat where they are few, and the paper's code where ε is plenty and bits are few."""
+    found = {epsilon: {point.plan.code.name for point in frontier(Budget.pure(epsilon))} for epsilon in (1.0, 16.0)}
+    assert set.union(*found.values()) == {"pairs", "flat", "step-limited PPR"}
+    assert "step-limited PPR" in found[16.0]
+    best = frontier(Budget.pure(1.0))[-1]
+    assert best.plan.code == Pairs()
+
+
+def test_each_pixel_pays_once_under_pure_epsilon() -> None:
+    """At a bit a pixel and ε = 4 one pass of many groups is best; ρ does not care, and may touch more often."""
+    chosen = planner(calls=31).choose(Budget.pure(4.0))
+    assert len(chosen.plan.steps) == chosen.plan.mask.period // 3 == 32
+    certificate = Certificate.of(chosen.plan, 3, 1024)
+    assert certificate.epsilon == pytest.approx(certificate.ledger.selections[0].charge().epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 16.0])
+def test_delta_never_costs_quality(epsilon: float) -> None:
+    most = [points[-1].psnr for points in (frontier(Budget.pure(epsilon)), frontier(Budget.approximate(epsilon, 1e-6)))]
+    assert most[1] >= most[0] - LEAST_GAIN
+
+
+def test_more_of_anything_is_never_worse() -> None:
+    """More ε, more bits, more calls; up to what near ties give away for bits."""
+    best = [frontier(Budget.pure(epsilon))[-1].psnr for epsilon in (1.0, 4.0, 16.0)]
+    assert best == sorted(best)
+    qualities = [planner().choose(Budget.pure(4.0), bpp=rate).psnr for rate in (0.05, 0.2, 1.0, 3.0)]
+    assert qualities == sorted(qualities)
+    few, many = (frontier(Budget.pure(4.0), calls)[-1].psnr for calls in (3, 11))
+    assert few < many
+
+
+def test_a_rate_that_binds_is_said() -> None:
+    plans, budget = planner(), Budget.pure(16.0)
+    usual = plans.choose(budget)
+    assert usual.bound
+    assert usual.bpp <= DEFAULT_BPP * (1 + RATE_SLACK)
+    assert not plans.choose(budget, bpp=100.0).bound
+    assert plans.choose(budget, bpp=100.0).psnr > usual.psnr + 1
+
+
+@pytest.mark.parametrize("timestep", [900, 600, 300])
+def test_plans_that_end_at_the_snr_of_a_timestep(timestep: int) -> None:
+    """The fewest bits that reach it, whatever the rate."""
+    budget = Budget.pure(64.0)
+    chosen, wanted = planner().choose(budget, final_timestep=timestep), SCHEDULE.snr(timestep)
+    reached = [point for point in frontier(budget) if point.snr >= wanted]
+    assert chosen.snr >= wanted
+    assert chosen.bits == reached[0].bits
+    assert not chosen.bound
+
+
+def test_what_cannot_be_planned_is_said_in_one_line() -> None:
+    plans, budget = planner(), Budget.pure(4.0)
+    for word, call in (
+        ("final_timestep: 0 is out of reach of ε = 4 per pixel", lambda: plans.choose(budget, final_timestep=0)),
+        ("bpp: 1e-06 is out of reach of ε = 4 per pixel", lambda: plans.choose(budget, bpp=1e-6)),
+        ("final_timestep, bpp: at most one", lambda: plans.choose(budget, final_timestep=9, bpp=1.0)),
+        ("budget: give epsilon", lambda: plans.choose(None)),
+        ("budget: ε = 0.0001 per pixel is too small for any step", lambda: plans.choose(Budget.pure(1e-4))),
+    ):
+        with pytest.raises(DippError) as error:
+            call()
+        assert str(error.value).startswith(word)
+        assert "\n" not in str(error.value)
+
+
+# Tilts, against the certificates of their integers.
+
+
+@pytest.mark.parametrize("code", [Pairs(), Flat(), StepLimited()], ids=lambda code: code.name)
+@pytest.mark.parametrize("touches", [1, 2, 5])
+@pytest.mark.parametrize(
+    "budget",
+    [
+        *map(Budget.pure, (0.25, 1.0, 4.0, 16.0, 32.0)),
+        *map(Budget.zcdp, (0.01, 0.5, 4.0)),
+        Budget.approximate(1.0, 1e-6),
+        Budget.approximate(8.0, 1e-3),
+    ],
+    ids=str,
+)
+def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(code: Code, touches: int, budget: Budget) -> None:
+    tilt = largest_tilt(code, touches, budget)
+    certificate = Certificate.of(sensing_plan(code, groups=2, steps=2 * touches, tilt=tilt), 3, 1024)
+    assert 0.98 * budget.limit <= budget.measure(certificate) <= budget.limit
+
+
+def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
+    """ε of whole units of the integers, above which there is nothing but η: up to 0.003 at V = 19."""
+    for units in range(520, 876, 5):
+        epsilon = 2 * units * math.log(2) / 32 * (1 + 1.5e-7)
+        tilt = largest_tilt(Pairs(), 1, Budget.pure(epsilon))
+        found = Certificate.of(sensing_plan(groups=4, steps=4, tilt=tilt), 3, 1024).epsilon
+        assert 0.99 * epsilon <= found <= epsilon
+
+
+@pytest.mark.parametrize(("code", "most"), [(Pairs(), 19.0), (Flat(), 8.0), (StepLimited(), 8.0)])
+def test_tilts_have_a_bound(code: Code, most: float) -> None:
+    assert largest_tilt(code, 1, Budget.pure(1e4)) == pytest.approx(most, rel=1e-6)
+    assert largest_tilt(code, 1, Budget.zcdp(1e6)) == pytest.approx(most, rel=1e-6)
+    assert largest_tilt(code, 1, Budget.pure(1e-20)) < 1e-12
+
+
+def test_divergences_are_those_of_tilted_coins() -> None:
+    theta = np.array([1e-3, 0.1, 1.0, 5.0, 19.0])
+    up = 1 / (1 + np.exp(-2 * theta))
+    entropy = -(up * np.log2(up) + (1 - up) * np.log2(np.maximum(1 - up, 1e-300)))
+    assert divergence(theta) == pytest.approx(1 - entropy, rel=1e-6, abs=1e-12)
+
+
+# Presets.
+
+
+def error_table(residuals: Residuals | None) -> ErrorTable:
+    timesteps = np.array([900, 500, 100])
+    snrs = np.array([SCHEDULE.snr(t) for t in timesteps.tolist()])
+    return ErrorTable(timesteps, snrs, np.full((3, 4), 0.2), residuals=residuals)
+
+
+@pytest.mark.parametrize(("name", "calls"), [("sharp", 31), ("swift", 4)])
+def test_presets_of_sensing(name: str, calls: int) -> None:
+    """`sharp` asks the network 32 times, the final denoising included; `swift` 4 times along the chain."""
+    denoiser, recipe = tiny_denoiser(), preset(name)
+    assert isinstance(recipe, SensingPreset)
+    assert recipe.certified
+    assert all(coding.certified for coding in recipe.codings)
+    plans = recipe.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0))
+    assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (calls, 1.0, 64, 3)
+    assert recipe.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0), 900).pixels == 900
+
+
+@pytest.mark.parametrize("name", ["sharp", "swift"])
+def test_a_table_without_residuals_gets_one_line(name: str) -> None:
+    with pytest.raises(DippError) as error:
+        preset(name).planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
+    assert str(error.value) == "calibration: made before there was sensing; make it anew with `dipp calibrate`"
+
+
+def test_thrifty_is_gone_and_says_where_to() -> None:
+    with pytest.raises(DippError) as error:
+        preset("thrifty")
+    assert str(error.value).startswith("preset: thrifty is gone, its code is one of those that sharp may take")
+    assert "\n" not in str(error.value)
+    assert "thrifty" not in PRESETS
+    assert [*PRESETS] == ["sharp", "swift", "paper", "diffc"]
+
+
+def test_the_old_presets_are_kept_to_be_compared_with() -> None:
+    assert presets.UNCLIPPED.coding == presets.SHARP
+    assert presets.UNCLIPPED.rival is not None
+    assert presets.UNCLIPPED.rival.coding == presets.THRIFTY
+
+
+# Residuals.
+
+
+def test_residuals_are_interpolated_over_log_snr() -> None:
+    found = made_up_residuals()
+    assert found.at(np.array([0.0])).tolist() == [found.quantiles[0].tolist()]
+    assert found.at(found.snrs[1:]) == pytest.approx(found.quantiles[1:], rel=1e-12)
+    middle = math.sqrt(found.snrs[3] * found.snrs[4])
+    expected = np.sqrt(found.quantiles[3] * found.quantiles[4])
+    assert found.at(np.array([middle]))[0] == pytest.approx(expected, rel=1e-9)
+    ends = found.at(np.array([found.snrs[1] / 100, found.snrs[-1] * 100]))
+    assert ends == pytest.approx(found.quantiles[[1, -1]], rel=1e-12)
+    assert found.mse(found.snrs) == pytest.approx(np.square(found.quantiles).mean(axis=1))
+    assert found.psnr(found.snrs) == pytest.approx(10 * np.log10(4 / found.mse(found.snrs)))
+    assert found.realised_at(20, 6.0) == 0.94
+    assert found.realised_at(19, 4.0) in (0.9, 0.94)
+
+
+def test_digests_are_those_of_the_statistics() -> None:
+    """They change with every number, and survive a file."""
+    base = made_up_residuals()
+    assert base.digest == made_up_residuals().digest
+    others = []
+    for name in ("snrs", "quantiles", "searches", "realised"):
+        changed = {part: np.array(getattr(base, part)) for part in ("snrs", "quantiles", "searches", "realised")}
+        changed[name].flat[-1] *= 1 - 1e-9
+        others.append(Residuals(**changed).digest)
+    assert len({base.digest, *others}) == 5
+    rounded = Residuals.from_dict(base.to_dict(lambda values: np.asarray(values).tolist()))
+    assert rounded.digest == base.digest
+
+
+def test_a_table_with_residuals_survives_a_file(tmp_path: Any) -> None:
+    table = error_table(made_up_residuals())
+    table.save(tmp_path / "a.json")
+    loaded = ErrorTable.load(tmp_path / "a.json")
+    loaded.save(tmp_path / "b.json")
+    again = ErrorTable.load(tmp_path / "b.json")
+    assert loaded.residuals is not None
+    assert again.residuals is not None
+    assert loaded.residuals.digest == again.residuals.digest
+    assert loaded.residuals.quantiles == pytest.approx(made_up_residuals().quantiles, rel=1e-4)
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"snrs": [0.0, 1.0]},
+        {"snrs": [0.1] * 13},
+        {"snrs": list(range(1, 14))},
+        {"snrs": [0.0, 2.0, 1.0]},
+        {"quantiles": [[0.1]]},
+        {"quantiles": [[-0.1]] * 13},
+        {"quantiles": [[0.0]] * 13},
+        {"quantiles": [[math.nan]] * 13},
+        {"realised": [0.5]},
+        {"realised": [0.5, 0.5, 0.5, 0.5, 0.0]},
+        {"realised": [0.5, 0.5, 0.5, 0.5, math.inf]},
+    ],
+    ids=str,
+)
+def test_bad_residuals_are_refused_in_one_line(change: dict[str, Any]) -> None:
+    base = made_up_residuals()
+    parts = {name: getattr(base, name) for name in ("snrs", "quantiles", "searches", "realised")}
+    with pytest.raises(DippError) as error:
+        Residuals(**{**parts, **{name: np.array(value) for name, value in change.items()}})
+    assert "\n" not in str(error.value)
+
+
+# Gains that follow from their tilts.
+
+
+def named(point: Point, table: Residuals) -> Any:
+    return release(point.plan, table=table.digest)
+
+
+@functools.cache
+def chosen(epsilon: float, bpp: float) -> tuple[Point, Residuals]:
+    table = made_up_residuals(slices=8)
+    return planner(table).choose(Budget.pure(epsilon), bpp=bpp), table
+
+
+@pytest.mark.parametrize(("epsilon", "bpp"), [(0.5, 1.0), (4.0, 1.0), (4.0, 0.2), (16.0, 0.5), (16.0, 4.0)])
+def test_gains_of_plans_follow_from_their_tilts(epsilon: float, bpp: float) -> None:
+    point, table = chosen(epsilon, bpp)
+    check_gains(named(point, table), table, 1024)
+    with pytest.raises(DippError, match=r"^table: the file names other residuals than these"):
+        check_gains(named(point, table), made_up_residuals(start=0.4), 1024)
+    with pytest.raises(DippError, match=r"^table: "):
+        check_gains(release(point.plan), table, 1024)
+
+
+def forged(point: Point, **factors: float) -> Point:
+    """The plan with some numbers of all steps multiplied, as 32-bit floats."""
+    steps = []
+    for step in point.plan.steps:
+        assert isinstance(step, SensingStep)
+        numbers = {name: float(np.float32(getattr(step, name) * factor)) for name, factor in factors.items()}
+        steps.append(SensingStep(**{**vars(step), **numbers}))
+    plan = Plan(point.plan.coding, tuple(steps), point.plan.separate)
+    return Point(None, plan, point.bits, point.bpp, point.snr, point.psnr)
+
+
+@pytest.mark.parametrize(("epsilon", "bpp"), [(0.5, 1.0), (4.0, 1.0), (4.0, 0.2)])
+@pytest.mark.parametrize(
+    "factors",
+    [
+        {"tilt": 0.5},
+        {"tilt": 0.9},
+        {"clip": 0.5},
+        {"clip": 1.5},
+        {"snr_gain": 0.98},
+        {"snr_gain": 1.02},
+        {"tilt": 0.9, "clip": 0.5},
+    ],
+)
+def test_forged_numbers_are_caught(epsilon: float, bpp: float, factors: dict[str, float]) -> None:
+    """A lower tilt would state a lower ε for the same bits; its gains are not those of the table."""
+    point, table = chosen(epsilon, bpp)
+    other = forged(point, **factors)
+    if "tilt" in factors:
+        assert Certificate.of(other.plan, 3, 1024).epsilon < 0.92 * Certificate.of(point.plan, 3, 1024).epsilon
+    with pytest.raises(DippError, match=r"^plan: the (gain .* of step \d+ does|clips do) not follow from") as error:
+        check_gains(named(other, table), table, 1024)
+    assert "\n" not in str(error.value)
+
+
+def test_one_forged_step_is_caught() -> None:
+    point, table = chosen(4.0, 1.0)
+    low = forged(point, tilt=0.8).plan.steps
+    steps: Any = (*point.plan.steps[:7], low[7], *point.plan.steps[8:])
+    plan = Plan(point.plan.coding, steps, point.plan.separate)
+    with pytest.raises(DippError, match="of step 7 does not follow"):
+        check_gains(release(plan, table=table.digest), table, 1024)
+
+
+@pytest.mark.parametrize(("epsilon", "bpp"), [(4.0, 1.0), (16.0, 4.0)])
+def test_a_lower_tilt_is_not_made_up_for_by_other_clips(epsilon: float, bpp: float) -> None:
+    """Narrower clips tell nearly as much with less tilt, within percents: so all digits count, and k is of the grid."""
+    point, table = chosen(epsilon, bpp)
+    assert isinstance(point.plan.code, Pairs)
+    gains = np.array([step.snr_gain for step in point.plan.steps])
+    deviations = np.sqrt(table.mse(np.concatenate([[0.0], np.cumsum(gains)[:-1]])))
+    caught = 0
+    for k, factor in itertools.product((0.01, 0.1, *CLIPS), (0.99, 0.97, 0.95, 0.9, 0.8)):
+        steps = tuple(
+            SensingStep(float(np.float32(factor * step.tilt)), clip, step.snr_gain, 1, 1)  # type: ignore[union-attr]
+            for step, clip in zip(point.plan.steps, short_floats(k * deviations).tolist(), strict=True)
+        )
+        with pytest.raises(DippError, match=r"^plan: "):
+            check_gains(release(Plan(point.plan.coding, steps), table=table.digest), table, 1024)
+        caught += 1
+    assert caught == 45
+
+
+def test_a_searching_code_has_realised_one_of_the_measured_shares() -> None:
+    """Any of them, but the same in all steps."""
+    point, table = chosen(4.0, 0.2)
+    assert isinstance(point.plan.code, Flat)
+    for share in (1.0, 0.8):
+        shares = np.full(5, share)
+        other = Residuals(table.snrs, table.quantiles, table.searches, shares)
+        with pytest.raises(DippError, match=r"(does|do) not follow from"):
+            check_gains(release(point.plan, table=other.digest), other, 1024)
+    steps = point.plan.steps
+    mixed: Any = tuple(forged(point, snr_gain=0.86).plan.steps[i] if i % 2 else step for i, step in enumerate(steps))
+    with pytest.raises(DippError, match=r"(does|do) not follow from"):
+        check_gains(release(Plan(point.plan.coding, mixed), table=table.digest), table, 1024)
+
+
+def test_plans_along_timesteps_have_nothing_to_check() -> None:
+    check_gains(release(small_plan(presets.SHARP)), made_up_residuals(), 1024)
