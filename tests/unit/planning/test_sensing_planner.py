@@ -21,7 +21,7 @@ from dipp.core.plan import Plan, SensingStep
 from dipp.errors import DippError
 from dipp.planning import presets
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
-from dipp.planning.presets import DEFAULT_BPP, PRESETS, SensingPreset, preset
+from dipp.planning.presets import DEFAULT_BPP, SensingPreset, recipe
 from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import (
     CLIPS,
@@ -179,7 +179,7 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
         ("budget: ε = 0.0001 per pixel is too small for any step", lambda: plans.choose(Budget.pure(1e-4))),
     ):
         with pytest.raises(DippError) as error:
-            call()
+            call()  # type: ignore[no-untyped-call]
         assert str(error.value).startswith(word)
         assert "\n" not in str(error.value)
 
@@ -237,38 +237,21 @@ def error_table(residuals: Residuals | None) -> ErrorTable:
     return ErrorTable(timesteps, snrs, np.full((3, 4), 0.2), residuals=residuals)
 
 
-@pytest.mark.parametrize(("name", "calls"), [("sharp", 31), ("swift", 4)])
-def test_presets_of_sensing(name: str, calls: int) -> None:
-    """`sharp` asks the network 32 times, the final denoising included; `swift` 4 times along the chain."""
-    denoiser, recipe = tiny_denoiser(), preset(name)
-    assert isinstance(recipe, SensingPreset)
-    assert recipe.certified
-    assert all(coding.certified for coding in recipe.codings)
-    plans = recipe.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0))
-    assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (calls, 1.0, 64, 3)
-    assert recipe.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0), 900).pixels == 900
+def test_presets_of_sensing() -> None:
+    """`sensing` asks the network 32 times, the final denoising included."""
+    denoiser, chosen = tiny_denoiser(), recipe("sensing")
+    assert isinstance(chosen, SensingPreset)
+    assert chosen.certified
+    assert all(coding.certified for coding in chosen.codings)
+    plans = chosen.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0))
+    assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (31, 1.0, 64, 3)
+    assert chosen.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0), 900).pixels == 900
 
 
-@pytest.mark.parametrize("name", ["sharp", "swift"])
-def test_a_table_without_residuals_gets_one_line(name: str) -> None:
+def test_a_table_without_residuals_gets_one_line() -> None:
     with pytest.raises(DippError) as error:
-        preset(name).planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
+        recipe("sensing").planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
     assert str(error.value) == "calibration: made before there was sensing; make it anew with `dipp calibrate`"
-
-
-def test_thrifty_is_gone_and_says_where_to() -> None:
-    with pytest.raises(DippError) as error:
-        preset("thrifty")
-    assert str(error.value).startswith("preset: thrifty is gone, its code is one of those that sharp may take")
-    assert "\n" not in str(error.value)
-    assert "thrifty" not in PRESETS
-    assert [*PRESETS] == ["sharp", "swift", "paper", "diffc"]
-
-
-def test_the_old_presets_are_kept_to_be_compared_with() -> None:
-    assert presets.UNCLIPPED.coding == presets.SHARP
-    assert presets.UNCLIPPED.rival is not None
-    assert presets.UNCLIPPED.rival.coding == presets.THRIFTY
 
 
 # Residuals.
@@ -418,7 +401,7 @@ def test_a_lower_tilt_is_not_made_up_for_by_other_clips(epsilon: float, bpp: flo
     caught = 0
     for k, factor in itertools.product((0.01, 0.1, *CLIPS), (0.99, 0.97, 0.95, 0.9, 0.8)):
         steps = tuple(
-            SensingStep(float(np.float32(factor * step.tilt)), clip, step.snr_gain, 1, 1)  # type: ignore[union-attr]
+            SensingStep(float(np.float32(factor * step.tilt)), clip, step.snr_gain, 1, 1)
             for step, clip in zip(point.plan.steps, short_floats(k * deviations).tolist(), strict=True)
         )
         with pytest.raises(DippError, match=r"^plan: "):
