@@ -1,0 +1,137 @@
+"""Sensing chains that ride along with training, so that the network learns the states that encodings reach.
+
+A state of clipped one-bit sensing is not x0 plus noise of its own: each step asks, at a fresh group of pixels and one
+colour of each, on which side of the prediction the pixel lies, and the answers move the state (theory.md §8). So the
+only honest source of such states is the network itself. It costs nothing: what a training step predicts is just what
+the chain needs for its next step. With residuals r = x0 − x̂0, the largest tilt V, the clip c = k·√E[r²] and the share q
+of coordinates that are touched,
+
+    P[s = +1] = 1/(1 + exp(−2θ)),  θ = V·clip(r/c, ±1)           gain = q·(E_touched[s·r]/E[r²])²
+    SNR' = SNR + gain,    SNR'·y' = SNR·y + gain·x̂0 + √(gain/q)·s (touched, 0 elsewhere)
+
+A coordinate's precision is the gain/q of the steps that touched it, over the SNR: its mean over all is 1.
+
+**Cohorts.** Clip and gain are public numbers, means over public pictures. Here these are the pictures of a cohort,
+which share all settings and walk in step. When a cohort has made its last prediction, fresh pictures start another one
+with new settings.
+
+Nothing here waits for the device, and a step changes tensors in place, so that it can be captured as a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+GROUPS = (8, 16, 32)
+"""Groups of pixels in a pass."""
+PASSES = (0.1, 4.0)
+EPSILON = (0.25, 16.0)
+"""Of a touch; log-uniform, as the passes are."""
+TILTS = (2.0, 4.0)
+"""ε over V: of pairs, and of the flat code."""
+CLIPS = (0.25, 2.0)
+"""k: the clip over the residuals' deviation, log-uniform."""
+LARGEST_SNR = 1e3
+COLOURS = 3
+
+
+class Chains:
+    """Cohorts of equally many pictures of one size, each somewhere on its way."""
+
+    def __init__(self, cohorts: int, pictures: Tensor) -> None:
+        self.cohorts, self.size = cohorts, len(pictures) // cohorts
+        device, shape = pictures.device, (len(pictures), 1, *pictures.shape[2:])
+        self.x0 = pictures.clone()
+        self.total = torch.zeros_like(pictures)
+        """SNR·y."""
+        self.weight = torch.zeros_like(pictures)
+        """SNR·precision."""
+        self.snr = torch.zeros(cohorts, device=device)
+        self.group = torch.zeros(shape, dtype=torch.uint8, device=device)
+        """Of each pixel: the step of a pass that touches it."""
+        self.colour = torch.zeros_like(self.group)
+        """Of each pixel: the one that the first pass touches."""
+        self.settings = torch.zeros(5, cohorts, device=device)
+        """Per cohort: groups, steps, V, k, and steps taken."""
+        self._groups, self._tilts = torch.tensor(GROUPS, device=device), torch.tensor(TILTS, device=device)
+        self._ranges = torch.tensor([PASSES, EPSILON, CLIPS], device=device).log()
+        self._colours = torch.arange(COLOURS, device=device).view(1, -1, 1, 1)
+        self._begin(torch.ones(cohorts, dtype=torch.bool, device=device), pictures)
+        # Cohorts shall not all be at their beginning: the first ones are short.
+        self.settings[1] = (self.settings[1] * torch.rand_like(self.snr)).ceil()
+
+    @property
+    def snrs(self) -> Tensor:
+        """The SNR of each picture's state."""
+        return self._each(self.snr)
+
+    @property
+    def state(self) -> Tensor:
+        """y, and 0 before the first step."""
+        return self.total / self._wide(self.snr).clamp(min=1e-20)
+
+    @property
+    def precision(self) -> Tensor:
+        """The precision of each coordinate over the mean of all, and 0 before the first step."""
+        return self.weight / self._wide(self.snr).clamp(min=1e-20)
+
+    def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
+        """Take the step that follows the predictions x̂0; where a cohort has ended, the pictures start another."""
+        groups, steps, tilt, clip, taken = self.settings
+        residual = self.x0 - x_hat
+        energy = self._mean(residual.square())
+        step_group, step_pass = taken % groups, taken // groups
+        colour = (self.colour + self._wide(step_pass)) % COLOURS
+        touched = (self.group == self._wide(step_group)) & (colour == self._colours)
+        theta = self._wide(tilt) * (residual / self._wide(clip * energy.sqrt()).clamp(min=1e-6)).clamp(-1, 1)
+        sign = torch.where(torch.rand_like(theta) < torch.sigmoid(2 * theta), 1.0, -1.0) * touched
+        share = self._mean(touched.float()).clamp(min=1e-6)
+        # E_touched[s·r] is the mean over all coordinates divided by the share; a gain from noise alone is none.
+        agreement = (self._mean(sign * residual) / share).clamp(min=0)
+        gain = share * (agreement / energy.clamp(min=1e-8)).square()
+        self.total += self._wide(gain) * x_hat + self._wide((gain / share).sqrt()) * sign
+        self.weight += self._wide(gain / share) * touched
+        self.snr += gain
+        ended = (taken >= steps) | (self.snr > LARGEST_SNR)  # the last state was predicted too, by now
+        self.settings[4] += 1
+        self._begin(ended, pictures)
+
+    def _begin(self, ended: Tensor, pictures: Tensor) -> None:
+        """Let new chains take the places of those that have ended."""
+        low, high = self._ranges[:, :1], self._ranges[:, 1:]
+        passes, epsilon, clip = (low + (high - low) * torch.rand(3, self.cohorts, device=low.device)).exp()
+        groups, tilts = (
+            choices[torch.randint(len(choices), (self.cohorts,), device=low.device)].float()
+            for choices in (self._groups, self._tilts)
+        )
+        steps = (groups * passes).round().clamp(min=1)
+        fresh = torch.stack([groups, steps, epsilon / tilts, clip, torch.zeros_like(groups)])
+        place = (torch.rand(self.group.shape, device=low.device) * self._wide(groups)).to(torch.uint8)
+        wide = self._wide(ended)
+        self.settings.copy_(torch.where(ended, fresh, self.settings))
+        self.snr.masked_fill_(ended, 0)
+        self.x0.copy_(torch.where(wide, pictures, self.x0))
+        self.total.masked_fill_(wide, 0)
+        self.weight.masked_fill_(wide, 0)
+        self.group.copy_(torch.where(wide, place, self.group))
+        self.colour.copy_(torch.where(wide, torch.randint_like(self.colour, COLOURS), self.colour))
+
+    def _each(self, values: Tensor) -> Tensor:
+        """A value a cohort, once for each of its pictures."""
+        return values[:, None].expand(-1, self.size).reshape(-1)
+
+    def _wide(self, values: Tensor) -> Tensor:
+        """Likewise, to go with pictures."""
+        return self._each(values).view(-1, 1, 1, 1)
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """The mean over the pictures and coordinates of each cohort."""
+        return values.mean((1, 2, 3)).view(self.cohorts, -1).mean(1)
+
+
+def log_uniform(low: float, high: float, count: int, device: torch.device) -> Tensor:
+    """Numbers whose logarithms are uniform between those of two others."""
+    return torch.empty(count, device=device).uniform_(math.log(low), math.log(high)).exp()

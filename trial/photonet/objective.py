@@ -1,0 +1,97 @@
+"""What a training step draws and minimises.
+
+**States.** Part of a batch are states of sensing chains (`chains`), the rest Gaussian noise at log-uniform SNRs.
+
+**Borders.** A share of the Gaussian ones are smaller than their tile, by less than the network's stride, down to a
+single pixel where the tile is as small as that: so the continuation of pictures is learnt.
+
+**Loss.** The mean square of x0 − x̂0, divided by a running mean of the same at that SNR: between SNR 10⁻³ and 10³ it
+falls by a factor of a thousand, and every SNR shall count as much. The running means are those of bins of ln SNR, for
+each size of tiles its own.
+
+**Maps.** A quarter of the chains do not tell the network their precision: a caller that knows none is served as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from photonet.bank import Bank
+from photonet.chains import Chains, log_uniform
+
+SNRS = (1e-3, 1e3)
+UNKNOWN = 0.25
+BINS = 48
+BIN_RANGE = (1e-4, 2e3)
+MEMORY = 0.99
+"""Share of the running means that a step keeps."""
+
+ODD = 0.15
+"""The share of Gaussian states with pictures that are smaller than their tile."""
+
+Predict = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""(y, SNR of each picture, precision, mask of what is inside) → x̂0."""
+
+
+class Weights:
+    """The running means of the squared error, by bins of ln SNR."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.low, high = (math.log(snr) for snr in BIN_RANGE)
+        self.width = (high - self.low) / (BINS - 1)
+        snr = (self.low + self.width * torch.arange(BINS, device=device)).exp()
+        self.means = 0.2 / (1 + 20 * snr) ** 0.7
+        """At first a guess."""
+
+    def loss(self, errors: Tensor, snr: Tensor) -> Tensor:
+        """The mean of the squared errors of pictures (N,) over the running means, which they then enter."""
+        index = ((snr.clamp(*BIN_RANGE).log() - self.low) / self.width).round().long().clamp(0, BINS - 1)
+        loss = (errors / self.means[index]).mean()
+        count = torch.zeros_like(self.means).index_add_(0, index, torch.ones_like(snr))
+        total = torch.zeros_like(self.means).index_add_(0, index, errors.detach())
+        keep = MEMORY**count  # a bin that many pictures fall into follows them faster
+        self.means.copy_(keep * self.means + (1 - keep) * total / count.clamp(min=1))
+        return loss
+
+
+class Stream:
+    """Batches of tiles of one size: cohorts of chains first, Gaussian states after them."""
+
+    def __init__(self, bank: Bank, stride: int, cohorts: int, cohort: int, gaussian: int) -> None:
+        self.bank, self.stride, self.gaussian = bank, stride, gaussian
+        self.weights = Weights(bank.tiles.device)
+        self.chains = Chains(cohorts, bank.draw(cohorts * cohort))
+
+    def loss(self, predict: Predict) -> Tensor:
+        """The loss on a batch; the chains take their next step."""
+        chains = self.chains
+        count = len(chains.x0)
+        fresh = self.bank.draw(count + self.gaussian)
+        x0 = torch.cat([chains.x0, fresh[count:]])
+        snr = torch.cat([chains.snrs, log_uniform(*SNRS, self.gaussian, x0.device)])
+        y = torch.cat([chains.state, gaussian(fresh[count:], snr[count:])])
+        known = torch.rand(count, 1, 1, 1, device=x0.device) >= UNKNOWN
+        precision = torch.cat([torch.where(known, chains.precision, 1.0), torch.ones_like(fresh[count:])])
+        inside = torch.cat([torch.ones_like(chains.x0[:, :1]), self._inside()])
+        x_hat = predict(y, snr, precision, inside)
+        chains.advance(x_hat.detach()[:count].clamp(-1, 1), fresh[:count])
+        errors = ((x_hat - x0).square() * inside).mean((1, 2, 3)) / inside.mean((1, 2, 3))
+        return self.weights.loss(errors, snr)
+
+    def _inside(self) -> Tensor:
+        """Masks (N, 1, side, side) for the Gaussian states: all of a tile, or all but some lines below and right."""
+        device, side = self.bank.tiles.device, self.bank.tiles.shape[1]
+        odd = torch.rand(self.gaussian, 1, device=device) < ODD
+        cut = torch.where(odd, (torch.rand(self.gaussian, 2, device=device) * self.stride).floor(), 0.0)
+        lines = torch.arange(side, device=device).float()
+        down, across = ((lines < side - missing[:, None]).float() for missing in cut.unbind(1))
+        return (down[:, :, None] * across[:, None, :])[:, None]
+
+
+def gaussian(x0: Tensor, snr: Tensor) -> Tensor:
+    """y = x0 + noise/√SNR."""
+    return x0 + torch.randn_like(x0) / snr.sqrt().view(-1, 1, 1, 1)
