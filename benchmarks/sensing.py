@@ -34,7 +34,7 @@ from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
-from dipp.planning.presets import SensingPreset, preset, recipe
+from dipp.planning.presets import UNCLIPPED, SensingPreset, preset
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
@@ -116,22 +116,20 @@ def denoised_noise(epsilon: float, denoiser: Denoiser, pixels: Pixels, one_chann
 def rows_of(epsilon: float, denoiser: Denoiser, table: ErrorTable, pixels: Pixels, seeds: int) -> list[dict[str, Any]]:
     """All that is compared at one ε."""
     budget, found = Budget.pure(epsilon), []
-    before = preset("sharp").planner(denoiser, table, budget).choose(budget)
-    found.append({"what": "sharp", **described(before), **encoded(before.plan, denoiser, pixels, seeds)})
-    sensing, rates = recipe("sensing").planner(denoiser, table, budget), (1.0, found[0]["bpp"], *RATES.get(epsilon, ()))
+    before = UNCLIPPED["sharp"].planner(denoiser, table, budget).choose(budget)
+    found.append({"what": "unclipped", **described(before), **encoded(before.plan, denoiser, pixels, seeds)})
+    sharp, rates = preset("sharp").planner(denoiser, table, budget), (1.0, found[0]["bpp"], *RATES.get(epsilon, ()))
     for rate in rates:
-        point = sensing.choose(budget, bpp=rate)
-        row = {"what": "sensing", "rate": rate, **described(point)}
+        point = sharp.choose(budget, bpp=rate)
+        row = {"what": "sharp", "rate": rate, **described(point)}
         found.append({**row, **encoded(point.plan, denoiser, pixels, seeds)})
     if epsilon in LONG:
-        long = SensingPreset("long", "Sensing in 64 calls.", calls=63).planner(denoiser, table, budget)
+        long = SensingPreset("long", "As sharp, in 64 calls.", calls=63).planner(denoiser, table, budget)
         point = long.choose(budget, bpp=LONG[epsilon])
-        row = {"what": "sensing, 64 calls", "rate": LONG[epsilon], **described(point)}
+        row = {"what": "sharp, 64 calls", "rate": LONG[epsilon], **described(point)}
         found.append({**row, **encoded(point.plan, denoiser, pixels, seeds)})
-    swift = SensingPreset("swift", "Sensing in 4 calls.", calls=4).planner(denoiser, table, budget).choose(budget)
-    found.append(
-        {"what": "sensing, 4 calls", "rate": 1.0, **described(swift), **encoded(swift.plan, denoiser, pixels, seeds)}
-    )
+    swift = preset("swift").planner(denoiser, table, budget).choose(budget)
+    found.append({"what": "swift", "rate": 1.0, **described(swift), **encoded(swift.plan, denoiser, pixels, seeds)})
     for name, one in (("Laplace, all channels", False), ("Laplace, one channel", True)):
         found.append({"what": f"{name}, denoised", **denoised_noise(epsilon, denoiser, pixels, one, seeds)})
     return [{"epsilon": epsilon, **row} for row in found]

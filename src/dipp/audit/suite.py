@@ -211,7 +211,7 @@ def _worst(each: Sequence[Facts]) -> Facts:
 
 def _auditable(name: str, epsilon: float) -> dict[str, Subject]:
     """What is audited of a preset, by coding; refused if it has no certificate, or if ε is out of range."""
-    preset = presets.recipe(name)
+    preset = presets.preset(name)
     if not preset.certified:
         raise NoCertificateError(f"preset: {name} has no certificate, so there is nothing to audit; use another")
     if not LEAST <= epsilon <= LARGEST:

@@ -41,9 +41,7 @@ class PlanOptions:
     epsilon: Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")] = None
     delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
     rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")] = None
-    preset: Annotated[
-        str, typer.Option(help="sharp, swift, thrifty, sensing, paper or diffc (which has no certificate).")
-    ] = "sharp"
+    preset: Annotated[str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).")] = "sharp"
     bpp: Annotated[float | None, typer.Option(help="Most payload bits per pixel, as expected from public images.")] = (
         None
     )

@@ -21,12 +21,12 @@ def schedule(
 ) -> None:
     """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
     from dipp import models
-    from dipp.planning.presets import recipe
+    from dipp.planning.presets import preset
     from dipp.planning.table import ErrorTable
 
     if plot is not None:
         files.require_writable(plot)
-    chosen = recipe(plan.preset)
+    chosen = preset(plan.preset)
     budget = chosen.budget(plan.epsilon, plan.delta, plan.rho)
     planner = chosen.planner(models.load(plan.model), ErrorTable.of_model(plan.model, plan.calibration), budget)
     point = planner.choose(budget, final_timestep=plan.final_timestep, bpp=plan.bpp)

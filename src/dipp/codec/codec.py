@@ -82,7 +82,7 @@ class Codec:
         is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
         be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
         """
-        recipe = presets.recipe(preset)
+        recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
         denoiser = models.load(model, device)
         table = ErrorTable.of_model(model, calibration)

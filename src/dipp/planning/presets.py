@@ -57,7 +57,7 @@ class Plans(Protocol):
 
 
 @dataclass(frozen=True)
-class Recipe(ABC):
+class Preset(ABC):
     """How plans are made."""
 
     name: str
@@ -103,7 +103,7 @@ class Recipe(ABC):
 
 
 @dataclass(frozen=True)
-class SensingPreset(Recipe):
+class SensingPreset(Preset):
     """Plans of clipped sensing, in so many network calls and within a rate unless told otherwise."""
 
     calls: int
@@ -135,7 +135,7 @@ class SensingPreset(Recipe):
 
 
 @dataclass(frozen=True)
-class Preset(Recipe):
+class SteppedPreset(Preset):
     """Plans along the timesteps of a diffusion, as the paper has them."""
 
     coding: Coding
@@ -144,7 +144,7 @@ class Preset(Recipe):
     smaller steps would gain anything."""
     chains: str
     """The name under which a cost table keeps what coded chains of this coding showed."""
-    rival: str | None = None
+    rival: SteppedPreset | None = None
     """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
 
     @property
@@ -171,8 +171,8 @@ class Preset(Recipe):
         self._require_measured(denoiser, table)
         rival = None
         # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
-        if self.rival and preset(self.rival).chains in table.inflation:
-            rival = preset(self.rival).planner(denoiser, table, budget, pixels)
+        if self.rival and self.rival.chains in table.inflation:
+            rival = self.rival.planner(denoiser, table, budget, pixels)
         size = denoiser.sample_pixels if pixels is None else pixels
         return _planner(
             denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes(budget), rival
@@ -194,41 +194,57 @@ def _planner(
     return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes, rival=rival)
 
 
-_SHARP = {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)}
-_SWIFT, _THRIFTY, _PAPER = {0.0: Sizes(16, 3.0, saturation=0.12)}, {0.0: Sizes(20, 6.0)}, {0.0: Sizes(16, 2.0)}
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset(
+        SensingPreset("sharp", "The best picture within ε and within the rate, by whichever code gives it.", calls=31),
+        SensingPreset("swift", "The same in at most four network calls along the chain.", calls=4),
+        SteppedPreset(
+            "paper",
+            "Laplace noise and step-limited PPR at α = 2, as in the paper.",
+            PAPER,
+            {0.0: Sizes(16, 2.0)},
+            chains="paper",
+        ),
+        SteppedPreset(
+            "diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, {0.0: Sizes(16, 2.0)}, chains="diffc"
+        ),
+    )
+}
+"""The default first."""
+_THRIFTY = SteppedPreset(
+    "thrifty", "The channel of sharp under the paper's code.", THRIFTY, {0.0: Sizes(20, 6.0)}, "thrifty"
+)
+UNCLIPPED: dict[str, SteppedPreset] = {
+    preset.name: preset
+    for preset in (
+        SteppedPreset(
             "sharp",
             "One bit on one channel of a pixel at a time, the flat code; where the rate is the limit, as thrifty.",
             SHARP,
-            _SHARP,
+            {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)},
             chains="sharp",
-            rival="thrifty",
+            rival=_THRIFTY,
         ),
-        Preset("swift", "As sharp, in fewer and larger steps with fewer candidates.", SHARP, _SWIFT, "sharp"),
-        Preset("thrifty", "The channel of sharp under the paper's code.", THRIFTY, _THRIFTY, "thrifty"),
-        Preset("paper", "Laplace noise and step-limited PPR at α = 2, as in the paper.", PAPER, _PAPER, "paper"),
-        Preset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, _PAPER, "diffc"),
+        SteppedPreset(
+            "swift",
+            "As sharp, in fewer and larger steps with fewer candidates.",
+            SHARP,
+            {0.0: Sizes(16, 3.0, saturation=0.12)},
+            chains="sharp",
+        ),
+        _THRIFTY,
     )
 }
-"""Presets along timesteps, the default first."""
-SENSING = {"sensing": SensingPreset("sensing", "The best picture within ε and within the rate, by any code.", calls=31)}
-"""Presets of clipped sensing."""
-
-
-def recipe(name: str) -> Recipe:
-    """The preset of a name, of either kind."""
-    known: dict[str, Recipe] = {**PRESETS, **SENSING}
-    if name not in known:
-        raise DippError(f"preset: one of {', '.join(known)} is needed, got {name}")
-    return known[name]
+"""What presets were before residuals were clipped, to be compared with: files of theirs are read like any other."""
+GONE = {"thrifty": "sharp takes its code wherever that is the best within the rate: use sharp, with --bpp"}
+"""Presets that were, and what to use instead."""
 
 
 def preset(name: str) -> Preset:
-    """The preset of a name, which must be one along timesteps."""
-    found = recipe(name)
-    if not isinstance(found, Preset):
-        raise DippError(f"preset: one of {', '.join(PRESETS)} is needed here, got {name}")
-    return found
+    """The preset of a name."""
+    if name in GONE:
+        raise DippError(f"preset: {name} is gone; {GONE[name]}")
+    if name not in PRESETS:
+        raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
+    return PRESETS[name]

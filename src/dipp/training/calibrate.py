@@ -19,7 +19,7 @@ from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan, Step
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import PRESETS, Preset
+from dipp.planning.presets import PRESETS, SteppedPreset
 from dipp.planning.table import ErrorTable, measure
 from dipp.privacy.budget import Budget
 from dipp.training.sensing import sensing_residuals
@@ -41,7 +41,7 @@ Progress = Callable[[str], None]
 
 
 def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], progress: Progress = print) -> ErrorTable:
-    """Measure a denoiser on public images (N, H, W, C): its error table, with factors for all certified presets."""
+    """Measure a denoiser on public images (N, H, W, C): its error table, with what presets of either kind need."""
     import torch
 
     x = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
@@ -49,9 +49,8 @@ def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], pr
     facts = {"model": denoiser.identity, **provenance}
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
     table = replace(table, residuals=sensing_residuals(denoiser, pixels, progress))
-    # Presets with the same kind of chains share their factors; the first of each kind is coded.
-    firsts = {preset.chains: preset for preset in reversed(PRESETS.values()) if preset.certified}
-    for preset in firsts.values():
+    stepped = [preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified]
+    for preset in stepped:
         for number in range(ROUNDS):
             progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
             table = _inflated(table, denoiser, preset, pixels)
@@ -74,7 +73,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
     return [*met[1:], float(np.square(last - to_signal(flat)).mean())]
 
 
-def _inflated(table: ErrorTable, denoiser: Denoiser, preset: Preset, pixels: Pixels) -> ErrorTable:
+def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
     """The table with the factors by which errors on coded chains of a preset exceed those on exact states."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
