@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp.errors import DippError
 from dipp.format.archive import Archive
+from dipp.format.release import Release
 from dipp.privacy.certificate import UNIT
 
 if TYPE_CHECKING:
@@ -16,24 +18,48 @@ if TYPE_CHECKING:
     from dipp.audit.law import Law
     from dipp.audit.suite import CodingAudit
 
-CONSISTENT = "the certificate follows from the file's public parameters; that its encoder was honest, no file can show"
+FOLLOWS = "the certificate follows from the file's public parameters"
+AS_PLANNED = "these from its model and table"
+NOT_COMPARED = "these were not compared with a model: give --model"
+HONEST = "that its encoder was honest, no file can show"
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
-def archive_facts(source: Archive, verify: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Against:
+    """What a release is compared with: a model in a folder or on the hub, and its table if that lies elsewhere."""
+
+    model: str | Path | None = None
+    """None: the denoiser that ships with dipp, if that is the release's, and else none."""
+    calibration: Path | None = None
+
+    def consistent(self, release: Release) -> str:
+        """Compare, and say what holds of a consistent release; one that is not is refused."""
+        from dipp.models import embedded
+        from dipp.planning import verification
+
+        model = self.model
+        if model is None and (self.calibration or verification.made_with_the_embedded_model(release)):
+            model = embedded.FOLDER
+        if model is not None:
+            verification.verify(release, model, self.calibration)
+        return f"{FOLLOWS}, {NOT_COMPARED if model is None else AS_PLANNED}; {HONEST}"
+
+
+def archive_facts(source: Archive, verify: Against | None = None) -> dict[str, Any]:
     """The facts of an archive, for JSON.
 
-    Opening an archive has already computed its certificate again. `verify` adds a statement of that, and refuses an
-    archive without a certificate.
+    Opening an archive has already computed its certificate again. `verify` adds a statement of that, after comparing
+    the plan with its model, and refuses an archive without a certificate.
     """
     facts = source.facts()
-    if verify:
+    if verify is not None:
         source.certificate  # noqa: B018 - raises if there is none
-        facts["verified"] = CONSISTENT
+        facts["verified"] = verify.consistent(source.release)
     return facts
 
 
-def archive_text(source: Archive, verify: bool = False) -> str:
+def archive_text(source: Archive, verify: Against | None = None) -> str:
     """The facts of an archive as text; with `verify`, also the ledger from which the certificate was computed."""
     facts = archive_facts(source, verify)
     promise = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
@@ -43,7 +69,7 @@ def archive_text(source: Archive, verify: bool = False) -> str:
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
             f"model        {facts['model']}",
-            *(("", source.certificate.table(), f"verified: {CONSISTENT}") if verify else ()),
+            *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
         )
     )
 
@@ -58,12 +84,16 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
     return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
-def dataset_facts(folder: Path, verify: bool = False) -> dict[str, Any]:
-    """The facts of a released dataset, for JSON; with `verify`, every shard is checked first."""
+def dataset_facts(folder: Path, verify: Against | None = None) -> dict[str, Any]:
+    """The facts of a released dataset, for JSON; with `verify`, every shard is checked first, and the plan of all."""
     from dipp.data import manifest, store
+    from dipp.data.shards import Shard
 
-    facts = manifest.verify(folder) if verify else store.read_manifest(folder)
-    return {**facts, "verified": verify}
+    if verify is None:
+        return {**store.read_manifest(folder), "verified": False}
+    facts = manifest.verify(folder)
+    first = Shard.read(next(iter(store.Store(folder).shards())))  # all have the same release, as was checked
+    return {**facts, "verified": True, "consistent": verify.consistent(first.release)}
 
 
 def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
@@ -72,11 +102,12 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
         shards, skipped, labels = len(facts["shards"]), len(facts["skipped"]), facts["labels"]
         lines = [
             *release_lines(facts),
-            f"shards       {shards}{', each verified' if facts['verified'] else ''}",
+            f"shards       {shards}{', each consistent' if facts['verified'] else ''}",
             f"skipped      {skipped}",
             f"labels       {'none' if labels is None else 'released as they are'}",
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
+            *((f"consistent: {facts['consistent']}",) if facts["verified"] else ()),
         ]
     except (KeyError, TypeError, ValueError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from dipp.cli.options import AsJson
+from dipp.cli.options import AsJson, Calibration
+from dipp.errors import DippError
 
 
 def info(
@@ -18,18 +19,26 @@ def info(
         bool,
         typer.Option("--verify", help="Compute the certificate again and show its ledger; check every shard."),
     ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="With --verify: the file's denoiser, if not the one that ships; its table is enough."),
+    ] = None,
+    calibration: Calibration = None,
 ) -> None:
     """Show certificate, rate, schedule and model of an archive or dataset; the model itself is not needed."""
     from dipp import report
 
+    if (model or calibration) and not verify:
+        raise DippError("model, calibration: they are for --verify; add it")
+    against = report.Against(model, calibration) if verify else None
     if archive.is_dir():
-        facts = report.dataset_facts(archive, verify)
+        facts = report.dataset_facts(archive, against)
         typer.echo(json.dumps(facts) if as_json else report.dataset_text(archive, facts))
     else:
         import dipp
 
         source = dipp.open(archive)  # checks that the certificate follows from the plan
         if as_json:
-            typer.echo(json.dumps(report.archive_facts(source, verify)))
+            typer.echo(json.dumps(report.archive_facts(source, against)))
         else:
-            typer.echo(report.archive_text(source, verify))
+            typer.echo(report.archive_text(source, against))

@@ -21,6 +21,7 @@ from pathlib import Path
 from dipp.errors import DippError
 from dipp.models import hub, unet
 from dipp.models.denoiser import Denoiser, torch_device
+from dipp.models.diffusion import NoiseSchedule
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
 
 ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {"UNet2DModel": unet.load}
@@ -37,3 +38,10 @@ def load(name_or_folder: str | Path, device: str = "cpu") -> Denoiser:
     if kind not in ARCHITECTURES:
         raise DippError(f"model: {name} holds a {kind}; one of {', '.join(ARCHITECTURES)} is needed")
     return ARCHITECTURES[kind](name, folder, config, path, place)
+
+
+def schedule(name_or_folder: str | Path) -> NoiseSchedule:
+    """The noise schedule of a model, without its weights."""
+    name = str(name_or_folder)
+    folder = hub.fetch(name, SCHEDULER_CONFIGS)
+    return NoiseSchedule.from_config(hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS)))

@@ -41,6 +41,8 @@ Denoise = Callable[[State, int], State]
 PREDICTIONS = ("epsilon", "v_prediction", "sample")
 """What the output of a network can stand for: η, v = γ·η − σ·x0, or x0."""
 BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
+LOST_GAIN = 1 / 128
+"""A plan's SNR gains along timesteps are the model's, rounded down by less than this share (`planning.planner`)."""
 FAST_CALLS = 20
 """Network calls of the fast sampler, by default."""
 LEAST_SNR = 1e-3
@@ -136,6 +138,15 @@ class NoiseSchedule:
             sigma=math.sqrt((1 - kept) * variance_s / variance_t),
             snr_gain=self.snr(s) - self.snr(t),
         )
+
+    def require_gain(self, t: int, s: int, claimed: float) -> None:
+        """Refuse a plan whose step from t to s claims another SNR gain than the model's: ε would follow the claim."""
+        real = self.step(t, s).snr_gain
+        if not real * (1 - LOST_GAIN) <= claimed <= real * (1 + 2.0**-20):  # a float's rounding
+            raise DippError(
+                f"plan: step {t} → {s} claims the SNR gain {claimed:.4g}, where the model has {real:.4g}; "
+                "do not trust the file"
+            )
 
     def noised(self, x0: State, eta: State, t: int) -> State:
         """x_t = γ_t·x0 + σ_t·η."""

@@ -7,9 +7,10 @@ with no network call. At SNR s, with residuals r of deviation d,
 
     clip  c = k·d,      tilt  θ(r) = V·min(|r|/c, 1),      gain  ΔSNR = q·(κ·E[|r|·tanh θ]/E[r²])²
 
-where q is the share of the coordinates that the step touches and κ the share of its tilt that the code realises (1 for
-pairs). This gain makes the update of the state right on the average over the public pictures: the selected signs s have
-E[s·r] = κ·E[|r|·tanh θ], and the state moves by √ΔSNR·z with z = ±1/√q.
+where κ is the share of its tilt that the code realises (1 for pairs) and q = 1/(C·g) the share of the coordinates that
+a step touches; of a picture of few pixels this is so on the average over the steps of a pass. Such a gain makes the
+update of the state right on the average over the public pictures: the selected signs s have E[s·r] = κ·E[|r|·tanh θ],
+and the state moves by √ΔSNR·z with z = ±1/√q.
 
 In bits, a pair takes one a touched coordinate; a code that searches takes index_bits for every index_bits − pad bits of
 the divergence Σ(θ·tanh θ − ln cosh θ)/ln 2.
@@ -37,7 +38,6 @@ from dipp.core.code import Code
 from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
-from dipp.format.release import Release
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.residuals import Residuals
@@ -50,7 +50,7 @@ LENGTHS = (1, 2, 4, 8, 16)
 """N: numbers of steps that are tried beside the most that the calls allow."""
 CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
 """k: clips in deviations of the residual, from nearly a sign test to nearly no clip. Files are checked against them
-(`check_gains`): others may be added, but none be dropped."""
+(`verification`): others may be added, but none be dropped."""
 PASSES = (*(2.0 ** (-i / 3) for i in range(21, 0, -1)), 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 """T: from every 128th pixel touched once to every pixel touched sixteen times."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
@@ -64,9 +64,7 @@ LEAST_TILT = 2e-3
 RATE_SLACK = 0.002
 """Share by which a plan may exceed a rate: pictures are not always whole groups."""
 TINY = 1e-8
-"""Least gain of a step, and least divergence: steps that touch nothing of a small picture have them."""
-SAME = 1e-9
-"""Relative difference by which the same formula may differ between machines."""
+"""Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
 LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
 
@@ -191,21 +189,20 @@ class SensingPlanner:
             mask = of_period(self.channels * choice.groups)
             touched[i, : choice.steps] = mask.counts(choice.steps, self.pixels, self.channels)
         width = np.array([choice.clip for choice in choices])
+        q = np.array([1 / (self.channels * choice.groups) for choice in choices])
+        steps = np.array([choice.steps for choice in choices])
         share = np.array([self._share(choice) for choice in choices])
         snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
         clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
             r = self.residuals.at(snr)
-            power = np.square(r).mean(axis=1)
-            clips[:, step] = short_floats(width * np.sqrt(power))
+            clips[:, step] = short_floats(width * deviation(r))
             theta = tilts[:, None] * np.minimum(r / clips[:, step, None], 1.0)
-            told = share * (r * np.tanh(theta)).mean(axis=1)
-            part = touched[:, step] / (self.pixels * self.channels)
-            gains[:, step] = short_floats(np.maximum(part * (told / power) ** 2, TINY))
+            gains[:, step] = short_floats(gain(r, theta, share, q))
             kl = np.maximum(touched[:, step] * divergence(theta).mean(axis=1), TINY)
             cost = self._chunked(choices, touched[:, step], kl)
             sizes[:, step], index_bits[:, step], kls[:, step] = cost.size, cost.index_bits, cost.kl
-            snr, bits = snr + np.where(part > 0, gains[:, step], 0.0), bits + cost.bits
+            snr, bits = snr + np.where(step < steps, gains[:, step], 0.0), bits + cost.bits
         return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
 
     def _chunked(self, choices: Sequence[Choice], touched: Floats, kl: Floats) -> Chunked:
@@ -240,46 +237,15 @@ class SensingPlanner:
         return 1.0 if isinstance(choice.code, Pairs) else self.residuals.realised_at(choice.index_bits, choice.pad)
 
 
-def check_gains(release: Release, residuals: Residuals, pixels: int) -> None:
-    """Refuse a sensing release whose clips and gains do not follow from its tilts and the residuals that it names.
-
-    A decoder of pairs needs neither tilt nor clip: smaller ones than were used would state a smaller ε, and decode
-    alike. But the clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from
-    tilts and clips, by the formulas of the module's text. Both are computed again here, for pictures of so many
-    `pixels`, those that the plan was made for, and must be equal in all digits that are stored: with a tolerance of
-    percents, narrower clips could make up for a third of the tilt. A searching code may have realised the share of any
-    size that was measured, the same in all steps. A plan along timesteps has nothing to check here.
-    """
-    plan = release.plan
-    steps = [step for step in plan.steps if isinstance(step, SensingStep)]
-    if not steps:
-        return
-    if release.table != residuals.digest:
-        raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
-    gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
-    part = plan.mask.counts(len(steps), pixels, release.channels) / (pixels * release.channels)
-    r = residuals.at(np.concatenate([[0.0], np.cumsum(np.where(part > 0, gains, 0.0))[:-1]]))
-    power = np.square(r).mean(axis=1)
-    width = np.array(CLIPS)[:, None] * np.sqrt(power)
-    if _differs(clips, width).any(axis=1).all():
-        raise DippError("plan: the clips do not follow from the residuals; do not trust the file")
-    theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
-    shares = np.ones(1) if isinstance(plan.code, Pairs) else residuals.realised
-    told = shares[:, None] * (r * np.tanh(theta)).mean(axis=1)
-    expected = np.maximum(part * (told / power) ** 2, TINY)
-    wrong = _differs(gains, expected)
-    nearest = wrong[wrong.sum(axis=1).argmin()]
-    if nearest.any():
-        step = int(nearest.argmax())
-        raise DippError(
-            f"plan: the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
-            f"{clips[step]:.4g}; do not trust the file"
-        )
+def deviation(r: Floats) -> Floats:
+    """√E[r²] of rows of residuals."""
+    return np.asarray(np.sqrt(np.square(r).mean(axis=-1)), np.float64)
 
 
-def _differs(stored: Floats, exact: Floats) -> NDArray[np.bool_]:
-    """Where numbers are not what `short_floats` makes of the exact ones."""
-    return np.asarray((stored != short_floats(exact * (1 - SAME))) & (stored != short_floats(exact * (1 + SAME))))
+def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> Floats:
+    """ΔSNR of a step that meets the residuals r and tilts them by θ: q·(κ·E[|r|·tanh θ]/E[r²])², for rows of both."""
+    told = share * (r * np.tanh(theta)).mean(axis=-1)
+    return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
 
 
 def largest_tilt(code: Code, touches: int, budget: Budget) -> float:

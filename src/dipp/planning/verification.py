@@ -1,0 +1,93 @@
+"""Whether a release is what a model's public table gives: the check that a reader can make of numbers it cannot feel.
+
+A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order: whoever
+rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model is named by
+a hash; along timesteps its SNR gains are those of the model's noise schedule, and of sensing they follow from tilts,
+clips and the residuals whose digest the file holds. So all of them are computed again here.
+
+This shows that a file is *consistent*: that some honest encoder could have made it. It cannot show that one did. Tilts,
+clips and gains may all have been replaced by those of a plan for a smaller ε, and where tilts are large, gains hardly
+depend on them: only a signature of the encoder shows more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import models
+from dipp.codes import Pairs
+from dipp.core.plan import SensingStep, Step
+from dipp.errors import DippError
+from dipp.format.release import Release
+from dipp.models import embedded
+from dipp.planning.planner import short_floats
+from dipp.planning.presets import PRESETS, UNCLIPPED
+from dipp.planning.residuals import Residuals
+from dipp.planning.sensing import CLIPS, deviation, gain
+from dipp.planning.table import ErrorTable
+
+Floats = NDArray[np.float64]
+
+SAME = 1e-9
+"""Relative difference by which the same formula may differ between machines."""
+
+
+def made_with_the_embedded_model(release: Release) -> bool:
+    """Whether a release names the denoiser that ships with dipp, whose table is always at hand."""
+    return bool(ErrorTable.of_model(embedded.FOLDER).provenance.get("model") == release.model)
+
+
+def verify(release: Release, model: str | Path, calibration: str | Path | None = None) -> None:
+    """Refuse a release that does not follow from a model and its public table; weights are not read."""
+    table = ErrorTable.of_model(model, calibration)
+    if (measured := table.provenance.get("model")) != release.model:
+        raise DippError(f"model: the file was made with {release.model}, but the table is of {measured}")
+    plan = release.plan
+    if plan.sensing:
+        if table.residuals is None:
+            raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
+        check_gains(release, table.residuals)
+        return
+    codings = [coding for preset in (*PRESETS.values(), *UNCLIPPED.values()) for coding in preset.codings]
+    if plan.coding not in codings:
+        raise DippError(f"plan: no preset has the coding {plan.coding.name}, α = {plan.code.alpha_name}")
+    schedule = models.schedule(model)
+    for step in plan.steps:
+        if isinstance(step, Step):
+            schedule.require_gain(step.start, step.end, step.snr_gain)
+
+
+def check_gains(release: Release, residuals: Residuals) -> None:
+    """Refuse a sensing release whose clips and gains do not follow from its tilts and the residuals that it names.
+
+    The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
+    clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored: with a tolerance of
+    percents, narrower clips could make up for a third of the tilt. A searching code may have realised the share of any
+    size that was measured, the same in all steps.
+    """
+    if release.table != residuals.digest:
+        raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
+    steps = [step for step in release.plan.steps if isinstance(step, SensingStep)]
+    gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
+    r = residuals.at(np.array([0.0, *itertools.accumulate(gains[:-1].tolist())]))
+    if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():
+        raise DippError("plan: the clips do not follow from the residuals; do not trust the file")
+    theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
+    shares = np.ones(1) if isinstance(release.plan.code, Pairs) else residuals.realised
+    wrong = _differs(gains, gain(r, theta, shares[:, None], 1 / release.plan.mask.period))
+    nearest = wrong[wrong.sum(axis=1).argmin()]
+    if nearest.any():
+        step = int(nearest.argmax())
+        raise DippError(
+            f"plan: the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
+            f"{clips[step]:.4g}; do not trust the file"
+        )
+
+
+def _differs(stored: Floats, exact: Floats) -> NDArray[np.bool_]:
+    """Where numbers are not what `short_floats` makes of the exact ones."""
+    return np.asarray((stored != short_floats(exact * (1 - SAME))) & (stored != short_floats(exact * (1 + SAME))))

@@ -1,0 +1,165 @@
+"""`dipp info --verify` on files whose numbers were rewritten, with every checksum and every claim made to fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.datasets import calibrate, save_model
+from PIL import Image
+
+import dipp
+from dipp.core.plan import Plan
+from dipp.format.archive import Archive
+from dipp.format.release import Release
+from dipp.models import embedded
+from dipp.planning.planner import Sizes
+from dipp.planning.presets import PRESETS, SensingPreset, SteppedPreset
+from dipp.planning.table import ErrorTable
+from dipp.training import calibrate as calibration
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """Few steps and few candidates: what is tested is the reader."""
+    with pytest.MonkeyPatch.context() as patch:
+        sharp, paper = PRESETS["sharp"], PRESETS["paper"]
+        assert isinstance(sharp, SensingPreset)
+        assert isinstance(paper, SteppedPreset)
+        patch.setitem(PRESETS, "sharp", dataclasses.replace(sharp, calls=3))
+        patch.setitem(PRESETS, "paper", dataclasses.replace(paper, tiers={0.0: Sizes(10, 2.0)}))
+        patch.setattr(calibration, "EPSILONS", (8.0,))
+        yield
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, generator = tmp_path_factory.mktemp("pictures"), np.random.default_rng(1)
+    for number in range(6):
+        smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
+        Image.fromarray(smooth).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    calibrate(folder, pictures, 6)
+    return folder
+
+
+def rewritten(made: Path, to: Path, change: Callable[[Any], dict[str, Any]]) -> tuple[float, float]:
+    """Write the file again with other numbers in its steps; ε before and after."""
+    source = dipp.open(made)
+    release: Release = source.release
+    steps = tuple(dataclasses.replace(step, **change(step)) for step in release.plan.steps)
+    plan = Plan(release.plan.coding, steps, release.plan.separate)
+    shapes = [source.shape(image) for image in range(len(source))]
+    rows = [source.image_indices(image) for image in range(len(source))]
+    forged = Archive.build(dataclasses.replace(release, plan=plan), shapes, rows)
+    forged.save(to)
+    return source.certificate.epsilon, forged.certificate.epsilon
+
+
+@pytest.mark.parametrize("budget", [("--epsilon", 4), ("--epsilon", 8, "--preset", "paper")])
+def test_an_honest_file_is_consistent(
+    budget: tuple[object, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made = tmp_path / "one.dipp"
+    assert run("encode", pictures / "0.png", "-o", made, "--model", model, *budget)[0] == 0
+    code, out, err = run("info", made, "--verify")
+    assert code == 0, err
+    assert "\nconsistent: " in out
+    assert "verified" not in out
+    assert "these were not compared with a model: give --model" in out
+    code, out, err = run("info", made, "--verify", "--model", model)
+    assert code == 0, err
+    assert "these from its model and table" in out
+    assert run("info", made, "--verify", "--calibration", model / "calibration.json", "--model", model)[0] == 0
+    code, _, err = run("info", made, "--model", model)
+    assert (code, err) == (1, "dipp: model, calibration: they are for --verify; add it\n")
+
+
+@pytest.mark.parametrize(
+    ("preset", "epsilon", "change"),
+    [
+        ("sharp", 8, lambda step: {"tilt": float(np.float32(0.5 * step.tilt))}),
+        ("sharp", 2, lambda step: {"tilt": float(np.float32(0.95 * step.tilt))}),
+        ("sharp", 2, lambda step: {"tilt": step.tilt / 2, "clip": step.clip / 2}),
+        ("paper", 8, lambda step: {"snr_gain": float(np.float32(0.8 * step.snr_gain))}),
+    ],
+    ids=["half the tilt", "a little of the tilt", "tilt and clip", "the gain of a step"],
+)
+def test_a_smaller_stated_epsilon_is_found_out(
+    preset: str,
+    epsilon: float,
+    change: Callable[[Any], dict[str, Any]],
+    model: Path,
+    pictures: Path,
+    tmp_path: Path,
+    run: Command,
+) -> None:
+    """Each of these files decodes to the same picture as the honest one, and its own numbers fit each other."""
+    made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", epsilon, "--preset", preset)
+    before, after = rewritten(made, forged, change)
+    assert after < 0.98 * before
+    assert run("info", forged, "--verify")[0] == 0  # nothing in the file itself shows it
+    code, out, err = run("info", forged, "--verify", "--model", model)
+    assert code == 1
+    assert not out
+    assert err.startswith("dipp: plan: ")
+    assert err.endswith("; do not trust the file\n")
+    assert err.count("\n") == 1
+
+
+def test_the_model_that_ships_is_always_compared(pictures: Path, tmp_path: Path, run: Command) -> None:
+    made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--epsilon", 2)
+    code, out, err = run("info", made, "--verify", "--json")
+    assert code == 0, err
+    assert "these from its model and table" in json.loads(out)["verified"]
+    rewritten(made, forged, lambda step: {"tilt": float(np.float32(0.9 * step.tilt))})
+    code, _, err = run("info", forged, "--verify")
+    assert code == 1
+    assert "does not follow from its tilt" in err
+
+
+def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made = tmp_path / "one.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4)
+    code, _, err = run("info", made, "--verify", "--model", embedded.FOLDER)
+    assert code == 1
+    assert err.startswith("dipp: model: the file was made with ")
+    table = ErrorTable.of_model(model)
+    residuals = table.residuals
+    assert residuals is not None
+    other = dataclasses.replace(residuals, quantiles=residuals.quantiles * 1.1)
+    dataclasses.replace(table, residuals=other).save(tmp_path / "other.json")
+    code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "other.json")
+    assert code == 1
+    assert err.startswith("dipp: table: the file names other residuals than these")
+    dataclasses.replace(table, residuals=None).save(tmp_path / "old.json")
+    code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "old.json")
+    assert code == 1
+    assert err.startswith("dipp: calibration: made before there was sensing")
+
+
+def test_a_dataset_is_compared_as_well(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    code, _, err = run("privatize", pictures, tmp_path / "release", "--model", model, "--epsilon", 4)
+    assert code == 0, err
+    code, out, err = run("info", tmp_path / "release", "--verify", "--model", model)
+    assert code == 0, err
+    assert "each consistent" in out
+    assert "these from its model and table" in out
+    code, _, err = run("info", tmp_path / "release", "--verify", "--model", embedded.FOLDER)
+    assert code == 1
+    assert err.startswith("dipp: model: the file was made with ")
