@@ -2,8 +2,8 @@
 
 A denoiser is public, and a certificate does not depend on what it computes: any class with this interface will do. Only
 the quality of the pictures depends on it. Sender and receiver must have the same denoiser (`identity`), and inside the
-coded steps it must have the accuracy of fp32: the x̂0 of two machines then differ by rounding only, and their pictures
-stay within a fraction of a grey level of each other.
+coded steps it must be accurate enough that the pictures of two machines stay within a fraction of a grey level of each
+other: fp32 along timesteps (`x0`), and TF32 products will do on sensing chains (`at_snr`).
 """
 
 from __future__ import annotations

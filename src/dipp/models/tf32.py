@@ -25,7 +25,7 @@ _HALF_UNIT, _KEPT = tl.constexpr(HALF_UNIT), tl.constexpr(KEPT)
 
 
 class SplitConv2d(torch.nn.Module):
-    """A convolution by three TF32 products; under autocast, which asks for less than fp32, the plain convolution."""
+    """A convolution by three TF32 products; where less than fp32 is asked for, bf16 or plain TF32, the plain one."""
 
     def __init__(self, plain: torch.nn.Conv2d) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class SplitConv2d(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The convolution of x (N, C, H, W)."""
         plain = self.plain
-        if torch.is_autocast_enabled(x.device.type):
+        if torch.is_autocast_enabled(x.device.type) or torch.backends.cudnn.allow_tf32:
             return plain(x)  # type: ignore[no-any-return]
         with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
             parts: torch.Tensor = self.get_buffer("parts")

@@ -3,9 +3,10 @@
 Such a denoiser is a folder, or a hub repository, with a network (config and weights) and a scheduler config, in `unet/`
 and `scheduler/` or side by side.
 
-**Numbers.** Inside the coded steps the network runs with the accuracy of fp32. On CUDA its convolutions take three TF32
-products each (`tf32`), and it is captured as one graph per padded batch size, because launching its small kernels one
-by one takes longer than running them.
+**Numbers.** Along timesteps the coded chain asks for the accuracy of fp32: on CUDA convolutions take three TF32
+products each (`tf32`). A sensing chain is content with one: its state is a mean of predictions, in which errors are not
+amplified (`Numbers`). On CUDA the network is captured as one graph per padded batch size, because launching its small
+kernels one by one takes longer than running them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,18 @@ MAX_GRAPHS = 16
 """CUDA graphs that are kept at a time."""
 TENSOR_CORES = (8, 0)
 """Compute capability from which on CUDA devices have TF32 products."""
+
+
+class Numbers(Enum):
+    """How exactly the network computes on CUDA; on the CPU it is always fp32."""
+
+    EXACT = "fp32, by three TF32 products"
+    """For steps along timesteps: a call moves pixels by less than 0.03 grey levels of 255."""
+    SENSING = "TF32"
+    """For sensing: 16 calls along chains of ε = 1 to 16 moved no pixel of 256 pictures by more than 0.27 grey levels of
+    255. (Along timesteps, four calls moved some by 2.5: there the state is extrapolated, and errors grow.)"""
+    FAST = "bf16"
+    """For the final denoising, which no other machine has to reproduce."""
 
 
 def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> UNetDenoiser:
@@ -78,7 +92,7 @@ class UNetDenoiser(Denoiser):
     multiple: int
     """Number of which both sides must be multiples, because the network halves them several times."""
     device: torch.device
-    _graphs: dict[tuple[tuple[int, ...], bool], _Graph] = field(default_factory=dict, repr=False)
+    _graphs: dict[tuple[tuple[int, ...], Numbers], _Graph] = field(default_factory=dict, repr=False)
     _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Held while a graph runs: graphs share their memory, so only one may run at a time."""
 
@@ -103,6 +117,14 @@ class UNetDenoiser(Denoiser):
 
         `fast` runs the network in bf16 on CUDA, for the final denoising only, which no other machine has to reproduce.
         """
+        return self._any_size(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
+
+    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:
+        """x̂0 of states y = x0 + noise/√SNR at any SNR above 0, by the timestep of the nearest SNR."""
+        t = self.schedule.nearest(snr)
+        return self._any_size(self.schedule.gamma(t) * y, t, Numbers.FAST if fast else Numbers.SENSING)
+
+    def _any_size(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         import torch
 
         from dipp.models import windows
@@ -110,36 +132,36 @@ class UNetDenoiser(Denoiser):
         self._check_shape(x_t)
         x_t = x_t.to(self.device, torch.float32)
         if tuple(x_t.shape[2:]) == self.sample_size:
-            return self._x0(x_t, t, fast)
-        return windows.blend(lambda part: self._x0(part, t, fast), x_t, self.sample_size)
+            return self._x0(x_t, t, numbers)
+        return windows.blend(lambda part: self._x0(part, t, numbers), x_t, self.sample_size)
 
-    def _x0(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
+    def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         """x̂0 of images whose size the network can take, in as many calls as the memory asks for."""
         import torch
 
         size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(x_t.shape[2:]))
         with torch.inference_mode():
-            output = torch.cat([self._predict(part, t, fast) for part in torch.split(x_t, size)])
+            output = torch.cat([self._predict(part, t, numbers) for part in torch.split(x_t, size)])
         # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
         return self.schedule.x0(output, x_t, t).contiguous()
 
-    def _predict(self, x_t: torch.Tensor, t: int, fast: bool) -> torch.Tensor:
+    def _predict(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         """The network's output for one batch; on CUDA through a graph that was captured for its padded shape."""
         import torch
 
         if self.device.type == "cpu":
             x_t = x_t.contiguous(memory_format=torch.channels_last)
-            return _forward(self.network, x_t, torch.tensor([t]), fast=False)
+            return _forward(self.network, x_t, torch.tensor([t]), Numbers.EXACT)
         # A power of two: few graphs, and less than half of a batch is padding.
         shape = (1 << (len(x_t) - 1).bit_length(), *x_t.shape[1:])
         with self._running:
-            graph = self._graphs.pop((shape, fast), None)
+            graph = self._graphs.pop((shape, numbers), None)
             if graph is None:
                 if len(self._graphs) >= MAX_GRAPHS:  # the first is the least recently used
                     self._graphs.pop(next(iter(self._graphs)))
                 pool = next((other.graph.pool() for other in self._graphs.values()), None)
-                graph = _Graph(self.network, shape, fast, self.device, pool)
-            self._graphs[shape, fast] = graph
+                graph = _Graph(self.network, shape, numbers, self.device, pool)
+            self._graphs[shape, numbers] = graph
             return graph(x_t, t)  # a copy, which the next run does not overwrite
 
     def _check_shape(self, x_t: torch.Tensor) -> None:
@@ -155,7 +177,7 @@ class _Graph:
     """The network captured as a CUDA graph for one batch shape; rows beyond the batch are padding."""
 
     def __init__(
-        self, network: torch.nn.Module, shape: tuple[int, ...], fast: bool, device: torch.device, pool: Any
+        self, network: torch.nn.Module, shape: tuple[int, ...], numbers: Numbers, device: torch.device, pool: Any
     ) -> None:
         import torch
 
@@ -165,11 +187,11 @@ class _Graph:
             side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):  # libraries initialise in a first run, which must not be captured
-                _forward(network, self.x_t, self.t, fast)
+                _forward(network, self.x_t, self.t, numbers)
             torch.cuda.current_stream().wait_stream(side)
             self.graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph, pool=pool):
-                self.output = _forward(network, self.x_t, self.t, fast)
+                self.output = _forward(network, self.x_t, self.t, numbers)
 
     def __call__(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
         self.x_t[: len(x_t)].copy_(x_t)
@@ -224,13 +246,13 @@ def _build(
     return network  # type: ignore[no-any-return]
 
 
-def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, fast: bool) -> torch.Tensor:
+def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, numbers: Numbers) -> torch.Tensor:
     import torch
 
-    # Deterministic kernels and no plain TF32, whatever the calling program has set: TF32 moves single pixels of the
-    # image by more than 2 grey levels (2.5 after four coded steps on CIFAR-10), fp32 by less than 0.03 in a call.
-    exact = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-    half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=fast, cache_enabled=False)
+    # Deterministic kernels, and TF32 only where it is asked for, whatever the calling program has set.
+    single = numbers is Numbers.SENSING
+    exact = torch.backends.cudnn.flags(enabled=True, benchmark=single, deterministic=True, allow_tf32=single)
+    half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=numbers is Numbers.FAST, cache_enabled=False)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
