@@ -54,8 +54,9 @@ def made_up_residuals(
     sizes /= math.sqrt(float(np.square(sizes).mean()))
     deviation = start * (1 + 30 * np.array([0.0, *snrs])) ** -power
     rows = np.minimum(deviation[:, None] * sizes, 2.0)
-    searches = np.array([(16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0)])
-    return Residuals(np.array([0.0, *snrs]), rows, searches, np.array([0.86, 0.9, 0.9, 0.94, 0.97]))
+    searched = np.array([(pad, tilt) for pad in (3.0, 4.0, 6.0, 8.0) for tilt in (0.5, 2.0)])
+    realised = np.array([0.86, 0.95, 0.9, 0.97, 0.94, 0.98, 0.97, 0.99])
+    return Residuals(np.array([0.0, *snrs]), rows, searched, realised)
 
 
 def waves(count: int, side: int = 16, seed: int = 0) -> Pixels:

@@ -7,14 +7,15 @@ the root mean square. Before the first step nothing is known, the prediction is 
 that row stands at SNR 0. Between the other rows everything is interpolated over log SNR; beyond them the nearest
 counts.
 
-A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some sizes
-of an index and of its pad (the bits by which an index exceeds the divergence of its chunk).
+A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some pads
+(the bits by which an index exceeds the divergence of its chunk) and some tilts.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,13 +36,13 @@ class Residuals:
     """Ascending, from 0 on."""
     quantiles: Floats
     """A row for each SNR: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
-    searches: Floats
-    """Rows (index bits, pad) at which a searching code was measured."""
+    searched: Floats
+    """Rows (pad, V) at which a searching code was measured: all pads at the same ascending tilts."""
     realised: Floats
     """The share of its tilt that it realised, for each row."""
 
     def __post_init__(self) -> None:
-        for name in ("snrs", "quantiles", "searches", "realised"):
+        for name in ("snrs", "quantiles", "searched", "realised"):
             array = np.array(getattr(self, name), np.float64)
             if not np.isfinite(array).all():
                 raise DippError(f"{name}: finite numbers are needed")
@@ -53,8 +54,10 @@ class Residuals:
             raise DippError(f"quantiles: a row of sizes for each of {len(self.snrs)} SNRs is needed")
         if not (self.quantiles[:, -1] > 0).all():
             raise DippError("quantiles: residuals that are not all 0 are needed")
-        if self.searches.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
-            raise DippError("searches, realised: rows of index bits and pad, and a share above 0 for each, are needed")
+        if self.searched.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
+            raise DippError("searched, realised: rows of pad and tilt, and a share above 0 for each, are needed")
+        if not ((self.searched > 0).all() and all((np.diff(tilts) > 0).all() for _, tilts, _ in self._curves)):
+            raise DippError("searched: pads and tilts above 0, tilts ascending for each pad, are needed")
 
     def at(self, snrs: Floats) -> Floats:
         """Sizes of residuals at each of some SNRs: a row of Q for each."""
@@ -74,16 +77,27 @@ class Residuals:
         """Its PSNR in dB: the data's range [−1, 1] has the square 4."""
         return np.asarray(10 * np.log10(4 / self.mse(snrs)), np.float64)
 
-    def realised_at(self, index_bits: int, pad: float) -> float:
-        """The share of its tilt that a searching code realises with these sizes; the nearest that were measured."""
-        distance = np.abs(self.searches - (index_bits, pad)).sum(axis=1)
-        return float(self.realised[distance.argmin()])
+    def realised_at(self, pad: float, tilt: float) -> float:
+        """The share of its tilt that a searching code realises: of the nearest pad, interpolated over log V."""
+        _, tilts, shares = min(self._curves, key=lambda curve: abs(curve[0] - pad))
+        return float(np.interp(math.log(tilt), np.log(tilts), shares))
+
+    @property
+    def pads(self) -> tuple[float, ...]:
+        """The pads that were measured."""
+        return tuple(pad for pad, _, _ in self._curves)
+
+    @functools.cached_property
+    def _curves(self) -> list[tuple[float, Floats, Floats]]:
+        """Each pad, with its tilts and shares."""
+        rows = [(pad, self.searched[:, 0] == pad) for pad in dict.fromkeys(self.searched[:, 0].tolist())]
+        return [(pad, self.searched[own, 1], self.realised[own]) for pad, own in rows]
 
     @functools.cached_property
     def digest(self) -> str:
         """Hex SHA-256 of the statistics as they are stored: files name the table that their gains follow from."""
-        digest = hashlib.sha256(b"dipp/residuals/1")
-        for array in (self.snrs, self.quantiles, self.searches, self.realised):
+        digest = hashlib.sha256(b"dipp/residuals/2")
+        for array in (self.snrs, self.quantiles, self.searched, self.realised):
             digest.update(np.array(array.shape, "<u8").tobytes() + np.ascontiguousarray(array, "<f8").tobytes())
         return digest.hexdigest()
 
@@ -92,14 +106,14 @@ class Residuals:
         return {
             "snrs": rounded(self.snrs),
             "quantiles": rounded(self.quantiles),
-            "searches": rounded(self.searches),
+            "searched": rounded(self.searched),
             "realised": rounded(self.realised),
         }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Residuals:
         """The statistics that `to_dict` wrote."""
-        return cls(**{name: content[name] for name in ("snrs", "quantiles", "searches", "realised")})
+        return cls(**{name: content[name] for name in ("snrs", "quantiles", "searched", "realised")})
 
 
 def _logs(sizes: Floats) -> Floats:

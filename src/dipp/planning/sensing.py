@@ -51,8 +51,25 @@ LENGTHS = (1, 2, 4, 8, 16)
 CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
 """k: clips in deviations of the residual, from nearly a sign test to nearly no clip. Files are checked against them
 (`verification`): others may be added, but none be dropped."""
-PASSES = (*(2.0 ** (-i / 3) for i in range(21, 0, -1)), 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
+PASSES = (
+    *(2.0 ** (-i / 3) for i in range(21, 0, -1)),
+    1.0,
+    1.5,
+    2.0,
+    2.5,
+    3.0,
+    3.5,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    12.0,
+    16.0,
+)
 """T: from every 128th pixel touched once to every pixel touched sixteen times."""
+CODES: tuple[Code, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
+"""The codes that a plan may take."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
 """Index bits and pads of codes that search."""
 SAFE = 1 - 1e-9
@@ -67,6 +84,28 @@ TINY = 1e-8
 """Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
 LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
+
+
+class Sizes(NamedTuple):
+    """Of some choices: what the costs of their steps follow from."""
+
+    index_bits: Floats
+    pad: Floats
+    codes: dict[Code, NDArray[np.bool_]]
+    """Who has which code."""
+    pairs: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, choices: Sequence[Choice]) -> Sizes:
+        """Columns of the choices' numbers."""
+        names = [choice.code.name for choice in choices]  # quicker to compare than the codes themselves
+        codes = {code.name: code for code in CODES}
+        return cls(
+            np.array([choice.index_bits for choice in choices], np.float64),
+            np.array([choice.pad for choice in choices]),
+            {codes[name]: np.array([other == name for other in names]) for name in dict.fromkeys(names)},
+            np.array([name == Pairs().name for name in names]),
+        )
 
 
 class Choice(NamedTuple):
@@ -164,10 +203,11 @@ class SensingPlanner:
     @functools.cached_property
     def _choices(self) -> list[Choice]:
         most = self.calls + 1
-        searching = [(code, *sizes) for code in (Flat(), StepLimited(Fraction(2))) for sizes in SEARCHES]
+        single, *searching = CODES
+        codes = [(single, 1, 0.0), *((code, *sizes) for code in searching for sizes in SEARCHES)]
         lengths = sorted({most, *(n for n in LENGTHS if n < most)})
         found = []
-        for (code, bits, pad), passes, clip in itertools.product([(Pairs(), 1, 0.0), *searching], PASSES, CLIPS):
+        for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
             for steps in lengths:
                 groups = max(1, round(steps / passes))
                 if self.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
@@ -191,7 +231,8 @@ class SensingPlanner:
         width = np.array([choice.clip for choice in choices])
         q = np.array([1 / (self.channels * choice.groups) for choice in choices])
         steps = np.array([choice.steps for choice in choices])
-        share = np.array([self._share(choice) for choice in choices])
+        share = np.array([self._share(choice, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
+        own = Sizes.of(choices)
         snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
         clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
@@ -200,26 +241,10 @@ class SensingPlanner:
             theta = tilts[:, None] * np.minimum(r / clips[:, step, None], 1.0)
             gains[:, step] = short_floats(gain(r, theta, share, q))
             kl = np.maximum(touched[:, step] * divergence(theta).mean(axis=1), TINY)
-            cost = self._chunked(choices, touched[:, step], kl)
+            cost = _chunked(own, touched[:, step], kl)
             sizes[:, step], index_bits[:, step], kls[:, step] = cost.size, cost.index_bits, cost.kl
             snr, bits = snr + np.where(step < steps, gains[:, step], 0.0), bits + cost.bits
         return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
-
-    def _chunked(self, choices: Sequence[Choice], touched: Floats, kl: Floats) -> Chunked:
-        """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
-        most = np.array([choice.index_bits for choice in choices], np.float64)
-        pad = np.array([choice.pad for choice in choices])
-        single = np.array([isinstance(choice.code, Pairs) for choice in choices])
-        size = np.clip(np.floor(touched * (most - pad) / kl), 1, MAX_CHUNK)
-        size = np.where(single, 1.0, np.minimum(size, np.maximum(touched, 1.0)))
-        chunks = np.ceil(touched / size)
-        each = kl / np.maximum(chunks, 1.0)
-        index_bits = np.where(single, 1.0, np.clip(np.ceil(each + pad), 1, most))
-        bits = np.empty(len(choices))
-        for code in dict.fromkeys(choice.code for choice in choices):
-            own = np.array([choice.code == code for choice in choices])
-            bits[own] = chunks[own] * code.expected_bits(each[own], index_bits[own])
-        return Chunked(size, index_bits, each, bits)
 
     def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
         """The plan of one of the choices that were followed."""
@@ -232,9 +257,22 @@ class SensingPlanner:
         ]
         return Plan(Coding(Sign(period=self.channels * choice.groups), choice.code), tuple(steps))
 
-    def _share(self, choice: Choice) -> float:
+    def _share(self, choice: Choice, tilt: float) -> float:
         """κ."""
-        return 1.0 if isinstance(choice.code, Pairs) else self.residuals.realised_at(choice.index_bits, choice.pad)
+        return 1.0 if choice.pad == 0 else self.residuals.realised_at(choice.pad, tilt)
+
+
+def _chunked(own: Sizes, touched: Floats, kl: Floats) -> Chunked:
+    """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
+    size = np.clip(np.floor(touched * (own.index_bits - own.pad) / kl), 1, MAX_CHUNK)
+    size = np.where(own.pairs, 1.0, np.minimum(size, np.maximum(touched, 1.0)))
+    chunks = np.ceil(touched / size)
+    each = kl / np.maximum(chunks, 1.0)
+    index_bits = np.where(own.pairs, 1.0, np.clip(np.ceil(each + own.pad), 1, own.index_bits))
+    bits = np.empty(len(kl))
+    for code, who in own.codes.items():
+        bits[who] = chunks[who] * code.expected_bits(each[who], index_bits[who])
+    return Chunked(size, index_bits, each, bits)
 
 
 def deviation(r: Floats) -> Floats:

@@ -67,7 +67,7 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
     clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored: with a tolerance of
     percents, narrower clips could make up for a third of the tilt. A searching code may have realised the share of any
-    size that was measured, the same in all steps.
+    pad that was measured, the same in all steps.
     """
     if release.table != residuals.digest:
         raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
@@ -77,8 +77,10 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():
         raise DippError("plan: the clips do not follow from the residuals; do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
-    shares = np.ones(1) if isinstance(release.plan.code, Pairs) else residuals.realised
-    wrong = _differs(gains, gain(r, theta, shares[:, None], 1 / release.plan.mask.period))
+    shares = np.ones((1, 1))
+    if not isinstance(release.plan.code, Pairs):
+        shares = np.array([[residuals.realised_at(pad, tilt) for tilt in tilts] for pad in residuals.pads])
+    wrong = _differs(gains, gain(r, theta, shares, 1 / release.plan.mask.period))
     nearest = wrong[wrong.sum(axis=1).argmin()]
     if nearest.any():
         step = int(nearest.argmax())

@@ -46,9 +46,10 @@ CLIP = 0.35
 """k: clip in deviations of the residual."""
 POINTS = 40
 """SNRs of the table."""
-SEARCHED_TILT = 0.5
-SEARCHED_PICTURES, SEARCHED_COORDINATES = 16, 768
-"""What the share of a searching code is measured on."""
+SEARCHED_BITS, SEARCHED_TILTS = 14, (0.25, 0.5, 1.0, 2.0)
+"""Index bits and tilts at which the share of a searching code is measured: the size of an index hardly matters."""
+SEARCHED_COORDINATES = 1 << 17
+"""Coordinates of the pictures on which it is measured, at most."""
 
 
 def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) -> Residuals:
@@ -58,9 +59,14 @@ def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) ->
         progress(f"sensing chains of tilt {tilt:g}")
         met += sensing_chain(denoiser, pixels, tilt, passes)
     progress("the share of its tilt that a searching code realises")
-    realised = [_realised(pixels[:SEARCHED_PICTURES], bits, pad) for bits, pad in SEARCHES]
     snrs, rows = _table(met)
-    return Residuals(snrs, rows, np.array(SEARCHES), np.array(realised))
+    return Residuals(snrs, rows, *searched(pixels))
+
+
+def searched(pixels: Pixels) -> tuple[Floats, Floats]:
+    """The share of its tilt that a searching code realises on pictures: rows (pad, V), and the share of each."""
+    searches = [(pad, tilt) for pad in sorted({pad for _, pad in SEARCHES}) for tilt in SEARCHED_TILTS]
+    return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
 
 def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[tuple[float, Floats]]:
@@ -130,27 +136,25 @@ def _table(met: list[tuple[float, Floats]]) -> tuple[Floats, Floats]:
     return np.concatenate([[0.0], snrs]), np.stack([start, *rows])
 
 
-def _realised(pixels: Pixels, index_bits: int, pad: float) -> float:
-    """E[s·r]/E[r·tanh θ] of the flat code on some pictures' residuals against mid-grey, at one tilt."""
-    flat = pixels.reshape(len(pixels), -1)[:, :SEARCHED_COORDINATES]
-    r = to_signal(flat)
+def _realised(pixels: Pixels, pad: float, tilt: float) -> float:
+    """E[s·r]/E[r·tanh θ] of the flat code on pictures' residuals against mid-grey, in a public random order."""
+    order = np.random.default_rng(0).permutation(pixels.size)[:SEARCHED_COORDINATES]
+    r = to_signal(pixels.reshape(-1)[order])
     clip = float(short_floats(np.array([np.sqrt(np.square(r).mean())]))[0])
-    theta = SEARCHED_TILT * np.clip(r / clip, -1, 1)
-    size = max(1, int((index_bits - pad) / divergence(np.abs(theta)).mean()))
-    step = SensingStep(SEARCHED_TILT, clip, 2.0**-6, size, index_bits)
+    theta = tilt * np.clip(r / clip, -1, 1)
+    size = max(1, int((SEARCHED_BITS - pad) / divergence(np.abs(theta)).mean()))
+    step = SensingStep(tilt, clip, 2.0**-6, size, SEARCHED_BITS)
     arithmetic, on = step.arithmetic(Sign(period=3), Flat().score_alpha), scoring.backend("cpu")
-    chunks = -(-flat.shape[1] // size)
-    bounds = np.linspace(0, flat.shape[1], chunks + 1).astype(np.int64)
-    starts = np.concatenate([image * flat.shape[1] + bounds[:-1] for image in range(len(flat))])
-    streams = [randomness.stream(SEED, image) for image in range(len(flat)) for _ in range(chunks)]
+    bounds = np.linspace(0, len(r), -(-len(r) // size) + 1).astype(np.int64)
+    chunks = len(bounds) - 1
     task = scoring.ScoringTask(
         arithmetic.law,
         arithmetic.fraction_bits,
         step.candidates,
-        scoring.stream_rows(streams, [*range(chunks)] * len(flat)),
-        np.append(starts, flat.size),
-        arithmetic.shifts(r.reshape(-1), np.zeros(r.size)),
+        scoring.stream_rows([randomness.stream(SEED, 0)] * chunks, [*range(chunks)]),
+        bounds,
+        arithmetic.shifts(r, np.zeros(len(r))),
     )
     drawn = on.host(on.winners(task.law, task.streams, task.offsets, scoring.select(task, on)))
-    told, wanted = ((2.0 * drawn - 1) * r.reshape(-1)).sum(), (r * np.tanh(theta)).sum()
+    told, wanted = ((2.0 * drawn - 1) * r).sum(), (r * np.tanh(theta)).sum()
     return min(1.0, float(told / wanted))

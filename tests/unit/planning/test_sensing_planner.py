@@ -267,8 +267,9 @@ def test_residuals_are_interpolated_over_log_snr() -> None:
     assert ends == pytest.approx(found.quantiles[[1, -1]], rel=1e-12)
     assert found.mse(found.snrs) == pytest.approx(np.square(found.quantiles).mean(axis=1))
     assert found.psnr(found.snrs) == pytest.approx(10 * np.log10(4 / found.mse(found.snrs)))
-    assert found.realised_at(20, 6.0) == 0.94
-    assert found.realised_at(19, 4.0) in (0.9, 0.94)
+    assert found.realised_at(6.0, 0.5) == found.realised_at(6.4, 0.1) == 0.94
+    assert found.realised_at(4.0, 1.0) == pytest.approx((0.9 + 0.97) / 2)
+    assert found.realised_at(20.0, 8.0) == 0.99
 
 
 def test_digests_are_those_of_the_statistics() -> None:
@@ -276,8 +277,8 @@ def test_digests_are_those_of_the_statistics() -> None:
     base = made_up_residuals()
     assert base.digest == made_up_residuals().digest
     others = []
-    for name in ("snrs", "quantiles", "searches", "realised"):
-        changed = {part: np.array(getattr(base, part)) for part in ("snrs", "quantiles", "searches", "realised")}
+    for name in ("snrs", "quantiles", "searched", "realised"):
+        changed = {part: np.array(getattr(base, part)) for part in ("snrs", "quantiles", "searched", "realised")}
         changed[name].flat[-1] *= 1 - 1e-9
         others.append(Residuals(**changed).digest)
     assert len({base.digest, *others}) == 5
@@ -310,14 +311,16 @@ def test_a_table_with_residuals_survives_a_file(tmp_path: Any) -> None:
         {"quantiles": [[0.0]] * 13},
         {"quantiles": [[math.nan]] * 13},
         {"realised": [0.5]},
-        {"realised": [0.5, 0.5, 0.5, 0.5, 0.0]},
-        {"realised": [0.5, 0.5, 0.5, 0.5, math.inf]},
+        {"realised": [0.5] * 7 + [0.0]},
+        {"realised": [0.5] * 7 + [math.inf]},
+        {"searched": [(3.0, 1.0), (3.0, 0.5)] * 4},
+        {"searched": [(3.0, 0.0), (3.0, 0.5), (4.0, 0.5), (4.0, 1.0)] * 2},
     ],
     ids=str,
 )
 def test_bad_residuals_are_refused_in_one_line(change: dict[str, Any]) -> None:
     base = made_up_residuals()
-    parts = {name: getattr(base, name) for name in ("snrs", "quantiles", "searches", "realised")}
+    parts = {name: getattr(base, name) for name in ("snrs", "quantiles", "searched", "realised")}
     with pytest.raises(DippError) as error:
         Residuals(**{**parts, **{name: np.array(value) for name, value in change.items()}})
     assert "\n" not in str(error.value)
@@ -414,8 +417,8 @@ def test_a_searching_code_has_realised_one_of_the_measured_shares() -> None:
     point, table = chosen(4.0, 0.2)
     assert isinstance(point.plan.code, Flat)
     for share in (1.0, 0.8):
-        shares = np.full(5, share)
-        other = Residuals(table.snrs, table.quantiles, table.searches, shares)
+        shares = np.full(8, share)
+        other = Residuals(table.snrs, table.quantiles, table.searched, shares)
         with pytest.raises(DippError, match=r"(does|do) not follow from"):
             check_gains(release(point.plan, table=other.digest), other)
     steps = point.plan.steps
