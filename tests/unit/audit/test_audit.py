@@ -30,7 +30,7 @@ from dipp.core import randomness, selection
 from dipp.core.channels import Sign
 from dipp.core.plan import Coding
 from dipp.errors import DippError, NoCertificateError
-from dipp.planning.presets import PAPER, PRESETS, SENSING, SHARP
+from dipp.planning.presets import PAPER, PRESETS, SHARP
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Selection
 from dipp.scoring.cpu import CpuBackend
@@ -470,10 +470,10 @@ def test_json_has_the_shape_that_scripts_rely_on(
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quick")
 def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--preset", "sensing", "--plot", tmp_path / "a.png")
+    code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
     assert code == 0, err
     assert out.strip().endswith("passed: nothing tells more than is claimed")
-    subjects = [Subject(coding, sensing=True) for coding in SENSING["sensing"].codings]
+    subjects = [Subject(coding, sensing=True) for coding in PRESETS["sharp"].codings]
     assert out.count("caught") == sum(len(all_controls(subject)) for subject in subjects)
     assert all(subject.coding.name in out for subject in subjects)
     assert "pixel" in out
