@@ -71,7 +71,7 @@ def test_a_rival_needs_a_table_that_knows_it(denoiser: Denoiser, table: ErrorTab
 
 
 def test_the_default_rate_is_that_of_sensing_alone(denoiser: Denoiser, table: ErrorTable) -> None:
-    """1 bit per pixel for sharp and swift, unless a rate or a timestep is given; diffc must be told one or the other."""
+    """1 bit per pixel for sharp and swift, unless a rate or a timestep is given; diffc must be told either."""
     budget = Budget.pure(64.0)
     for name in ("sharp", "swift"):
         plans = PRESETS[name].planner(denoiser, table, budget)
