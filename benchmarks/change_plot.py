@@ -27,7 +27,7 @@ from dipp.privacy.ledger import Ledger
 EPSILON = 4.0
 CHANNELS, PIXELS = 3, 32 * 32
 STEPS = 2
-"""Equal steps of the plan without a clip: `sharp` took as many at this ε."""
+"""Equal steps of the plan without a clip: `sharp` took as many at this ε before residuals were clipped."""
 GROUPS = 16
 """Steps of the clipped plans: one pass, so that each pixel pays once."""
 GAIN = 2.0**-8

@@ -1,4 +1,4 @@
-"""What preset `sharp` should be at each ε: period, candidates, pad, saturation and code, measured on public images.
+"""What preset `sharp` should be without a clip, at each ε: period, candidates, pad, saturation, code; on public images.
 
     python benchmarks/choice.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/choice.json
 
@@ -27,7 +27,7 @@ from dipp.core.channels import Channel, Huber, Laplace, Sign
 from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.planning.planner import Planner, Sizes
-from dipp.planning.presets import PRESETS, SHARP, THRIFTY
+from dipp.planning.presets import SHARP, THRIFTY, UNCLIPPED
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
@@ -71,7 +71,7 @@ def settings() -> list[Setting]:
     found += [replace(DEFAULT, sizes=replace(DEFAULT.sizes, saturation=share)) for share in SATURATIONS]
     # Other channels have no bar to saturate at, and would take any number of bits: as many as the first.
     others = [Setting(Laplace(), Sizes(20, 6.0), share=1.0), Setting(Huber(1.0), Sizes(16, 3.0), share=1.0)]
-    shipped = [(name, sizes) for name in CODES for sizes in PRESETS[name].tiers.values()]
+    shipped = [(name, sizes) for name in CODES for sizes in UNCLIPPED[name].tiers.values()]
     found += [replace(DEFAULT, channel=Sign(1)), *others]
     found += [Setting(Sign(3), sizes, name) for name, sizes in shipped]
     lean = [Setting(Sign(3), Sizes(bits, pad), name) for name in CODES for bits, pad in LEAN_SIZES]

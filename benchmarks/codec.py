@@ -8,7 +8,7 @@ without clocks inside; the split comes from a second run that waits for the devi
 is what one writes first: diffusers' network on one image at a time, candidates as a matrix of floats for one chunk at a
 time, Gumbel noise in floats. It does the same work (as many steps, chunks and candidates) in the same run, on fewer
 images, and has no certificate. The bias is the PSNR of the channel sampled without a code minus that of the coded
-images, along the same plan.
+images, along the same plan. Both are of steps along timesteps, and so of what the presets were without a clip alone.
 """
 
 from __future__ import annotations
@@ -33,14 +33,20 @@ from dipp import scoring
 from dipp.codec import Codec
 from dipp.codec.chain import Chain
 from dipp.codec.pictures import Pixels
+from dipp.codes import Pairs
 from dipp.core import randomness
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import preset
+from dipp.planning.presets import PRESETS, UNCLIPPED, Preset
 from dipp.privacy.budget import Budget
 
 EPSILON = 16.0
-PRESETS = ("sharp", "swift")
+METHODS: dict[str, Preset] = {
+    "sharp": PRESETS["sharp"],
+    "swift": PRESETS["swift"],
+    "unclipped sharp": UNCLIPPED["sharp"],
+    "unclipped swift": UNCLIPPED["swift"],
+}
 COUNTS = {"cpu": 8, "cuda": 1024}
 NAIVE_COUNTS = {"cpu": 1, "cuda": 4}
 BIAS_COUNT = 256
@@ -55,7 +61,7 @@ def synchronise(device: torch.device) -> None:
 
 @contextmanager
 def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
-    """Seconds spent in the network and in scoring (candidates, selection, winners), while inside."""
+    """Seconds spent in the network and in scoring (candidates, selection, winners, or pairs), while inside."""
     device, spent = denoiser.device, defaultdict[str, float](float)
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +77,7 @@ def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
 
     on: Any = scoring.backend(device.type)
     places = [(type(denoiser), "x0", "network"), (scoring, "select", "scoring"), (on, "winners", "scoring")]
+    places.append((Pairs, "draw", "scoring"))  # it searches nothing
     before = [getattr(place, name) for place, name, _ in places]
     for (place, name, stage), function in zip(places, before, strict=True):
         setattr(place, name, timed(stage, function))
@@ -177,16 +184,16 @@ def main() -> None:
     denoiser, table, budget = inputs.denoiser(device), inputs.costs(), Budget.pure(EPSILON)
     pixels = inputs.pixels(max(COUNTS[device], BIAS_COUNT))
     source, rows = provenance(arguments.device), []
-    for name in PRESETS:
-        plan = preset(name).planner(denoiser, table, budget).choose(budget).plan
+    for name, preset in METHODS.items():
+        plan = preset.planner(denoiser, table, budget).choose(budget).plan
         codec = Codec(denoiser, plan, budget)
         row: dict[str, Any] = {"preset": name, "epsilon": EPSILON, "steps": len(plan.steps)}
         row["index_bits"] = [step.index_bits for step in plan.steps]
         row |= rates(codec, list(repeated(pixels, COUNTS[device])))
-        if not arguments.quick:
+        if not (arguments.quick or plan.sensing):
             row["naive"] = naive(codec, network(inputs.model).to(denoiser.device), pixels[: NAIVE_COUNTS[device]])
             row["times_faster"] = row["naive"]["seconds_per_image"] / row["seconds_per_image"]
-        if arguments.bias:
+        if arguments.bias and not plan.sensing:
             images = pixels[:BIAS_COUNT]
             found = psnr(coded(plan, denoiser, images, randomness.fresh_seed())[0], images)[0]
             row |= {"psnr": found, "bias": exact(plan, denoiser, images)[0] - found}

@@ -19,7 +19,7 @@ from provenance import provenance, write
 
 from dipp.codec import Codec
 from dipp.core.signal import HALF
-from dipp.planning.presets import PRESETS
+from dipp.planning.presets import PRESETS, UNCLIPPED
 from dipp.privacy.budget import Budget
 
 IMAGES = 8
@@ -37,11 +37,10 @@ def main() -> None:
     denoisers = {device: inputs.denoiser(device) for device in ("cpu", "cuda")}
     pixels, table = list(inputs.pixels(IMAGES)), inputs.costs()
     source, rows = provenance("cuda"), []
-    for name, preset in PRESETS.items():
-        certified = preset.coding.certified
-        budget = Budget.pure(EPSILON) if certified else None
+    for name, preset in {**PRESETS, "unclipped": UNCLIPPED["sharp"]}.items():
+        budget = Budget.pure(EPSILON) if preset.certified else None
         plans = preset.planner(denoisers["cpu"], table, budget)
-        plan = plans.choose(budget, bpp=None if certified else UNCERTIFIED_BPP).plan
+        plan = plans.choose(budget, bpp=None if preset.certified else UNCERTIFIED_BPP).plan
         codecs = {device: Codec(denoiser, plan, budget) for device, denoiser in denoisers.items()}
         for encoder, codec in codecs.items():
             archive = codec.encode(pixels)

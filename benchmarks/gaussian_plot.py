@@ -23,8 +23,8 @@ DELTA = 1e-5
 CODINGS = (
     ("paper", PAPER, 3, "#fd8d3c", "-"),
     ("paper", PAPER, 30, "#fd8d3c", "--"),
-    ("sharp", SHARP, 3, "#08519c", "-"),
-    ("sharp", SHARP, 30, "#08519c", "--"),
+    ("unclipped", SHARP, 3, "#08519c", "-"),
+    ("unclipped", SHARP, 30, "#08519c", "--"),
 )
 KL_BITS = 4.0
 """A divergence of chunks, for the entropy code; no ε depends on it."""

@@ -5,8 +5,8 @@
 DATA are pictures that neither was trained on. Both see the same states; calls of both are timed in turns, batches of 16
 in fp32, so that other work on the machine slows both alike, and the median of the ratios is taken.
 
-With the calibration of FULL on the pictures that the small one was calibrated on: the errors on chains of preset
-`sharp` that were really coded, beside those on Gaussian states.
+With the calibration of FULL on the pictures that the small one was calibrated on: the errors on coded chains
+of the unclipped preset `sharp`, where that calibration has them, beside those on Gaussian states.
 """
 
 from __future__ import annotations

@@ -31,14 +31,16 @@ from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
-from dipp.planning.planner import Planner, Point
-from dipp.planning.presets import preset
+from dipp.planning.planner import Point
+from dipp.planning.presets import PRESETS, UNCLIPPED, Plans, Preset
 from dipp.privacy.budget import Budget
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
-SHARES = {"paper": (0.8, 0.4, 0.15), "sharp": (0.3, 0.1, 0.03, 0.01)}
-"""By preset: final SNRs as shares of the largest within the budget, beside the plan that the preset chooses."""
-FEW_STEPS, FEW_SHARES = 64.0, {"paper": (0.1,), "sharp": (0.1, 0.03)}
+METHODS: dict[str, Preset] = {"paper": PRESETS["paper"], "unclipped": UNCLIPPED["sharp"]}
+"""Steps along timesteps: the paper's, and what `sharp` was. Clipped sensing is measured by `sensing.py`."""
+SHARES = {"paper": (0.8, 0.4, 0.15), "unclipped": (0.3, 0.1, 0.03, 0.01)}
+"""By method: final SNRs as shares of the largest within the budget, beside the plan that the preset chooses."""
+FEW_STEPS, FEW_SHARES = 64.0, {"paper": (0.1,), "unclipped": (0.1, 0.03)}
 """Above this ε fewer are measured: plans have dozens of steps there."""
 SEEDS = 3
 """Of coded and of exact chains: both are averaged over as many."""
@@ -90,7 +92,7 @@ def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[
     return denoiser.x0(x_t, plan.steps[-1].end), made
 
 
-def chosen_points(plans: Planner, budget: Budget, shares: tuple[float, ...]) -> list[Point]:
+def chosen_points(plans: Plans, budget: Budget, shares: tuple[float, ...]) -> list[Point]:
     """What the planner chooses, then the plans whose final SNRs are nearest to shares of the largest within reach."""
     points = plans.frontier(budget)
     wanted = [math.log(share * points[-1].snr) for share in shares]
@@ -135,7 +137,7 @@ def main() -> None:
         budget = Budget.pure(epsilon)
         for name, shares in SHARES.items():
             tried = () if quick else shares if epsilon <= FEW_STEPS else FEW_SHARES[name]
-            points = chosen_points(preset(name).planner(denoiser, table, budget), budget, tried)
+            points = chosen_points(METHODS[name].planner(denoiser, table, budget), budget, tried)
             for number, point in enumerate(points):
                 row: dict[str, Any] = {"epsilon": epsilon, "preset": name, "code": point.plan.code.name}
                 row["index_bits"] = max(step.index_bits for step in point.plan.steps)

@@ -2,8 +2,8 @@
 
     python benchmarks/quality_plot.py --out benchmarks/results/quality.png
 
-It also prints the bits of `sharp` relative to `paper` at equal ε and PSNR, wherever the measured ranges overlap: rates
-are interpolated, logarithms over PSNR, on the rows that no other row of the preset beats in both.
+It also prints the bits of `unclipped` relative to `paper` at equal ε and PSNR, wherever the measured ranges overlap:
+rates are interpolated, logarithms over PSNR, on the rows that no other row of the preset beats in both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 
 RESULTS = Path(__file__).parent / "results"
 COLOURS = {1.0: "#9ecae1", 4.0: "#4292c6", 16.0: "#08519c", 64.0: "#6a51a3", 256.0: "#3f007d"}
-STYLES = {"sharp": "o-", "paper": "s--"}
+STYLES = {"unclipped": "o-", "paper": "s--"}
 
 
 def envelope(rows: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
@@ -34,7 +34,7 @@ def envelope(rows: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
 
 
 def ratios(rows: list[dict[str, Any]], epsilon: float) -> Iterator[tuple[float, float]]:
-    """PSNR of measured points, and the bits of sharp relative to paper there."""
+    """PSNR of measured points, and the bits of unclipped relative to paper there."""
     own, other = (
         envelope([row for row in rows if (row["epsilon"], row["preset"]) == (epsilon, name)]) for name in STYLES
     )
@@ -69,7 +69,7 @@ def main() -> None:
     axes.grid(alpha=0.3)
     entries = [Line2D([], [], color=colour, lw=3, label=f"ε = {epsilon:g}") for epsilon, colour in COLOURS.items()]
     entries += [
-        Line2D([], [], color="grey", marker="o", ls="-", label="sharp, posterior mean"),
+        Line2D([], [], color="grey", marker="o", ls="-", label="unclipped, posterior mean"),
         Line2D([], [], color="grey", marker="s", ls="--", label="paper, posterior mean"),
         Line2D([], [], color="grey", marker="x", ls="", mew=2, label="noise, then PNG or WebP\n(not denoised)"),
     ]

@@ -3,7 +3,8 @@
     python benchmarks/size.py [--model FOLDER] [--preset swift] [--largest 2048] [-o benchmarks/results]
 
 Every size runs in a process of its own, whose peak of resident memory is read at its end; `base` is that of a process
-which has loaded the same and coded 32×32. The step is the last one of the plan at ε = 16, of the preset that is named.
+which has loaded the same and coded 32×32. The step is the last one of the plan at ε = 16, of the preset that is named;
+of clipped sensing it is the first two, since the very first asks no network.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def picture(height: int, width: int) -> Pixels:
 def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
     """Encode and decode one step of one picture."""
     codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, pixels=height * width)
-    step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, codec.plan.steps[-1:]))
+    own = codec.plan.steps[:2] if codec.plan.sensing else codec.plan.steps[-1:]
+    step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, own))
     step.encode([picture(32, 32)])  # libraries set themselves up, kernels are compiled
     image = picture(height, width)
     began = time.perf_counter()

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from dipp.errors import DippError
-from dipp.planning import presets
+from dipp.planning.presets import PRESETS, UNCLIPPED, SteppedPreset
 
 CLEAN, LAPLACE = "clean", "laplace"
 """Methods beside the presets of the codec: no noise at all, and privatise-then-compress."""
+
+
+def preset_of(method: str) -> SteppedPreset:
+    """The preset of a method: `sharp` is what it was before residuals were clipped, since the records are of that."""
+    known = {**PRESETS, **UNCLIPPED}
+    found = known.get(method)
+    if not isinstance(found, SteppedPreset):
+        raise DippError(f"preset: one of {', '.join(known)} is needed, got {method}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -178,7 +187,7 @@ class Config:
     def _check_release(self, release: Release) -> None:
         name = release.name
         if release.coded:
-            presets.preset(release.method)
+            preset_of(release.method)
         if (release.method == CLEAN) != (release.epsilon is None):
             raise DippError(f"config: {name} is wrong: all but clean pictures have epsilons")
         if not all(value is None or value > 0 for value in (release.epsilon, release.bpp, release.relative_snr)):

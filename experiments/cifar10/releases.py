@@ -18,7 +18,7 @@ import torch
 
 from cifar10 import provenance
 from cifar10.baseline import LaplaceNoise
-from cifar10.config import CLEAN, LAPLACE, Config, Release
+from cifar10.config import CLEAN, LAPLACE, Config, Release, preset_of
 from cifar10.store import Store
 from dipp import models
 from dipp.codec.chain import Chain
@@ -33,7 +33,6 @@ from dipp.format.packing import Shape
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 from dipp.models.unet import UNetDenoiser
-from dipp.planning import presets
 from dipp.planning.planner import Planner, Point
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
@@ -75,7 +74,7 @@ class Maker:
 
     def budget(self, release: Release) -> Budget | None:
         """What binds a release of the codec: its ε; None where the preset has no certificate."""
-        certified = presets.preset(release.method).coding.certified
+        certified = preset_of(release.method).certified
         return Budget.pure(release.epsilon) if certified and release.epsilon is not None else None
 
     @functools.cached_property
@@ -93,7 +92,7 @@ class Maker:
 
         @functools.lru_cache(maxsize=16)
         def make(method: str, budget: Budget | None) -> Planner:
-            return presets.preset(method).planner(self.denoiser, table, budget)
+            return preset_of(method).planner(self.denoiser, table, budget)
 
         return make
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import itertools
 import json
@@ -38,6 +37,7 @@ from helpers.datasets import (
 )
 from helpers.paths import DOCS, ROOT
 from helpers.processes import children, wait_for_end, watched
+from helpers.quick import quick_presets
 from PIL import Image
 from rich.console import Console
 
@@ -55,8 +55,7 @@ from dipp.data.tables import Tables
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
-from dipp.planning.planner import Sizes
-from dipp.planning.presets import DIFFC, PRESETS
+from dipp.planning.presets import DIFFC
 from dipp.privacy.ledger import Recorder
 from dipp.training import calibrate as calibration
 
@@ -65,10 +64,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """Few candidates: whole datasets are tested here, and not the kernels."""
+    """Few steps and few candidates: whole datasets are tested here, and not the kernels."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, pad in (("sharp", 3.0), ("paper", 2.0)):
-            patch.setitem(PRESETS, name, dataclasses.replace(PRESETS[name], tiers={0.0: Sizes(8, pad)}, rival=None))
+        quick_presets(patch, index_bits=8)
         patch.setattr(calibration, "EPSILONS", (8.0,))
         yield
 

@@ -30,7 +30,8 @@ from dipp.core import randomness, selection
 from dipp.core.channels import Sign
 from dipp.core.plan import Coding
 from dipp.errors import DippError, NoCertificateError
-from dipp.planning.presets import PAPER, PRESETS, SENSING, SHARP
+from dipp.planning import presets
+from dipp.planning.presets import PAPER, PRESETS, SENSED, SHARP
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Selection
 from dipp.scoring.cpu import CpuBackend
@@ -442,6 +443,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "PAIRS", 3)
     monkeypatch.setattr(suite, "ADVERSARIES", 1)
     monkeypatch.setattr(suite, "LADDER", (1, 2))
+    monkeypatch.setattr(presets, "SENSED", presets.SENSED[:1])  # all of them: `test_sensing_audit`
 
 
 @pytest.mark.slow
@@ -470,10 +472,11 @@ def test_json_has_the_shape_that_scripts_rely_on(
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quick")
 def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--preset", "sensing", "--plot", tmp_path / "a.png")
+    monkeypatch.setattr(presets, "SENSED", SENSED[:2])
+    code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
     assert code == 0, err
     assert out.strip().endswith("passed: nothing tells more than is claimed")
-    subjects = [Subject(coding, sensing=True) for coding in SENSING["sensing"].codings]
+    subjects = [Subject(coding, sensing=True) for coding in PRESETS["sharp"].codings]
     assert out.count("caught") == sum(len(all_controls(subject)) for subject in subjects)
     assert all(subject.coding.name in out for subject in subjects)
     assert "pixel" in out

@@ -26,7 +26,7 @@ from dipp.core.channels import Sign
 from dipp.core.code import Indices, Scored
 from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan, SensingStep, Step
-from dipp.planning.presets import SENSED, SENSING, SHARP
+from dipp.planning.presets import PRESETS, SENSED, SHARP, SensingPreset
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Selection
 
@@ -46,7 +46,9 @@ def by_kind(found: list[Exact]) -> dict[str, Exact]:
 
 def test_the_subjects_are_the_codings_of_the_presets() -> None:
     """Every coding of a sensing preset, with clipped steps; one with steps along timesteps for the others."""
-    for name, preset in SENSING.items():
+    sensing = {name: preset for name, preset in PRESETS.items() if isinstance(preset, SensingPreset)}
+    assert list(sensing) == ["sharp", "swift"]
+    for name, preset in sensing.items():
         subjects = suite._auditable(name, 1.0)
         assert [one.coding for one in subjects.values()] == list(preset.codings)
         assert all(one.sensing for one in subjects.values())
@@ -436,7 +438,7 @@ def test_which_mistakes_can_be_made() -> None:
 def test_a_preset_of_several_codings_tells_the_worst_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("BLACK_BOX_RUNS", 4000), ("LAW_RUNS", 4000), ("PAIRS", 3), ("ADVERSARIES", 1)):
         monkeypatch.setattr(suite, name, value)
-    audit = suite.audit("sensing", 1.0)
+    audit = suite.audit("sharp", 1.0)
     assert audit.passed
     found = audit.to_dict()
     each = list(found["codings"].values())

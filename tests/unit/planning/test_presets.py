@@ -1,4 +1,4 @@
-"""Presets: which sizes a budget has, and when a rival is taken, on the denoiser that ships."""
+"""Presets: what they promise, which sizes a budget has, and when a rival is taken, on the denoiser that ships."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.planning import presets
-from dipp.planning.presets import PRESETS
+from dipp.planning.presets import PRESETS, UNCLIPPED, Preset, SteppedPreset
+from dipp.planning.sensing import LEAST_GAIN, RATE_SLACK
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
@@ -26,9 +27,13 @@ def table() -> ErrorTable:
     return ErrorTable.of_model(embedded.FOLDER)
 
 
-def test_every_preset_has_sizes_for_any_budget() -> None:
+STEPPED = [*UNCLIPPED.values(), *(one for one in PRESETS.values() if isinstance(one, SteppedPreset))]
+
+
+def test_every_preset_along_timesteps_has_sizes_for_any_budget() -> None:
     """Tiers start at 0 and ascend; the sizes of (ε, δ) are those of ε, and more ρ never takes those of a smaller ε."""
-    for preset in PRESETS.values():
+    assert [one.name for one in STEPPED] == ["sharp", "swift", "thrifty", "paper", "diffc"]
+    for preset in STEPPED:
         tiers = list(preset.tiers)
         assert tiers[0] == 0
         assert tiers == sorted(tiers)
@@ -42,22 +47,66 @@ def test_every_preset_has_sizes_for_any_budget() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 16.0, 64.0])
-def test_a_looser_budget_never_costs_quality(epsilon: float, denoiser: Denoiser, table: ErrorTable) -> None:
-    def best(budget: Budget) -> float:
-        return max(point.psnr for point in PRESETS["sharp"].planner(denoiser, table, budget).frontier(budget))
+@pytest.mark.parametrize(
+    ("preset", "slack"), [(UNCLIPPED["sharp"], 0.0), (PRESETS["swift"], LEAST_GAIN)], ids=["unclipped", "swift"]
+)
+def test_a_looser_budget_never_costs_quality(
+    preset: Preset, slack: float, epsilon: float, denoiser: Denoiser, table: ErrorTable
+) -> None:
+    """A frontier of sensing leaves out what is better by less than `LEAST_GAIN`."""
 
-    assert best(Budget.approximate(epsilon, 1e-6)) >= best(Budget.pure(epsilon))
+    def best(budget: Budget) -> float:
+        return max(point.psnr for point in preset.planner(denoiser, table, budget).frontier(budget))
+
+    assert best(Budget.approximate(epsilon, 1e-6)) >= best(Budget.pure(epsilon)) - slack
 
 
 def test_a_rival_needs_a_table_that_knows_it(denoiser: Denoiser, table: ErrorTable) -> None:
     budget = Budget.pure(16.0)
-    own = PRESETS["sharp"].planner(denoiser, table, budget)
+    own = UNCLIPPED["sharp"].planner(denoiser, table, budget)
     assert own.rival is not None
-    assert own.rival.coding == PRESETS["thrifty"].coding
+    assert own.rival.coding == UNCLIPPED["thrifty"].coding
     old = dataclasses.replace(table, inflation={"sharp": table.inflation["sharp"]})
-    assert PRESETS["sharp"].planner(denoiser, old, budget).rival is None
+    assert UNCLIPPED["sharp"].planner(denoiser, old, budget).rival is None
+
+
+def test_the_default_rate_is_that_of_sensing_alone(denoiser: Denoiser, table: ErrorTable) -> None:
+    """1 bit per pixel for sharp and swift, unless a rate or a timestep is given; diffc must be told either."""
+    budget = Budget.pure(64.0)
+    for name in ("sharp", "swift"):
+        plans = PRESETS[name].planner(denoiser, table, budget)
+        usual, points = plans.choose(budget), plans.frontier(budget)
+        most = presets.DEFAULT_BPP * (1 + RATE_SLACK)
+        assert usual.bpp <= most
+        assert usual.bound
+        free = plans.choose(budget, bpp=1000.0)
+        assert free.bpp > most
+        assert not free.bound
+        beyond = max(point.snr for point in points if point.bpp <= most)
+        timestep = max(t for t in range(1000) if denoiser.schedule.snr(t) > beyond)
+        ended = plans.choose(budget, final_timestep=timestep)
+        assert ended.bpp > most
+        assert not ended.bound
+    paper = PRESETS["paper"].planner(denoiser, table, budget).choose(budget)
+    assert paper.bpp > most
+    assert not paper.bound
+    diffc = PRESETS["diffc"].planner(denoiser, table, None)
+    assert diffc.choose(None, bpp=3.0).bpp > most
+    with pytest.raises(DippError, match="without a budget exactly one"):
+        diffc.choose(None)
+
+
+def test_a_preset_that_is_gone_gets_one_line() -> None:
+    """It says what to use instead, and its old plans stay for comparisons."""
+    with pytest.raises(DippError) as error:
+        presets.preset("thrifty")
+    assert str(error.value) == (
+        "preset: thrifty is gone; sharp takes its code wherever that is the best within the rate: use sharp, with --bpp"
+    )
+    assert not set(presets.GONE) & set(PRESETS)
+    assert presets.GONE.keys() <= UNCLIPPED.keys()
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(DippError, match="preset: one of sharp"):
+    with pytest.raises(DippError, match=r"^preset: one of sharp, swift, paper, diffc is needed, got blunt$"):
         presets.preset("blunt")

@@ -20,7 +20,7 @@ from dipp.core.code import Code
 from dipp.core.plan import Plan, SensingStep
 from dipp.errors import DippError
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
-from dipp.planning.presets import DEFAULT_BPP, SensingPreset, recipe
+from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import (
     CLIPS,
@@ -237,19 +237,21 @@ def error_table(residuals: Residuals | None) -> ErrorTable:
 
 
 def test_presets_of_sensing() -> None:
-    """`sensing` asks the network 32 times, the final denoising included."""
-    denoiser, chosen = tiny_denoiser(), recipe("sensing")
-    assert isinstance(chosen, SensingPreset)
-    assert chosen.certified
-    assert all(coding.certified for coding in chosen.codings)
-    plans = chosen.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0))
-    assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (31, 1.0, 64, 3)
-    assert chosen.planner(denoiser, error_table(made_up_residuals()), Budget.pure(4.0), 900).pixels == 900
+    """`sharp` asks the network 32 times, the final denoising included; `swift` four times along the chain."""
+    denoiser, table, budget = tiny_denoiser(), error_table(made_up_residuals()), Budget.pure(4.0)
+    for name, calls in (("sharp", 31), ("swift", 4)):
+        chosen = preset(name)
+        assert isinstance(chosen, SensingPreset)
+        assert chosen.certified
+        assert all(coding.certified for coding in chosen.codings)
+        plans = chosen.planner(denoiser, table, budget)
+        assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (calls, 1.0, 64, 3)
+        assert chosen.planner(denoiser, table, budget, 900).pixels == 900
 
 
 def test_a_table_without_residuals_gets_one_line() -> None:
     with pytest.raises(DippError) as error:
-        recipe("sensing").planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
+        preset("sharp").planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
     assert str(error.value) == "calibration: made before there was sensing; make it anew with `dipp calibrate`"
 
 

@@ -1,0 +1,19 @@
+"""Presets that cost next to nothing, where commands are tested and not plans."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from dipp.planning.planner import Sizes
+from dipp.planning.presets import PRESETS, SensingPreset, SteppedPreset
+
+
+def quick_presets(patch: pytest.MonkeyPatch, index_bits: int) -> None:
+    """Let `sharp` ask its network three times along the chain, and `paper` search few candidates."""
+    sharp, paper = PRESETS["sharp"], PRESETS["paper"]
+    assert isinstance(sharp, SensingPreset)
+    assert isinstance(paper, SteppedPreset)
+    patch.setitem(PRESETS, "sharp", dataclasses.replace(sharp, calls=3))
+    patch.setitem(PRESETS, "paper", dataclasses.replace(paper, tiers={0.0: Sizes(index_bits, 2.0)}))
