@@ -43,6 +43,7 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/audit.py --quick --out $(BENCH)/audit.json --plot $(BENCH)/audit.png
 	$(BIN)/python benchmarks/fit_zeta.py --quick --out $(BENCH)/fit_zeta.json
 	$(BIN)/python benchmarks/gaussian_plot.py --out $(BENCH)/gaussian.png
+	$(BIN)/python benchmarks/sensing_plot.py --out $(BENCH)/sensing.png
 	$(BIN)/python benchmarks/scoring.py plot --out $(BENCH)/scoring.png
 	$(BIN)/python benchmarks/quality_plot.py --out $(BENCH)/quality.png
 	$(BIN)/python benchmarks/privatize.py plot --out $(BENCH)/datasets.png

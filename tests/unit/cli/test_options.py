@@ -152,7 +152,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "cpu",
         },
     ),
-    "info": (["archive"], {"--json": False, "--verify": False}),
+    "info": (["archive"], {"--json": False, "--verify": False, "--model": None, "--calibration": None}),
     "audit": (
         [],
         {"--epsilon": 4.0, "--preset": None, "--json": False, "--plot": None, "--model": None, "--calibration": None},
