@@ -84,6 +84,25 @@ def test_encode_info_decode(
         assert image.size == (8, 8)
 
 
+def test_encode_says_when_the_rate_binds(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """1 bit per pixel unless told, of which a header is no part; not for the paper's preset, nor to a timestep."""
+    said = {}
+    for name, *more in (
+        ("usual",),
+        ("free", "--bpp", 1000),
+        ("timestep", "--final-timestep", 60),
+        ("paper", "--preset", "paper"),
+    ):
+        made = tmp_path / f"{name}.dipp"
+        code, out, err = run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 64, *more)
+        assert code == 0, err
+        said[name] = out.splitlines()[-1].startswith("bound by the rate, not by the budget: --bpp allows")
+    assert said == {"usual": True, "free": False, "timestep": False, "paper": False}
+    rates = {name: dipp.open(tmp_path / f"{name}.dipp").payload_bpp for name in said}
+    assert rates["usual"] <= 1 + 8 / 64  # whole bytes
+    assert min(rates["free"], rates["timestep"], rates["paper"]) > rates["usual"] + 8 / 64
+
+
 def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_path: Path) -> None:
     codec = dipp.Codec.from_pretrained(model, epsilon=8)
     with Image.open(pictures / "3.png") as image:
@@ -203,6 +222,7 @@ def encoding(
         (encoding("--epsilon", "1e-9"), "budget"),
         (encoding("--epsilon", "4", "--rho", "1"), "budget"),
         (encoding("--epsilon", "4", "--preset", "x"), "preset"),
+        (encoding("--epsilon", "4", "--preset", "thrifty"), "preset: thrifty is gone; sharp takes its code"),
         (encoding("--delta", "1e-6", "--preset", "diffc"), "budget"),
         (encoding("--epsilon", "4", "--seed", "x"), "seed"),
         (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),

@@ -42,9 +42,13 @@ class PlanOptions:
     delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
     rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")] = None
     preset: Annotated[str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).")] = "sharp"
-    bpp: Annotated[float | None, typer.Option(help="Most payload bits per pixel, as expected from public images.")] = (
-        None
-    )
+    bpp: Annotated[
+        float | None,
+        typer.Option(
+            help="Most payload bits per pixel, as expected from public images; "
+            "1 for sharp and swift, unless a timestep is given."
+        ),
+    ] = None
     final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
     calibration: Calibration = None
 

@@ -15,6 +15,7 @@ from helpers.sensing import made_up_residuals, sensing_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.code import Code
 from dipp.core.plan import Plan, SensingStep
@@ -247,6 +248,32 @@ def test_presets_of_sensing() -> None:
         plans = chosen.planner(denoiser, table, budget)
         assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (calls, 1.0, 64, 3)
         assert chosen.planner(denoiser, table, budget, 900).pixels == 900
+
+
+def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 32 with the final one for sharp, and at most 4 along the chain for swift, counted on a real network."""
+    denoiser, table, calls = tiny_denoiser(), error_table(made_up_residuals()), list[int]()
+    ask = type(denoiser).x0
+
+    def counted(self: Any, x_t: Any, t: int, *, fast: bool = False) -> Any:
+        calls.append(t)
+        return ask(self, x_t, t, fast=fast)
+
+    monkeypatch.setattr(type(denoiser), "x0", counted)
+    picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    for name, most in (("sharp", 31), ("swift", 4)):
+        asked = []
+        for budget in (Budget.pure(1.0), Budget.pure(4.0), Budget.zcdp(2.0)):
+            plan = preset(name).planner(denoiser, table, budget).choose(budget).plan
+            codec = Codec(denoiser, plan, budget)
+            calls.clear()
+            made = codec.encode([picture])
+            asked.append(len(calls))
+            assert len(calls) == len(plan.steps) - 1, "the first step asks nothing"
+            calls.clear()
+            codec.decode(made, calls=1)
+            assert len(calls) == len(plan.steps) <= most + 1, "a decoder repeats them, and asks once more"
+        assert max(asked) == most, "what is allowed is made use of"
 
 
 def test_a_table_without_residuals_gets_one_line() -> None:
