@@ -56,7 +56,8 @@ def made_up_residuals(
     rows = np.minimum(deviation[:, None] * sizes, 2.0)
     searched = np.array([(pad, tilt) for pad in (3.0, 4.0, 6.0, 8.0) for tilt in (0.5, 2.0)])
     realised = np.array([0.86, 0.95, 0.9, 0.97, 0.94, 0.98, 0.97, 0.99])
-    return Residuals(np.array([0.0, *snrs]), rows, searched, realised)
+    touched = np.linspace(1.0, 1.1, points + 1)
+    return Residuals(np.array([0.0, *snrs]), rows, touched, searched, realised)
 
 
 def waves(count: int, side: int = 16, seed: int = 0) -> Pixels:

@@ -7,6 +7,9 @@ the root mean square. Before the first step nothing is known, the prediction is 
 that row stands at SNR 0. Between the other rows everything is interpolated over log SNR; beyond them the nearest
 counts.
 
+Along a pass, coordinates that have not been asked yet have larger residuals than those that have. `touched` says by
+which factor a step is told more than the residuals of all coordinates would tell.
+
 A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some pads
 (the bits by which an index exceeds the divergence of its chunk) and some tilts.
 """
@@ -27,6 +30,9 @@ from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
 
+NAMES = ("snrs", "quantiles", "touched", "searched", "realised")
+"""What is stored, in this order."""
+
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
@@ -36,13 +42,15 @@ class Residuals:
     """Ascending, from 0 on."""
     quantiles: Floats
     """A row for each SNR: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
+    touched: Floats
+    """For each SNR, E[|r|·tanh θ] over the coordinates that a step touched, over that of all."""
     searched: Floats
     """Rows (pad, V) at which a searching code was measured: all pads at the same ascending tilts."""
     realised: Floats
     """The share of its tilt that it realised, for each row."""
 
     def __post_init__(self) -> None:
-        for name in ("snrs", "quantiles", "searched", "realised"):
+        for name in NAMES:
             array = np.array(getattr(self, name), np.float64)
             if not np.isfinite(array).all():
                 raise DippError(f"{name}: finite numbers are needed")
@@ -54,6 +62,8 @@ class Residuals:
             raise DippError(f"quantiles: a row of sizes for each of {len(self.snrs)} SNRs is needed")
         if not (self.quantiles[:, -1] > 0).all():
             raise DippError("quantiles: residuals that are not all 0 are needed")
+        if self.touched.shape != self.snrs.shape or not ((self.touched > 0.5) & (self.touched < 2)).all():
+            raise DippError("touched: a factor near 1 for each SNR is needed")
         if self.searched.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
             raise DippError("searched, realised: rows of pad and tilt, and a share above 0 for each, are needed")
         if not ((self.searched > 0).all() and all((np.diff(tilts) > 0).all() for _, tilts, _ in self._curves)):
@@ -67,6 +77,12 @@ class Residuals:
         share = (place - low)[:, None]
         rows = np.exp((1 - share) * _logs(inner[low]) + share * _logs(inner[low + 1]))
         return np.where(np.asarray(snrs)[:, None] > 0, rows, self.quantiles[:1])
+
+    def touched_at(self, snrs: Floats) -> Floats:
+        """The factor of `touched` at each of some SNRs; interpolated over log SNR, and 1 before the first step."""
+        logs = np.log(np.maximum(snrs, self.snrs[1] * 1e-6))
+        later = np.interp(logs, np.log(self.snrs[1:]), self.touched[1:])
+        return np.asarray(np.where(np.asarray(snrs) > 0, later, self.touched[0]), np.float64)
 
     def mse(self, snrs: Floats) -> Floats:
         """Mean squared error of the expected picture at each SNR, per coordinate."""
@@ -97,23 +113,18 @@ class Residuals:
     def digest(self) -> str:
         """Hex SHA-256 of the statistics as they are stored: files name the table that their gains follow from."""
         digest = hashlib.sha256(b"dipp/residuals/2")
-        for array in (self.snrs, self.quantiles, self.searched, self.realised):
+        for array in (getattr(self, name) for name in NAMES):
             digest.update(np.array(array.shape, "<u8").tobytes() + np.ascontiguousarray(array, "<f8").tobytes())
         return digest.hexdigest()
 
     def to_dict(self, rounded: Any) -> dict[str, Any]:
         """The statistics for JSON; `rounded` cuts digits."""
-        return {
-            "snrs": rounded(self.snrs),
-            "quantiles": rounded(self.quantiles),
-            "searched": rounded(self.searched),
-            "realised": rounded(self.realised),
-        }
+        return {name: rounded(getattr(self, name)) for name in NAMES}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Residuals:
         """The statistics that `to_dict` wrote."""
-        return cls(**{name: content[name] for name in ("snrs", "quantiles", "searched", "realised")})
+        return cls(**{name: content[name] for name in NAMES})
 
 
 def _logs(sizes: Floats) -> Floats:

@@ -5,12 +5,13 @@ the number g of groups a pass. N steps are T = N/g passes; the worst pixel is to
 cost 1/⌈T⌉ of the budget, which fixes the tilt V. The rest follows step by step from the public residuals (`Residuals`),
 with no network call. At SNR s, with residuals r of deviation d,
 
-    clip  c = k·d,      tilt  θ(r) = V·min(|r|/c, 1),      gain  ΔSNR = q·(κ·E[|r|·tanh θ]/E[r²])²
+    clip  c = k·d,      tilt  θ(r) = V·min(|r|/c, 1),      gain  ΔSNR = q·(κ·φ·E[|r|·tanh θ]/E[r²])²
 
-where κ is the share of its tilt that the code realises (1 for pairs) and q = 1/(C·g) the share of the coordinates that
-a step touches; of a picture of few pixels this is so on the average over the steps of a pass. Such a gain makes the
-update of the state right on the average over the public pictures: the selected signs s have E[s·r] = κ·E[|r|·tanh θ],
-and the state moves by √ΔSNR·z with z = ±1/√q.
+where κ is the share of its tilt that the code realises (1 for pairs); φ the factor, near 1, by which the coordinates
+that a step touches tell more than the average of all; and q = 1/(C·g) the share of the coordinates that it touches: of
+a picture of few pixels, on the average over the steps of a pass. Such a gain makes the update of the state right on
+the average over the public pictures: the selected signs s of touched coordinates have E[s·r] = κ·φ·E[|r|·tanh θ], and
+the state moves by √ΔSNR·z with z = ±1/√q.
 
 In bits, a pair takes one a touched coordinate; a code that searches takes index_bits for every index_bits − pad bits of
 the divergence Σ(θ·tanh θ − ln cosh θ)/ln 2.
@@ -239,7 +240,7 @@ class SensingPlanner:
             r = self.residuals.at(snr)
             clips[:, step] = short_floats(width * deviation(r))
             theta = tilts[:, None] * np.minimum(r / clips[:, step, None], 1.0)
-            gains[:, step] = short_floats(gain(r, theta, share, q))
+            gains[:, step] = short_floats(gain(r, theta, share * self.residuals.touched_at(snr), q))
             kl = np.maximum(touched[:, step] * divergence(theta).mean(axis=1), TINY)
             cost = _chunked(own, touched[:, step], kl)
             sizes[:, step], index_bits[:, step], kls[:, step] = cost.size, cost.index_bits, cost.kl
@@ -280,8 +281,8 @@ def deviation(r: Floats) -> Floats:
     return np.asarray(np.sqrt(np.square(r).mean(axis=-1)), np.float64)
 
 
-def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> Floats:
-    """ΔSNR of a step that meets the residuals r and tilts them by θ: q·(κ·E[|r|·tanh θ]/E[r²])², for rows of both."""
+def gain(r: Floats, theta: Floats, share: Floats, q: Floats | float) -> Floats:
+    """ΔSNR of a step that meets the residuals r and tilts them by θ, for rows of both; `share` is κ·φ."""
     told = share * (r * np.tanh(theta)).mean(axis=-1)
     return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
 

@@ -73,14 +73,15 @@ def check_gains(release: Release, residuals: Residuals) -> None:
         raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
     steps = [step for step in release.plan.steps if isinstance(step, SensingStep)]
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
-    r = residuals.at(np.array([0.0, *itertools.accumulate(gains[:-1].tolist())]))
+    snrs = np.array([0.0, *itertools.accumulate(gains[:-1].tolist())])
+    r = residuals.at(snrs)
     if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():
         raise DippError("plan: the clips do not follow from the residuals; do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
     shares = np.ones((1, 1))
     if not isinstance(release.plan.code, Pairs):
         shares = np.array([[residuals.realised_at(pad, tilt) for tilt in tilts] for pad in residuals.pads])
-    wrong = _differs(gains, gain(r, theta, shares, 1 / release.plan.mask.period))
+    wrong = _differs(gains, gain(r, theta, shares * residuals.touched_at(snrs), 1 / release.plan.mask.period))
     nearest = wrong[wrong.sum(axis=1).argmin()]
     if nearest.any():
         step = int(nearest.argmax())

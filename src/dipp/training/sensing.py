@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ GROUPS = 16
 """g: steps of a pass."""
 CLIP = 0.35
 """k: clip in deviations of the residual."""
+FACTORS = (0.8, 1.25)
+"""Least and largest φ that are believed: of few and small pictures it is mostly chance."""
 POINTS = 40
 """SNRs of the table."""
 SEARCHED_BITS, SEARCHED_TILTS = 14, (0.25, 0.5, 1.0, 2.0)
@@ -54,13 +56,12 @@ SEARCHED_COORDINATES = 1 << 17
 
 def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) -> Residuals:
     """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C)."""
-    met: list[tuple[float, Floats]] = []
+    chains = []
     for tilt, passes in TILTS.items():
         progress(f"sensing chains of tilt {tilt:g}")
-        met += sensing_chain(denoiser, pixels, tilt, passes)
+        chains.append(sensing_chain(denoiser, pixels, tilt, passes))
     progress("the share of its tilt that a searching code realises")
-    snrs, rows = _table(met)
-    return Residuals(snrs, rows, *searched(pixels))
+    return Residuals(*_table(chains), *searched(pixels))
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:
@@ -69,8 +70,18 @@ def searched(pixels: Pixels) -> tuple[Floats, Floats]:
     return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
 
-def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[tuple[float, Floats]]:
-    """Code public pictures by pairs of one tilt: SNR and slices of the residuals' sizes, before each step and after."""
+class Met(NamedTuple):
+    """What a chain met before a step, or at its end."""
+
+    snr: float
+    sizes: Floats
+    """Slices of the residuals' sizes, of all coordinates."""
+    touched: float
+    """φ of the step: E[|r|·tanh θ] of the coordinates that it touches, over that of all. 1 at the end."""
+
+
+def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[Met]:
+    """Code public pictures by pairs of one tilt: what is met before each step, and after the last."""
     import torch
 
     height, width, channels = pixels.shape[1:]
@@ -79,18 +90,20 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
     coding = Coding(Sign(period=channels * GROUPS), Pairs())
     steps: list[SensingStep] = []
     state = torch.zeros((1, channels, height, width), device=denoiser.device)
-    met, snr = [], 0.0
+    met, snr = list[Met](), 0.0
     for number in range(GROUPS * passes + 1):
         x_hat = denoiser.at_snr(state, snr) if number else state
         residual = np.abs(x - _rows(x_hat))
-        met.append((snr, slices(residual)))
         if number == GROUPS * passes:
+            met.append(Met(snr, slices(residual), met[-1].touched))
             break
         power = float(np.square(residual).mean())
         clip = float(short_floats(np.array([CLIP * math.sqrt(power)]))[0])
-        theta = tilt * np.minimum(residual / clip, 1.0)
-        told = float((residual * np.tanh(theta)).mean())
-        gain = (told / power) ** 2 / (channels * GROUPS)
+        told = residual * np.tanh(tilt * np.minimum(residual / clip, 1.0))
+        asked = coding.channel.mask.touched(SEED, number, height * width, channels)
+        factor = float(np.clip(told[:, asked].mean() / told.mean(), *FACTORS)) if len(asked) else 1.0
+        met.append(Met(snr, slices(residual), factor))
+        gain = (factor * float(told.mean()) / power) ** 2 / (channels * GROUPS)
         steps.append(SensingStep(tilt, clip, float(short_floats(np.array([gain]))[0]), 1, 1))
         chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, (height, width, channels))
         layout = chain.layout(number, range(len(pixels)))
@@ -113,27 +126,23 @@ def _rows(x: torch.Tensor) -> Floats:
     return np.asarray(x.permute(0, 2, 3, 1).reshape(len(x), -1).cpu(), np.float64)
 
 
-def _table(met: list[tuple[float, Floats]]) -> tuple[Floats, Floats]:
-    """One row an SNR: of all chains that pass it, the mean logarithm of their interpolated sizes."""
-    start = np.sqrt(np.mean([np.square(row) for snr, row in met if snr == 0], axis=0))
-    chains, current = list[list[tuple[float, Floats]]](), list[tuple[float, Floats]]()
-    for snr, row in met:
-        if snr == 0:
-            current = []
-            chains.append(current)
-        else:
-            current.append((snr, row))
-    low, high = min(chain[0][0] for chain in chains), max(chain[-1][0] for chain in chains)
-    snrs, rows = np.geomspace(low, high, POINTS), []
-    for snr in snrs:
-        found = []
-        for chain in chains:
-            places = np.log([one for one, _ in chain])
-            if places[0] - 1e-9 <= math.log(snr) <= places[-1] + 1e-9:
-                logs = np.log(np.maximum([row for _, row in chain], 1e-9))
-                found.append([np.interp(math.log(snr), places, column) for column in logs.T])
-        rows.append(np.exp(np.mean(found, axis=0)))
-    return np.concatenate([[0.0], snrs]), np.stack([start, *rows])
+def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:
+    """SNRs, and sizes and φ at each of them: the mean logarithms of what the chains that pass it interpolate."""
+    start = np.sqrt(np.mean([np.square(chain[0].sizes) for chain in chains], axis=0))
+    later = [chain[1:] for chain in chains]
+    columns = [np.log(np.maximum([[*one.sizes, one.touched] for one in chain], 1e-9)).T for chain in later]
+    places = [np.log([one.snr for one in chain]) for chain in later]
+    logs = np.linspace(min(place[0] for place in places), max(place[-1] for place in places), POINTS)
+    rows = []
+    for log in logs:
+        passing = [
+            [np.interp(log, place, column) for column in rows_of]
+            for place, rows_of in zip(places, columns, strict=True)
+            if place[0] - 1e-9 <= log <= place[-1] + 1e-9
+        ]
+        rows.append(np.exp(np.mean(passing, axis=0)))
+    sizes, touched = np.stack(rows)[:, :-1], np.stack(rows)[:, -1]
+    return np.array([0.0, *np.exp(logs)]), np.stack([start, *sizes]), np.array([1.0, *touched])
 
 
 def _realised(pixels: Pixels, pad: float, tilt: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -22,7 +23,7 @@ from dipp.core.plan import Plan, SensingStep
 from dipp.errors import DippError
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
-from dipp.planning.residuals import Residuals
+from dipp.planning.residuals import NAMES, Residuals
 from dipp.planning.sensing import (
     CLIPS,
     LEAST_GAIN,
@@ -306,11 +307,11 @@ def test_digests_are_those_of_the_statistics() -> None:
     base = made_up_residuals()
     assert base.digest == made_up_residuals().digest
     others = []
-    for name in ("snrs", "quantiles", "searched", "realised"):
-        changed = {part: np.array(getattr(base, part)) for part in ("snrs", "quantiles", "searched", "realised")}
+    for name in NAMES:
+        changed = {part: np.array(getattr(base, part)) for part in NAMES}
         changed[name].flat[-1] *= 1 - 1e-9
         others.append(Residuals(**changed).digest)
-    assert len({base.digest, *others}) == 5
+    assert len({base.digest, *others}) == 6
     rounded = Residuals.from_dict(base.to_dict(lambda values: np.asarray(values).tolist()))
     assert rounded.digest == base.digest
 
@@ -339,6 +340,8 @@ def test_a_table_with_residuals_survives_a_file(tmp_path: Any) -> None:
         {"quantiles": [[-0.1]] * 13},
         {"quantiles": [[0.0]] * 13},
         {"quantiles": [[math.nan]] * 13},
+        {"touched": [1.0]},
+        {"touched": [1.0] * 12 + [2.5]},
         {"realised": [0.5]},
         {"realised": [0.5] * 7 + [0.0]},
         {"realised": [0.5] * 7 + [math.inf]},
@@ -349,7 +352,7 @@ def test_a_table_with_residuals_survives_a_file(tmp_path: Any) -> None:
 )
 def test_bad_residuals_are_refused_in_one_line(change: dict[str, Any]) -> None:
     base = made_up_residuals()
-    parts = {name: getattr(base, name) for name in ("snrs", "quantiles", "searched", "realised")}
+    parts = {name: getattr(base, name) for name in NAMES}
     with pytest.raises(DippError) as error:
         Residuals(**{**parts, **{name: np.array(value) for name, value in change.items()}})
     assert "\n" not in str(error.value)
@@ -447,7 +450,7 @@ def test_a_searching_code_has_realised_one_of_the_measured_shares() -> None:
     assert isinstance(point.plan.code, Flat)
     for share in (1.0, 0.8):
         shares = np.full(8, share)
-        other = Residuals(table.snrs, table.quantiles, table.searched, shares)
+        other = dataclasses.replace(table, realised=shares)
         with pytest.raises(DippError, match=r"(does|do) not follow from"):
             check_gains(release(point.plan, table=other.digest), other)
     steps = point.plan.steps

@@ -70,22 +70,17 @@ def chosen(select: Selector, layout: StepLayout, rows: torch.Tensor) -> Indices:
     return select(layout, rows[:, torch.tensor(layout.chunks.order)])
 
 
-@pytest.mark.parametrize(("epsilon", "calls", "count", "surplus"), [(1.0, 7, 4096, 1.05), (4.0, 15, 1024, 1.25)])
-def test_planned_gains_are_realised(
-    residuals: Residuals, epsilon: float, calls: int, count: int, surplus: float
-) -> None:
-    """The error of the expected picture is the planned one within 5 %, and the sum of gains is no less than planned.
+@pytest.mark.parametrize(("epsilon", "calls", "count"), [(1.0, 7, 4096), (4.0, 15, 1024)])
+def test_planned_gains_are_realised(residuals: Residuals, epsilon: float, calls: int, count: int) -> None:
+    """The sum of the gains and the error of the expected picture are the planned ones within 5 %.
 
-    At ε = 1 the sum is the planned one within 5 %. At larger ε chains realise more: whoever has not been asked yet in a
-    pass has larger residuals than the average that the plan knows of. The plan is then on the safe side, and the
-    picture is as good as expected.
+    The sums came out at 0.975 and 0.983 of the plan, and the errors at 1.013 and 1.004; repeated with other bits they
+    vary by a few thousandths.
     """
     schedule = WienerDenoiser(SIDE).schedule
     point = SensingPlanner(residuals, schedule, 3, SIDE * SIDE, calls, 1.0).choose(Budget.pure(epsilon))
     assert point.plan.code.name == "pairs"
     found = coded(point, count)
     planned = 4 / 10 ** (point.psnr / 10)
-    ratio = sum(found.gains) / point.snr
-    print(epsilon, len(point.plan.steps), found.mse / planned, ratio)
     assert abs(found.mse / planned - 1) < 0.05
-    assert 0.95 < ratio < surplus
+    assert abs(sum(found.gains) / point.snr - 1) < 0.05
