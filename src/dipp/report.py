@@ -39,8 +39,10 @@ class Against:
         from dipp.planning import verification
 
         model = self.model
-        if model is None and (self.calibration or verification.made_with_the_embedded_model(release)):
+        if model is None and verification.made_with_the_embedded_model(release):
             model = embedded.FOLDER
+        if model is None and self.calibration is not None:
+            raise DippError("calibration: say of which model it is, with --model")
         if model is not None:
             verification.verify(release, model, self.calibration)
         return f"{FOLLOWS}, {NOT_COMPARED if model is None else AS_PLANNED}; {HONEST}"

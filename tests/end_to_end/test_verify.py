@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from helpers.datasets import calibrate, save_model
 from PIL import Image
 
 import dipp
-from dipp.core.plan import Plan
+from dipp.codes import Flat
+from dipp.core.code import Code
+from dipp.core.plan import Coding, Plan
 from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.models import embedded
@@ -56,12 +59,15 @@ def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
     return folder
 
 
-def rewritten(made: Path, to: Path, change: Callable[[Any], dict[str, Any]]) -> tuple[float, float]:
-    """Write the file again with other numbers in its steps; ε before and after."""
+def rewritten(
+    made: Path, to: Path, change: Callable[[Any], dict[str, Any]], code: Code | None = None
+) -> tuple[float, float]:
+    """Write the file again with other numbers in its steps, or another code; ε before and after."""
     source = dipp.open(made)
     release: Release = source.release
     steps = tuple(dataclasses.replace(step, **change(step)) for step in release.plan.steps)
-    plan = Plan(release.plan.coding, steps, release.plan.separate)
+    coding = release.plan.coding
+    plan = Plan(Coding(coding.channel, code or coding.code), steps, release.plan.separate)
     shapes = [source.shape(image) for image in range(len(source))]
     rows = [source.image_indices(image) for image in range(len(source))]
     forged = Archive.build(dataclasses.replace(release, plan=plan), shapes, rows)
@@ -84,6 +90,8 @@ def test_an_honest_file_is_consistent(
     assert code == 0, err
     assert "these from its model and table" in out
     assert run("info", made, "--verify", "--calibration", model / "calibration.json", "--model", model)[0] == 0
+    code, _, err = run("info", made, "--verify", "--calibration", model / "calibration.json")
+    assert (code, err) == (1, "dipp: calibration: say of which model it is, with --model\n")
     code, _, err = run("info", made, "--model", model)
     assert (code, err) == (1, "dipp: model, calibration: they are for --verify; add it\n")
 
@@ -119,6 +127,30 @@ def test_a_smaller_stated_epsilon_is_found_out(
     assert err.startswith("dipp: plan: ")
     assert err.endswith("; do not trust the file\n")
     assert err.count("\n") == 1
+
+
+def test_another_alpha_is_found_out(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """Decoding the flat code does not use α, by which ε is multiplied."""
+    made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--bpp", 0.2)
+    assert dipp.open(made).release.plan.code == Flat()
+    before, after = rewritten(made, forged, lambda _: {}, Flat(Fraction(1, 10)))
+    assert after < before / 5
+    code, _, err = run("info", forged, "--verify", "--model", model)
+    assert code == 1
+    assert err.startswith("dipp: plan: no preset has the coding ")
+
+
+def test_tilts_that_differ_from_step_to_step_are_found_out(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4)
+    last = dipp.open(made).release.plan.steps[-1]
+    rewritten(made, forged, lambda step: {"tilt": step.tilt / 2 if step == last else step.tilt})
+    code, _, err = run("info", forged, "--verify", "--model", model)
+    assert code == 1
+    assert err.startswith("dipp: plan: its steps have different tilts")
 
 
 def test_the_model_that_ships_is_always_compared(pictures: Path, tmp_path: Path, run: Command) -> None:

@@ -130,6 +130,6 @@ def as_pixels(image: Any, channels: int) -> Pixels:
 
 
 def to_pixels(x: torch.Tensor) -> Pixels:
-    """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C)."""
-    pixels: Pixels = to_levels(x.float()).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
+    """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C); what is not a number is mid-grey."""
+    pixels: Pixels = to_levels(x.float().nan_to_num(nan=0.0)).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
     return pixels

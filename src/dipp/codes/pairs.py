@@ -16,7 +16,8 @@ largest at the lower end, v' = −V. By symmetry the same holds for −. So
 which is 2V for the largest change of a clipped step (D = 2V), half of what the flat code pays for the same tilt.
 
 *Rounding.* T is off by less than one unit, so each probability by less than 2^−64, relative to the smaller one at most
-2^−64·(1 + e^(2V)); this enters once in P and once in P': η = 2^−63·(1 + e^(2V)).
+2^−64·(1 + e^(2V)); this enters once in P and once in P': η = 2^−63·(1 + e^(2V)). T rounds the larger probability down
+and so the smaller one up: ln(1 + y) ≤ y bounds the one, and the other, which is at least ½, is off by 2^−63 at most.
 
 *ρ.* The loss ranges over an interval of length 2D (from + to −), so ρ ≤ (2D + 2η)²/8 (`privacy.conversions`, 1). And
 whatever is ε-DP is a processing of randomised response with the same ε, whose Rényi divergences satisfy

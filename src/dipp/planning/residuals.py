@@ -4,8 +4,8 @@ A sensing chain asks every coordinate against the prediction, so that what a ste
 residuals |x0 − x̂0| that it meets. `Residuals` holds their distribution on really coded public pictures, by the SNR of
 the state: at each SNR the residuals of all coordinates, sorted and cut into Q slices of equal count, and of each slice
 the root mean square. Before the first step nothing is known, the prediction is mid-grey, and the residual is x0 itself:
-that row stands at SNR 0. Between the other rows everything is interpolated over log SNR; beyond them the nearest
-counts.
+that row stands at SNR 0. The logarithms of the sizes are interpolated over the SNR below the first of the other rows,
+over log SNR between them, and go on with the slope of the last ones beyond.
 
 Along a pass, coordinates that have not been asked yet have larger residuals than those that have. `touched` says by
 which factor a step is told more than the residuals of all coordinates would tell.
@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 
 NAMES = ("snrs", "quantiles", "touched", "searched", "realised")
 """What is stored, in this order."""
+LAST = 6
+"""Rows over which the last slope is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +73,27 @@ class Residuals:
 
     def at(self, snrs: Floats) -> Floats:
         """Sizes of residuals at each of some SNRs: a row of Q for each."""
-        inner, logs = self.quantiles[1:], np.log(self.snrs[1:])
-        place = np.interp(np.log(np.maximum(snrs, self.snrs[1] * 1e-6)), logs, np.arange(len(logs)))
+        first, logs = self.snrs[1], np.log(self.snrs[1:])
+        found = np.log(np.maximum(snrs, first))
+        place = np.interp(found, logs, np.arange(len(logs)))
         low = np.minimum(place.astype(np.int64), len(logs) - 2)
         share = (place - low)[:, None]
-        rows = np.exp((1 - share) * _logs(inner[low]) + share * _logs(inner[low + 1]))
-        return np.where(np.asarray(snrs)[:, None] > 0, rows, self.quantiles[:1])
+        start, inner = self._logs[0], self._logs[1:]
+        rows = (1 - share) * inner[low] + share * inner[low + 1]
+        rows += np.maximum(found - logs[-1], 0.0)[:, None] * self._last_slope
+        early = np.minimum(np.asarray(snrs) / first, 1.0)[:, None]
+        return np.asarray(np.exp((1 - early) * start + early * rows), np.float64)
+
+    @functools.cached_property
+    def _logs(self) -> Floats:
+        return np.asarray(np.log(np.maximum(self.quantiles, 1e-9)), np.float64)
+
+    @functools.cached_property
+    def _last_slope(self) -> float:
+        """d ln √MSE/d ln SNR over the last rows: errors do not rise."""
+        last = min(LAST, len(self.snrs) - 2)
+        fallen = np.log(np.square(self.quantiles[[-1 - last, -1]]).mean(axis=1)) / 2
+        return float(min(0.0, (fallen[1] - fallen[0]) / math.log(self.snrs[-1] / self.snrs[-1 - last])))
 
     def touched_at(self, snrs: Floats) -> Floats:
         """The factor of `touched` at each of some SNRs; interpolated over log SNR, and 1 before the first step."""
@@ -125,7 +142,3 @@ class Residuals:
     def from_dict(cls, content: Mapping[str, Any]) -> Residuals:
         """The statistics that `to_dict` wrote."""
         return cls(**{name: content[name] for name in NAMES})
-
-
-def _logs(sizes: Floats) -> Floats:
-    return np.asarray(np.log(np.maximum(sizes, 1e-9)), np.float64)

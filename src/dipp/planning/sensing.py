@@ -81,6 +81,8 @@ LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
 """Share by which a plan may exceed a rate: pictures are not always whole groups."""
+SPARE = 1.08
+"""Of a code whose indices differ in length: what files took of the expected bits, at most, so that a rate is kept."""
 TINY = 1e-8
 """Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
 LEAST_GAIN = 0.02
@@ -272,7 +274,8 @@ def _chunked(own: Sizes, touched: Floats, kl: Floats) -> Chunked:
     index_bits = np.where(own.pairs, 1.0, np.clip(np.ceil(each + own.pad), 1, own.index_bits))
     bits = np.empty(len(kl))
     for code, who in own.codes.items():
-        bits[who] = chunks[who] * code.expected_bits(each[who], index_bits[who])
+        spare = 1.0 if code.fixed_length else SPARE
+        bits[who] = spare * chunks[who] * code.expected_bits(each[who], index_bits[who])
     return Chunked(size, index_bits, each, bits)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dipp import models
 from dipp.codes import Pairs
+from dipp.core.channels import Sign
 from dipp.core.plan import SensingStep, Step
 from dipp.errors import DippError
 from dipp.format.release import Release
@@ -27,7 +28,7 @@ from dipp.models import embedded
 from dipp.planning.planner import short_floats
 from dipp.planning.presets import PRESETS, UNCLIPPED
 from dipp.planning.residuals import Residuals
-from dipp.planning.sensing import CLIPS, deviation, gain
+from dipp.planning.sensing import CLIPS, CODES, deviation, gain
 from dipp.planning.table import ErrorTable
 
 Floats = NDArray[np.float64]
@@ -50,6 +51,8 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
     if plan.sensing:
         if table.residuals is None:
             raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
+        if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
+            raise DippError(f"plan: no preset has the coding {plan.coding.name}, α = {plan.code.alpha_name}")
         check_gains(release, table.residuals)
         return
     codings = [coding for preset in (*PRESETS.values(), *UNCLIPPED.values()) for coding in preset.codings]
@@ -65,14 +68,16 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     """Refuse a sensing release whose clips and gains do not follow from its tilts and the residuals that it names.
 
     The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
-    clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored: with a tolerance of
-    percents, narrower clips could make up for a third of the tilt. A searching code may have realised the share of any
-    pad that was measured, the same in all steps.
+    clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored, and the tilt be the
+    same in all steps: with a tolerance of percents, or tilts of their own, narrower clips could make up for a third of
+    it. A searching code may have realised the share of any pad that was measured, the same in all steps.
     """
     if release.table != residuals.digest:
         raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
     steps = [step for step in release.plan.steps if isinstance(step, SensingStep)]
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
+    if len(set(tilts.tolist())) > 1:
+        raise DippError("plan: its steps have different tilts, which no planner gives them; do not trust the file")
     snrs = np.array([0.0, *itertools.accumulate(gains[:-1].tolist())])
     r = residuals.at(snrs)
     if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():

@@ -136,11 +136,12 @@ class Selection:
         """Units by which a coordinate moves a score, if it changes by so many of the 255 levels.
 
         A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1. Truncation toward zero moves by no more than the
-        real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses. A clip
-        moves by no more than what it clips.
+        real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses. The
+        product is a float, and off by less than 2^−20 of a unit: the 1 that is added covers that where the real bound
+        is a whole number, and changes nothing elsewhere. A clip moves by no more than what it clips.
         """
         slope = self.sensitivity // 2 if self.slope is None else self.slope
-        return min(self.sensitivity, -(-(2 * slope + 2) * change // LEVELS))
+        return min(self.sensitivity, -(-((2 * slope + 2) * change + 1) // LEVELS))
 
 
 @dataclass(frozen=True)

@@ -293,8 +293,12 @@ def test_residuals_are_interpolated_over_log_snr() -> None:
     middle = math.sqrt(found.snrs[3] * found.snrs[4])
     expected = np.sqrt(found.quantiles[3] * found.quantiles[4])
     assert found.at(np.array([middle]))[0] == pytest.approx(expected, rel=1e-9)
-    ends = found.at(np.array([found.snrs[1] / 100, found.snrs[-1] * 100]))
-    assert ends == pytest.approx(found.quantiles[[1, -1]], rel=1e-12)
+    early = found.at(np.array([found.snrs[1] / 4]))[0]
+    assert early == pytest.approx(found.quantiles[0] ** 0.75 * found.quantiles[1] ** 0.25, rel=1e-9)
+    beyond = found.at(found.snrs[-1] * np.array([1.0, 10.0, 100.0]))
+    assert beyond[0] == pytest.approx(found.quantiles[-1], rel=1e-12)
+    assert (np.diff(beyond, axis=0) < 0).all()
+    assert beyond[2] / beyond[1] == pytest.approx(beyond[1] / beyond[0], rel=1e-9)
     assert found.mse(found.snrs) == pytest.approx(np.square(found.quantiles).mean(axis=1))
     assert found.psnr(found.snrs) == pytest.approx(10 * np.log10(4 / found.mse(found.snrs)))
     assert found.realised_at(6.0, 0.5) == found.realised_at(6.4, 0.1) == 0.94
