@@ -59,7 +59,7 @@ def test_a_picture_in_two_lines(tmp_path: Path) -> None:
     assert 12 < archive.certificate.epsilon <= 16
     (decoded,) = dipp.Codec.for_archive(archive).decode(archive, calls=1)
     plain = demo.noised(original, 16)
-    assert demo.psnr(decoded, original) > demo.psnr(plain, original) + 1  # 5 ± 0.7 dB: six deviations
+    assert demo.psnr(decoded, original) > demo.psnr(plain, original) + 5  # 9.4 ± 0.5 dB
     assert archive.payload_bpp < 1
 
 
