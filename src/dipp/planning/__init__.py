@@ -2,7 +2,8 @@
 
 | module | what it is |
 |---|---|
-| `table` | the public cost table of a denoiser |
-| `planner`, `knapsack` | the plans of fewest bits within a budget |
-| `presets` | recipes: a coding with the sizes of its code |
+| `table`, `residuals` | the public cost table of a denoiser, and its residuals on sensing chains |
+| `planner`, `knapsack` | along timesteps: the plans of fewest bits within a budget |
+| `sensing` | clipped sensing: the plan of the best picture within a budget and a rate |
+| `presets` | recipes: sensing in so many network calls, or a coding along timesteps with the sizes of its code |
 """

@@ -72,21 +72,18 @@ def test_a_rival_needs_a_table_that_knows_it(denoiser: Denoiser, table: ErrorTab
 
 def test_the_default_rate_is_that_of_sensing_alone(denoiser: Denoiser, table: ErrorTable) -> None:
     """1 bit per pixel for sharp and swift, unless a rate or a timestep is given; diffc must be told either."""
-    budget = Budget.pure(64.0)
+    budget, most = Budget.pure(64.0), presets.DEFAULT_BPP * (1 + RATE_SLACK)
     for name in ("sharp", "swift"):
         plans = PRESETS[name].planner(denoiser, table, budget)
-        usual, points = plans.choose(budget), plans.frontier(budget)
-        most = presets.DEFAULT_BPP * (1 + RATE_SLACK)
-        assert usual.bpp <= most
+        usual, free = plans.choose(budget), plans.choose(budget, bpp=1000.0)
+        assert usual.bpp <= most < free.bpp
         assert usual.bound
-        free = plans.choose(budget, bpp=1000.0)
-        assert free.bpp > most
         assert not free.bound
-        beyond = max(point.snr for point in points if point.bpp <= most)
-        timestep = max(t for t in range(1000) if denoiser.schedule.snr(t) > beyond)
-        ended = plans.choose(budget, final_timestep=timestep)
-        assert ended.bpp > most
-        assert not ended.bound
+    beyond = max(point.snr for point in plans.frontier(budget) if point.bpp <= most)
+    timestep = max(t for t in range(1000) if denoiser.schedule.snr(t) > beyond)
+    ended = plans.choose(budget, final_timestep=timestep)
+    assert ended.bpp > most
+    assert not ended.bound
     paper = PRESETS["paper"].planner(denoiser, table, budget).choose(budget)
     assert paper.bpp > most
     assert not paper.bound
