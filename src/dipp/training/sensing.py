@@ -44,6 +44,9 @@ GROUPS = 16
 """g: steps of a pass."""
 CLIP = 0.35
 """k: clip in deviations of the residual."""
+SHARES = (0.5, 1.0)
+"""Least and largest share of its tilt that a searching code is believed to realise: of few pixels it is mostly
+chance."""
 FACTORS = (0.8, 1.25)
 """Least and largest φ that are believed: of few and small pictures it is mostly chance."""
 POINTS = 40
@@ -127,7 +130,7 @@ def _rows(x: torch.Tensor) -> Floats:
 
 
 def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:
-    """SNRs, and sizes and φ at each of them: the mean logarithms of what the chains that pass it interpolate."""
+    """SNRs, and sizes and φ at each of them: mean logarithms of what the chains that pass it interpolate."""
     start = np.sqrt(np.mean([np.square(chain[0].sizes) for chain in chains], axis=0))
     later = [chain[1:] for chain in chains]
     columns = [np.log(np.maximum([[*one.sizes, one.touched] for one in chain], 1e-9)).T for chain in later]
@@ -135,12 +138,11 @@ def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:
     logs = np.linspace(min(place[0] for place in places), max(place[-1] for place in places), POINTS)
     rows = []
     for log in logs:
-        passing = [
-            [np.interp(log, place, column) for column in rows_of]
-            for place, rows_of in zip(places, columns, strict=True)
-            if place[0] - 1e-9 <= log <= place[-1] + 1e-9
-        ]
-        rows.append(np.exp(np.mean(passing, axis=0)))
+        # Those that pass it; if none does, those that come nearest.
+        beside = np.array([max(place[0] - log, log - place[-1], 0.0) for place in places])
+        passing = np.flatnonzero(beside <= beside.min() + 1e-9).tolist()
+        met = [[np.interp(log, places[chain], column) for column in columns[chain]] for chain in passing]
+        rows.append(np.exp(np.mean(met, axis=0)))
     sizes, touched = np.stack(rows)[:, :-1], np.stack(rows)[:, -1]
     return np.array([0.0, *np.exp(logs)]), np.stack([start, *sizes]), np.array([1.0, *touched])
 
@@ -166,4 +168,4 @@ def _realised(pixels: Pixels, pad: float, tilt: float) -> float:
     )
     drawn = on.host(on.winners(task.law, task.streams, task.offsets, scoring.select(task, on)))
     told, wanted = ((2.0 * drawn - 1) * r).sum(), (r * np.tanh(theta)).sum()
-    return min(1.0, float(told / wanted))
+    return float(np.clip(told / wanted, *SHARES))
