@@ -219,9 +219,11 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "private-source"]
     assert b"secret-name" not in target.read_bytes()
     data = dipp.load(target, model)
-    pictures = dipp.Codec.for_archive(dipp.open(target), model).decode(dipp.open(target))
+    codec, sampled = dipp.Codec.for_archive(dipp.open(target), model), dipp.load(target, model, sample=True)
+    pictures = codec.decode(dipp.open(target))
     assert len(data) == len(pictures) == 40
     assert (data[39].permute(1, 2, 0).numpy() == pictures[39]).all()
+    assert (sampled[39].permute(1, 2, 0).numpy() == codec.decode(dipp.open(target), sample=True)[39]).all()
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1
     assert "adds its ε" in err

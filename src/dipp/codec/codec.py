@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dipp import models
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
+from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels, as_pixels, to_pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
@@ -43,6 +44,24 @@ BATCH = {"cpu": 16, "cuda": 512}
 """Images that are encoded or decoded at a time, at most."""
 BATCH_PIXELS = 1 << 20
 """Pixels of such a batch: it holds a larger image alone."""
+
+
+class _End(NamedTuple):
+    """Where the chains of some images have got to."""
+
+    chain: Chain
+    steps: int
+    state: torch.Tensor
+    numbers: Sequence[int]
+    """Of the images."""
+
+    def noise(self, s: int) -> torch.Tensor:
+        """Public normals of the images, for ancestral sampling to timestep s."""
+        import torch
+
+        seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
+        drawn = np.stack([diffusion.normals(stream, tuple(self.state.shape[1:])) for stream in seeds])
+        return torch.from_numpy(drawn).to(self.state.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,23 +161,23 @@ class Codec:
         return np.concatenate(chosen, axis=1)
 
     def reconstruct(
-        self, rows: Indices, shape: Shape, numbers: Sequence[int], seed: bytes, *, denoise: bool = True
+        self,
+        rows: Indices,
+        shape: Shape,
+        numbers: Sequence[int],
+        seed: bytes,
+        *,
+        denoise: bool = True,
+        sample: bool = False,
     ) -> Pixels:
-        """The pictures (N, H, W, C) that `select` chose these rows for."""
+        """The pictures (N, H, W, C) that `select` chose these rows for, as `decode` gives them."""
         chain = self._chain(seed, shape)
-        states, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
-        if denoise:
-            noisy, t = chain.trajectory.noisy(len(self.plan.steps), states)
-            states = diffusion.fast(self._predict, self.denoiser.schedule, noisy, t)
-        return to_pixels(states)
+        state, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
+        return self._finished(_End(chain, len(self.plan.steps), state, numbers), Finish(denoise, sample))
 
     def _counts(self, shape: Shape) -> tuple[int, ...]:
         """Chunks of each step of an image."""
         return self.plan.chunk_counts(shape[0] * shape[1], shape[2])
-
-    def _predict(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        """x̂0 for the final denoising."""
-        return self.denoiser.x0(x_t, t, fast=True)
 
     def decode(
         self,
@@ -166,19 +185,21 @@ class Codec:
         *,
         progress: Progress = lambda _: None,
         denoise: bool = True,
-        calls: int = diffusion.FAST_CALLS,
+        sample: bool = False,
+        calls: int | None = None,
         ancestral: bool = False,
         steps: int | None = None,
     ) -> list[Pixels]:
-        """Decode all images of an archive: denoised, or with denoise = False the noisy reconstruction.
+        """Decode all images of an archive: the expected pictures, unless told.
 
-        `calls` of the network draw a picture that looks real. One call gives the expected picture, which is smoother,
-        invents nothing, and has the least squared error.
-        `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
+        The expected picture takes one call of the network after the chain, has the least squared error and invents
+        nothing; at small ε it is smooth. `sample` draws a picture that looks real instead, in `calls` calls of the
+        network; a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every timestep, as
+        the paper does. denoise = False gives the noisy reconstruction.
         `steps` decodes only the first so many steps of the plan: a preview.
         """
         decoded = []
-        drawn = self.pictures(source, denoise=denoise, calls=calls, ancestral=ancestral, steps=steps)
+        drawn = self.pictures(source, denoise=denoise, sample=sample, calls=calls, ancestral=ancestral, steps=steps)
         for number, picture in enumerate(drawn):
             decoded.append(picture)
             progress(number + 1)
@@ -189,19 +210,23 @@ class Codec:
         source: Archive,
         *,
         denoise: bool = True,
-        calls: int = diffusion.FAST_CALLS,
+        sample: bool = False,
+        calls: int | None = None,
         ancestral: bool = False,
         steps: int | None = None,
     ) -> Iterator[Pixels]:
         """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
-        first = 0
-        for states, t in self.states(source, steps=steps):
-            finished = self._denoised(states, t, calls, ancestral, source, first) if denoise else states
-            yield from to_pixels(finished)
-            first += len(states)
+        finish = Finish(denoise, sample, calls, ancestral)
+        for end in self._ends(source, steps):
+            yield from self._finished(end, finish)
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
         """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
+        for end in self._ends(source, steps):
+            yield end.chain.trajectory.noisy(end.steps, end.state)
+
+    def _ends(self, source: Archive, steps: int | None) -> Iterator[_End]:
+        """The ends of the chains of an archive, batch by batch."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
         if steps is not None and not 0 <= steps <= len(plan.steps):
@@ -216,24 +241,14 @@ class Codec:
             remaining = len(list(run))
             while remaining:
                 count = min(remaining, self.batch_size(shape))
+                numbers = range(first, first + count)
                 reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
-                state, _ = chain.run(range(first, first + count), reader, steps)
-                yield chain.trajectory.noisy(done, state)
+                state, _ = chain.run(numbers, reader, steps)
+                yield _End(chain, done, state, numbers)
                 first, remaining = first + count, remaining - count
 
-    def _denoised(
-        self, x_t: torch.Tensor, t: int, calls: int, ancestral: bool, source: Archive, first: int
-    ) -> torch.Tensor:
-        if not ancestral:
-            return diffusion.fast(self._predict, self.denoiser.schedule, x_t, t, calls)
-        import torch
-
-        def noise(s: int) -> torch.Tensor:
-            seeds = (randomness.stream(source.release.seed, first + i, s, "ancestral") for i in range(len(x_t)))
-            drawn = np.stack([diffusion.normals(stream, tuple(x_t.shape[1:])) for stream in seeds])
-            return torch.from_numpy(drawn).to(x_t.device)
-
-        return diffusion.ancestral(self._predict, self.denoiser.schedule, x_t, t, noise)
+    def _finished(self, end: _End, finish: Finish) -> Pixels:
+        return to_pixels(finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise))
 
     def _chain(self, seed: bytes, shape: tuple[int, ...]) -> Chain:
         height, width, channels = shape
