@@ -8,10 +8,6 @@ With the deviation d of pixel values, the estimate is the best linear one plus a
 (Karras et al., 2022), so that F takes and gives values of the order of 1 at every SNR. At SNR 0 nothing of y is used,
 and the estimate is the network's idea of a mean picture.
 
-**Precision.** Sensing touches single coordinates, so a state is more precise at some than at others. A map may say how
-much: the precision of each coordinate over the mean of all, 1 everywhere for Gaussian noise, which is also what is
-assumed without a map. The network is given p/(1 + p).
-
 **Shape.** Pixels are folded 2×2 into channels, and then comes a U-net of plain 3×3 residual blocks: at each of five
 scales the block's hidden channels are scaled and shifted by functions of ln SNR. Going down is a 2×2 convolution, going
 up its transpose, and what goes up is added to what came down. There is no attention and no normalisation: an output
@@ -34,8 +30,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 COLOURS = 3
-INPUTS = 2 * COLOURS + 1
-"""State and precision of each colour, and whether the pixel is inside the picture."""
+INPUTS = COLOURS + 1
+"""The state of each colour, and whether the pixel is inside the picture."""
 FOLD = 2
 SNR_RANGE = (1e-4, 1e4)
 """Where ln SNR is told apart: beyond, the network is told the end of the range."""
@@ -144,21 +140,23 @@ class Network(nn.Module):
     def _stage(self, channels: int, blocks: int) -> Stage:
         return Stage(channels, blocks, self.config.embedding)
 
-    def forward(self, y: Tensor, snr: Tensor, precision: Tensor | None = None, inside: Tensor | None = None) -> Tensor:
-        """x̂0 of states y (N, 3, H, W) at SNRs (N,), not clamped; where a mask (N, 1, H, W) is 0, no picture is."""
+    def forward(self, y: Tensor, snr: Tensor, inside: Tensor | None = None) -> Tensor:
+        """x̂0 of states y (N, 3, H, W) at SNRs (N,), or at one SNR (1,), not clamped.
+
+        Where a mask (N, 1, H, W) is 0, no picture is.
+        """
         height, width = y.shape[2:]
         snr = snr.to(y)
         power = 1 + snr * self.config.deviation**2
         enter, out, skip = ((snr / power).sqrt(), self.config.deviation * power.rsqrt(), 1 - 1 / power)
-        p = torch.ones_like(y) if precision is None else precision
-        planes = torch.cat([enter[:, None, None, None] * y, p / (1 + p), torch.ones_like(y[:, :1])], dim=1)
+        planes = torch.cat([enter[:, None, None, None] * y, torch.ones_like(y[:, :1])], dim=1)
         planes = planes if inside is None else planes * inside
         below, right = (-side % self.config.stride for side in (height, width))
         correction = self.correction(functional.pad(planes, (0, right, 0, below)), snr)[:, :, :height, :width]
         return skip[:, None, None, None] * y + out[:, None, None, None] * correction
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
-        """F of the planes (N, 7, H, W), sides being multiples of the stride."""
+        """F of the planes (N, 4, H, W), sides being multiples of the stride."""
         level = snr.clamp(*SNR_RANGE).log()[:, None] * self.waves
         embedding = self.embed(torch.cat([level.sin(), level.cos()], dim=1))
         x = self.enter(functional.pixel_unshuffle(planes, FOLD))

@@ -97,14 +97,8 @@ def test_a_mask_is_a_smaller_picture(missing: tuple[int, int]) -> None:
     y, level = torch.randn(1, 3, 24, 24, dtype=torch.float64), torch.tensor([2.0])
     inside = torch.zeros(1, 1, 24, 24, dtype=torch.float64)
     inside[..., :height, :width] = 1
-    masked, smaller = network(y, level, None, inside), network(y[..., :height, :width], level)
+    masked, smaller = network(y, level, inside), network(y[..., :height, :width], level)
     torch.testing.assert_close(masked[..., :height, :width], smaller, rtol=0, atol=1e-12)
-
-
-def test_a_map_of_ones_is_no_map() -> None:
-    network = random_network(SMALL)
-    y, level = torch.randn(1, 3, 24, 24), torch.tensor([2.0])
-    torch.testing.assert_close(network(y, level, torch.ones_like(y)), network(y, level), rtol=0, atol=0)
 
 
 def test_a_config_without_all_scales_is_refused() -> None:
