@@ -12,6 +12,7 @@ from dipp.cli.calibrate import calibrate
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
 from dipp.cli.experiment import experiment
+from dipp.cli.export import export
 from dipp.cli.info import info
 from dipp.cli.options import grouped
 from dipp.cli.privatize import privatize
@@ -22,7 +23,7 @@ from dipp.errors import DippError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-for command in (simulate, encode, decode, info, audit, privatize, schedule, calibrate, train, experiment):
+for command in (simulate, encode, decode, info, audit, privatize, schedule, calibrate, train, export, experiment):
     app.command()(grouped(command))
 
 

@@ -200,6 +200,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "cpu",
         },
     ),
+    "export": (["model"], {"--output -o": ...}),
     "experiment": (
         ["name", "config"],
         {
