@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     import torch
 
 DEVICES = ("cpu", "cuda")
+FORMER = {
+    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "dipp no longer ships it: take the folder "
+    "src/dipp/models/embedded at the git tag embedded-cifar10"
+}
+"""Denoisers that once shipped with dipp, by their SHA-256 (`identity`), and where they are now."""
 MAX_PICTURE = 1 << 26
 """Largest number of pixels of a picture (64 megapixels). A pixel takes about 250 bytes of memory while it is
 encoded."""
@@ -46,7 +51,9 @@ class Denoiser(ABC):
     channels: int
     """Number C of channels of the pictures."""
     sample_size: tuple[int, int]
-    """Height and width of the pictures that the network was trained on."""
+    """Height and width of the pictures that the network was trained on, or of the smallest of them."""
+    any_size: bool = False
+    """Whether it was trained on pictures of many sizes, and is calibrated on them."""
     device: torch.device
 
     @abstractmethod
@@ -71,8 +78,11 @@ class Denoiser(ABC):
 
     def require_identity(self, expected: str) -> None:
         """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""
-        if self.identity != expected:
-            raise DippError(f"model: the file was made with {expected}, but {self.identity} is loaded")
+        if self.identity == expected:
+            return
+        if expected in FORMER:
+            raise DippError(f"model: the file was made with {expected}; {FORMER[expected]}, and give it with --model")
+        raise DippError(f"model: the file was made with {expected}, but {self.identity} is loaded")
 
 
 def torch_device(name: str) -> torch.device:

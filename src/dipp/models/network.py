@@ -34,7 +34,9 @@ INPUTS = COLOURS + 1
 """The state of each colour, and whether the pixel is inside the picture."""
 FOLD = 2
 SNR_RANGE = (1e-4, 1e4)
-"""Where ln SNR is told apart: beyond, the network is told the end of the range."""
+"""Of the waves on ln SNR."""
+LARGEST_SNR = 1e3
+"""As far as training goes: a state of a larger SNR is taken for one of this, whose noise cannot be seen."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,11 @@ class Network(nn.Module):
         self.leave = nn.Conv2d(fine, COLOURS * FOLD**2, 3, padding=1)
         nn.init.zeros_(self.leave.weight)
 
+    def matrices(self) -> list[Tensor]:
+        """The weights of all convolutions but the first and the last: most of the network."""
+        middle = [*self.downs.modules(), *self.ups.modules(), *self.shrink, *self.grow]
+        return [layer.weight for layer in middle if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
+
     def _stage(self, channels: int, blocks: int) -> Stage:
         return Stage(channels, blocks, self.config.embedding)
 
@@ -146,7 +153,7 @@ class Network(nn.Module):
         Where a mask (N, 1, H, W) is 0, no picture is.
         """
         height, width = y.shape[2:]
-        snr = snr.to(y)
+        snr = snr.to(y).clamp(max=LARGEST_SNR)
         power = 1 + snr * self.config.deviation**2
         enter, out, skip = ((snr / power).sqrt(), self.config.deviation * power.rsqrt(), 1 - 1 / power)
         planes = torch.cat([enter[:, None, None, None] * y, torch.ones_like(y[:, :1])], dim=1)

@@ -41,6 +41,8 @@ SAMPLE_SIZE = (32, 32)
 ones."""
 PIXELS_PER_CALL = {"cpu": 64 << 10, "cuda": 512 << 10}
 """Pixels of the pictures that go through the network together; a larger picture goes alone."""
+TILE = 1024
+"""Pixels of the side of a tile without its margin, at most, which bounds the memory of larger pictures."""
 GRAPH_PIXELS = 64 * 64
 SCHEDULER = {
     "num_train_timesteps": 1000,
@@ -90,6 +92,7 @@ class PhotoDenoiser(Denoiser):
     device: torch.device
     channels = 3
     sample_size = SAMPLE_SIZE
+    any_size = True
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """x̂0 of images (N, 3, H, W) of any size at one timestep: that of x_t/γ_t at SNR(t).
@@ -120,7 +123,9 @@ class PhotoDenoiser(Denoiser):
         size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(shape[2:]))
         with torch.inference_mode():
             parts = [
-                tiled(functools.partial(self._predict, snr=snr, numbers=numbers), part, config.stride, config.margin)
+                tiled(
+                    functools.partial(self._predict, snr=snr, numbers=numbers), part, config.stride, config.margin, TILE
+                )
                 for part in torch.split(y, size)
             ]
             found = torch.cat(parts) if len(parts) > 1 else parts[0]

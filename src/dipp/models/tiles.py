@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-SIDE = 1024
-"""Pixels of a tile without its margin, at most."""
-
 
 def tiled(
-    predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int = SIDE
+    predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int
 ) -> torch.Tensor:
     """Predictions for states (N, C, H, W), of the same shape, in tiles of at most `side` pixels a side.
 

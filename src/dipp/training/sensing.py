@@ -2,14 +2,14 @@
 
 The chains are really coded, by the codec's own masks, integers and pairs. No plan is needed for them: before each step
 the clip and the gain are computed from the public pictures' own residuals, by the planner's formulas. The residuals
-that are met go into a table by the SNR of the state; chains of several tilts are averaged, since it is the SNR that
-matters.
+that are met go into a table by the SNR of the state; chains of several tilts, and of pictures of several sizes, are
+averaged, since it is the SNR that matters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,14 +57,15 @@ SEARCHED_COORDINATES = 1 << 17
 """Coordinates of the pictures on which it is measured, at most."""
 
 
-def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) -> Residuals:
-    """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C)."""
+def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Progress) -> Residuals:
+    """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C), for each of some sizes."""
     chains = []
-    for tilt, passes in TILTS.items():
-        progress(f"sensing chains of tilt {tilt:g}")
-        chains.append(sensing_chain(denoiser, pixels, tilt, passes))
+    for pixels in sizes:
+        for tilt, passes in TILTS.items():
+            progress(f"sensing chains of tilt {tilt:g} on pictures of {pixels.shape[1]}×{pixels.shape[2]}")
+            chains.append(sensing_chain(denoiser, pixels, tilt, passes))
     progress("the share of its tilt that a searching code realises")
-    return Residuals(*_table(chains), *searched(pixels))
+    return Residuals(*_table(chains), *searched(sizes[0]))
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from dipp import models
 from dipp.errors import DippError
-from dipp.models import photonet, tiles
+from dipp.models import photonet
 from dipp.models.photonet import PhotoDenoiser
 
 
@@ -101,7 +101,7 @@ def test_images_do_not_depend_on_their_batch(small: PhotoDenoiser, monkeypatch: 
 
 
 def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
-    y = noisy(1, tiles.SIDE + SMALL.margin + 1, 24)
+    y = noisy(1, photonet.TILE + SMALL.margin + 1, 24)
     found, heights = small.at_snr(y, 0.5), list[int]()
     with torch.inference_mode():
         whole = small.network(y, torch.tensor([0.5])).clamp(-1, 1)
@@ -114,7 +114,7 @@ def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, mon
     monkeypatch.setattr(photonet, "_forward", counted)
     small.at_snr(y, 0.5)
     assert len(heights) == 2
-    assert max(heights) < tiles.SIDE
+    assert max(heights) < photonet.TILE
 
 
 def test_other_sizes_and_dtypes(small: PhotoDenoiser) -> None:
