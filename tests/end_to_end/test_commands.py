@@ -248,6 +248,22 @@ def test_bad_input(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("link", ["hard", "symbolic"])
+def test_a_picture_is_not_encoded_under_two_names(
+    link: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    other, made = tmp_path / "other.png", tmp_path / "a.dipp"
+    if link == "hard":
+        other.hardlink_to(pictures / "0.png")
+    else:
+        other.symlink_to(pictures / "0.png")
+    arguments = encoding(str(other), "--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model))
+    code, _, err = run(*arguments)
+    assert code == 1
+    assert "images: other.png is given twice" in err
+    assert not made.exists()
+
+
 def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     """A file where a folder is needed, or the reverse: told before anything is computed, and nothing is left behind."""
     made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"

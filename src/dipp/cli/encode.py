@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +45,9 @@ def encode(
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:
     """Refuse an archive that would overwrite a picture, and a picture that would be released twice."""
-    places = [path.resolve() for path in images]
-    if output.resolve() in places:
+    from dipp.data.repeats import twice
+
+    if output.resolve() in (path.resolve() for path in images):
         raise DippError(f"output: {output.name} is one of the pictures; name another file")
-    if twice := [place.name for place, times in Counter(places).items() if times > 1]:
-        raise DippError(f"images: {twice[0]} is given twice, and each encoding adds to its ε; name it once")
+    if found := twice(images):
+        raise DippError(f"images: {found[1].name} is given twice, and each encoding adds to its ε; name it once")
