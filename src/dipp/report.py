@@ -72,9 +72,16 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
             f"model        {facts['model']}",
+            f"seed         {_seed(facts)}",
             *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
         )
     )
+
+
+def _seed(facts: dict[str, Any]) -> str:
+    """The public seed, and who chose it. Format 1, and manifests of version 0.1, do not say that."""
+    chosen = {None: "how it was chosen is not recorded", True: "given by the caller", False: "drawn by the encoder"}
+    return f"{facts['seed']}, {chosen[facts.get('seed_given')]}"
 
 
 def _schedule(source: Archive, facts: dict[str, Any]) -> str:
@@ -110,6 +117,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"labels       {'none' if labels is None else 'released as they are'}",
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
+            f"seed         {_seed(facts)}",
             *((f"consistent: {facts['consistent']}",) if facts["verified"] else ()),
         ]
     except (KeyError, TypeError, ValueError):

@@ -9,6 +9,7 @@ import typer
 
 from dipp import files
 from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.core import randomness
 from dipp.errors import DippError
 
 
@@ -26,6 +27,9 @@ def encode(
     from dipp import report
     from dipp.codec import pictures
 
+    # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
+    fixed = public_seed(seed)
+    public = fixed or randomness.fresh_seed()
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
     _refuse_doubles(images, output)
@@ -34,7 +38,8 @@ def encode(
         task = bars.add_task("encoding", total=len(images))
         made = codec.encode(
             (pictures.read(path, codec.denoiser.channels) for path in images),
-            seed=public_seed(seed),
+            seed=public,
+            given=fixed is not None,
             progress=lambda done: bars.update(task, completed=done),
         )
     made.save(output)

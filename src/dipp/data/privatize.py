@@ -99,7 +99,7 @@ def privatize(
     picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text.
     """
     began = time.monotonic()
-    seed = choices.seed or randomness.fresh_seed()
+    seed = randomness.fresh_seed() if choices.seed is None else choices.seed
     single = destination.suffix == ".dipp"
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
     if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
@@ -119,7 +119,7 @@ def privatize(
             pictures,
             store,
             "",
-            codec.release(seed),
+            codec.release(seed, given=choices.seed is not None),
             codec.budget,
             model,
             str(codec.denoiser.device),
@@ -209,7 +209,7 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) 
     begun = release_from_bytes(base64.b64decode(found["archive"]))
     same = {
         "seed": seed in (None, begun.seed),
-        "model or budget": begun == codec.release(begun.seed),
+        "model or budget": begun == codec.release(begun.seed, given=begun.seed_given),
         "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
         "shard-size": found["shard_size"] == job.shard_size,
         "labels": found["labelled"] == job.labelled,
