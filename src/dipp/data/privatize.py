@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dipp import files
 from dipp.core import randomness
 from dipp.data import manifest
 from dipp.data.engines import Engine
@@ -129,7 +130,8 @@ def privatize(
         )
 
     if overwrite and (destination.exists() or store.folder.exists()):
-        with tempfile.TemporaryDirectory() as scratch:  # a source that cannot be read must not cost a release
+        # A source that cannot be read must not cost a release; its listing has names of files.
+        with tempfile.TemporaryDirectory() as scratch, files.vanishing(Path(scratch)):
             wanted, found = listed(Path(scratch)), store.begun()
             if found is None or _changed(found, wanted, codec, choices.seed):
                 watcher.overwriting()

@@ -9,7 +9,7 @@ from typing import Any
 
 import diffusers
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from dipp import files
 from dipp.errors import DippError
@@ -97,8 +97,7 @@ def write(
     if not all(bool(tensor.isfinite().all()) for tensor in stored.values()):
         raise DippError("train: the weights are no longer finite; lower --learning-rate")
     with files.atomic(folder / NETWORK_CONFIGS[0].replace("config.json", WEIGHTS)) as part:
-        save_file(stored, part)
-        part.chmod(0o644)  # safetensors makes it readable for its owner only
+        part.write_bytes(save(stored))
 
 
 def write_json(path: Path, content: object) -> None:
