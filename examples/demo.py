@@ -27,6 +27,7 @@ from dipp import files, report
 from dipp.codec import pictures, to_pixels
 from dipp.codec.pictures import Pixels
 from dipp.core.signal import HALF, to_signal
+from dipp.privacy.printing import upper
 
 Signal = NDArray[np.float64]
 
@@ -85,9 +86,9 @@ def released(original: Pixels, epsilon: float, path: Path) -> list[Cell]:
     rate = f"{png_bits(stored):.3g} bpp"
     return [
         Cell(original, ("original", f"PNG: {png_bits(original):.3g} bpp")),
-        Cell(ours, (f"dipp, ε = {epsilon:g}", f"{archive.file_bpp:.3g} bpp, {psnr(ours, original):.1f} dB")),
-        Cell(denoised, (f"noise, denoised, ε = {epsilon:g}", f"{rate}, {psnr(denoised, original):.1f} dB")),
-        Cell(stored, (f"noise as PNG, ε = {epsilon:g}", rate)),
+        Cell(ours, (f"dipp, ε = {upper(epsilon)}", f"{archive.file_bpp:.3g} bpp, {psnr(ours, original):.1f} dB")),
+        Cell(denoised, (f"noise, denoised, ε = {upper(epsilon)}", f"{rate}, {psnr(denoised, original):.1f} dB")),
+        Cell(stored, (f"noise as PNG, ε = {upper(epsilon)}", rate)),
     ]
 
 
@@ -132,7 +133,9 @@ def main() -> None:
     for path in (output / f"cat-{epsilon:g}.dipp" for epsilon in EPSILONS):
         print(f"\n{path}\n{report.archive_text(dipp.open(path))}")
     total = sum(EPSILONS)
-    print(f"\nEach file stands for itself: whoever released all three of a picture would have spent ε = {total:g}.")
+    print(
+        f"\nEach file stands for itself: whoever released all three of a picture would have spent ε = {upper(total)}."
+    )
     print(f"{output / 'sheet.png'}: look at it")
 
 

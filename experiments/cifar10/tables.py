@@ -9,6 +9,7 @@ from typing import Any
 from cifar10.baseline import CODECS
 from cifar10.config import CLEAN
 from cifar10.releases import DELTA
+from dipp.privacy.printing import upper
 
 MISSING = "–"
 
@@ -26,7 +27,7 @@ def write(results: dict[str, Any]) -> str:
             of_claims(results["claims"]),
         )
     )
-    head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {DELTA:g}"]
+    head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {upper(DELTA)}"]
     head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
     parts.append(("Classifiers", _table(head, _classifiers(rows))))
     head = ["release", *CODECS]
@@ -93,21 +94,21 @@ def _beaten(wins: dict[str, bool | None]) -> str:
 def _classifiers(rows: Iterable[Row]) -> Iterable[list[str]]:
     for row in rows:
         promise = row.get("certificate") or {}
-        known = [row.get("file_bpp"), row.get("payload_bpp"), *(promise.get(k) for k in ("epsilon", "rho"))]
+        rates = [row.get("file_bpp"), row.get("payload_bpp")]
+        bounds = [promise.get(key) for key in ("epsilon", "rho", "epsilon_at_delta")]
         for output, found in row["accuracy"].items():
             shares = ((found or {}).get(key) for key in ("last", "spread", "best", "on_clean"))
-            numbers = map(_number, [*known, promise.get("epsilon_at_delta")])
-            yield [row["name"], output, *numbers, *map(_percent, shares)]
+            yield [row["name"], output, *map(_number, rates), *map(_bound, bounds), *map(_percent, shares)]
 
 
 def _quality(rows: Iterable[Row]) -> Iterable[list[str]]:
     for row in rows:
         for output, found in row["metrics"].items():
             if row["method"] != CLEAN:
-                facts = [(row.get("certificate") or {}).get("epsilon")]
-                facts += [row.get(key) for key in ("file_bpp", "steps", "final_timestep")]
+                epsilon = _bound((row.get("certificate") or {}).get("epsilon"))
+                facts = [row.get(key) for key in ("file_bpp", "steps", "final_timestep")]
                 code, images = row.get("mechanism", MISSING), str(row["images"])
-                yield [row["name"], output, code, images, *map(_number, facts), *_measures(found)]
+                yield [row["name"], output, code, images, epsilon, *map(_number, facts), *_measures(found)]
 
 
 def _measures(found: dict[str, Any] | None) -> list[str]:
@@ -144,6 +145,11 @@ def _number(value: float | None) -> str:
     if value is None:
         return MISSING
     return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def _bound(value: float | None) -> str:
+    """An ε or ρ, rounded up."""
+    return MISSING if value is None else upper(value, 4)
 
 
 def _percent(share: float | None) -> str:

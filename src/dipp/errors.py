@@ -5,5 +5,13 @@ class DippError(ValueError):
     """A bad argument or file. The message is one clear line that names the argument and says what to do."""
 
 
+class MiscomputedError(DippError):
+    """A kernel did not compute what the reference computes: a stale cache, or a broken device.
+
+    It ends an encoding before anything of it is released, whatever else goes on, and is never a reason to try again:
+    an encoder that is run until it passes has another law. Whoever keeps count charges the encoding all the same.
+    """
+
+
 class NoCertificateError(DippError):
     """The mechanism has no differential-privacy guarantee, so no ε is stated for it."""

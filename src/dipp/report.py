@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.release import Release
-from dipp.privacy.certificate import UNIT
+from dipp.privacy.certificate import UNIT, promise
+from dipp.privacy.printing import lower, upper
 
 if TYPE_CHECKING:
     from dipp.audit import Audit
@@ -64,16 +65,23 @@ def archive_facts(source: Archive, verify: Against | None = None) -> dict[str, A
 def archive_text(source: Archive, verify: Against | None = None) -> str:
     """The facts of an archive as text; with `verify`, also the ledger from which the certificate was computed."""
     facts = archive_facts(source, verify)
-    promise = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
+    statement = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
     return "\n".join(
         (
-            *_head(facts, promise),
+            *_head(facts, statement),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
             f"model        {facts['model']}",
+            f"seed         {_seed(facts)}",
             *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
         )
     )
+
+
+def _seed(facts: dict[str, Any]) -> str:
+    """The public seed, and who chose it. Format 1, and manifests of version 0.1, do not say that."""
+    chosen = {None: "how it was chosen is not recorded", True: "given by the caller", False: "drawn by the encoder"}
+    return f"{facts['seed']}, {chosen[facts.get('seed_given')]}"
 
 
 def _schedule(source: Archive, facts: dict[str, Any]) -> str:
@@ -109,6 +117,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"labels       {'none' if labels is None else 'released as they are'}",
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
+            f"seed         {_seed(facts)}",
             *((f"consistent: {facts['consistent']}",) if facts["verified"] else ()),
         ]
     except (KeyError, TypeError, ValueError):
@@ -119,18 +128,15 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
 def release_lines(facts: dict[str, Any]) -> list[str]:
     """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
-    promise = NO_CERTIFICATE
-    if claim is not None:
-        promise = f"ε = {claim['epsilon']:.6g} pure, ρ = {claim['rho']:.6g} zCDP, per {UNIT}"
-    return _head(facts, promise)
+    return _head(facts, NO_CERTIFICATE if claim is None else promise(claim["epsilon"], claim["rho"]))
 
 
-def _head(facts: dict[str, Any], promise: str) -> list[str]:
-    """The first lines of a report; `promise` is the certificate in words."""
+def _head(facts: dict[str, Any], statement: str) -> list[str]:
+    """The first lines of a report; `statement` is the certificate in words."""
     rate = "none"
     if facts["payload_bpp"] is not None:
         rate = f"{facts['payload_bpp']:.4f} bits per pixel of payload, {facts['file_bpp']:.4f} of file"
-    return [f"certificate  {promise}", f"rate         {rate}", f"images       {facts['images']}"]
+    return [f"certificate  {statement}", f"rate         {rate}", f"images       {facts['images']}"]
 
 
 def audit_text(found: Audit) -> str:
@@ -149,8 +155,8 @@ def _exact_lines(exact: Sequence[Exact]) -> list[str]:
     lines = [f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}"]
     for one in exact:
         name = f"exact, {len(one.observed)} {one.kind} pairs"
-        lines.append(f"{name + ', ε':<42} {one.claimed:10.4f} {max(one.observed):10.4f} {one.ratio:8.4f}")
-        lines.append(f"{name + ', ρ':<42} {one.claimed_rho:10.4f} {max(one.rho):10.4f} {one.rho_ratio:8.4f}")
+        lines.append(f"{name + ', ε':<42} {upper(one.claimed):>10} {lower(max(one.observed)):>10} {one.ratio:8.4f}")
+        lines.append(f"{name + ', ρ':<42} {upper(one.claimed_rho):>10} {lower(max(one.rho)):>10} {one.rho_ratio:8.4f}")
     return lines
 
 
@@ -159,7 +165,7 @@ def _counted_lines(one: CodingAudit) -> list[str]:
     box, law = one.black_box, one.law
     name = f"black box, {box['runs']} runs, ε at least"
     return [
-        f"{name:<42} {box['claimed']:10.4f} {box['observed']:10.4f} {box['ratio']:8.4f}",
+        f"{name:<42} {upper(box['claimed']):>10} {lower(box['observed']):>10} {box['ratio']:8.4f}",
         f"law of the indices: χ² of {law.images} × {law.runs} of them has a tail of {law.p:.2g}",
         _draws_line((*one.exact, law)),
     ]
@@ -176,6 +182,6 @@ def _control_lines(one: CodingAudit) -> list[str]:
     lines = []
     for name, control in one.controls.items():
         caught = "caught" if control["caught"] else "MISSED"
-        observed = control["observed"] if isinstance(control["observed"], str) else f"{control['observed']:.4f}"
-        lines.append(f"{'broken: ' + name:<50} {control['claimed']:6.4f} {observed:>26} {caught:>8}")
+        observed = control["observed"] if isinstance(control["observed"], str) else lower(control["observed"])
+        lines.append(f"{'broken: ' + name:<50} {upper(control['claimed']):>7} {observed:>25} {caught:>8}")
     return lines

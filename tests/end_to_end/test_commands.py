@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from helpers.commands import Command
 from helpers.datasets import calibrate, save_model
+from helpers.opened import order_of_events
 from helpers.quick import quick_presets
 from PIL import Image
 
@@ -101,6 +102,44 @@ def test_encode_says_when_the_rate_binds(model: Path, pictures: Path, tmp_path: 
     rates = {name: dipp.open(tmp_path / f"{name}.dipp").payload_bpp for name in said}
     assert rates["usual"] <= 1 + 8 / 64  # whole bytes
     assert min(rates["free"], rates["timestep"], rates["paper"]) > rates["usual"] + 8 / 64
+
+
+def test_12_the_seed_is_drawn_before_a_picture_or_its_header_is_read(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """Sizes are read from headers to make the plan: even they come later."""
+    with order_of_events(pictures) as order:
+        code, _, err = run(
+            "encode", pictures / "0.png", pictures / "1.png", "-o", tmp_path / "a", "--model", model, "--epsilon", 8
+        )
+    assert code == 0, err
+    assert order[0] == "seed"
+    assert order.count("seed") == 1
+    assert order.count("picture") >= 4, "headers and pixels of both"
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "said"),
+    [
+        ("sharp", True, "given by the caller"),
+        ("sharp", False, "drawn by the encoder"),
+        ("paper", True, "given by the caller"),
+        ("paper", False, "how it was chosen is not recorded"),
+    ],
+)
+def test_a_file_says_whether_its_seed_was_given(
+    preset: str, given: bool, said: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """Format 1, in which a seed that was drawn is still written along timesteps, does not record it."""
+    made, seed = tmp_path / "made.dipp", "00112233445566778899aabbccddeeff"
+    chosen = ("--preset", preset, *(("--seed", seed) if given else ()))
+    code, _, err = run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8, *chosen)
+    assert code == 0, err
+    facts = json.loads(run("info", made, "--json")[1])
+    assert facts["seed_given"] is (True if given else False if preset == "sharp" else None)
+    assert (facts["seed"] == seed) is given
+    _, out, _ = run("info", made)
+    assert f"seed         {facts['seed']}, {said}" in out
 
 
 def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_path: Path) -> None:
@@ -246,6 +285,22 @@ def test_bad_input(
     last = err.strip().splitlines()[-1]
     assert last.startswith(f"dipp: {word}")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("link", ["hard", "symbolic"])
+def test_a_picture_is_not_encoded_under_two_names(
+    link: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    other, made = tmp_path / "other.png", tmp_path / "a.dipp"
+    if link == "hard":
+        other.hardlink_to(pictures / "0.png")
+    else:
+        other.symlink_to(pictures / "0.png")
+    arguments = encoding(str(other), "--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model))
+    code, _, err = run(*arguments)
+    assert code == 1
+    assert "images: other.png is given twice" in err
+    assert not made.exists()
 
 
 def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:

@@ -35,6 +35,7 @@ from helpers.datasets import (
     save_table,
     tiny_codec,
 )
+from helpers.opened import order_of_events
 from helpers.paths import DOCS, ROOT
 from helpers.processes import children, wait_for_end, watched
 from helpers.quick import quick_presets
@@ -305,6 +306,35 @@ def test_labels_are_dropped(folder: Path, model: Path, tmp_path: Path, run: Comm
     data = dipp.load(target, model)
     assert data[0].shape == (3, 8, 8)
     assert data.classes == ()
+
+
+def test_12_the_seed_of_a_dataset_is_drawn_before_a_picture_is_read(
+    folder: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    with order_of_events(folder) as order:
+        code, _, err = run("privatize", folder, tmp_path / "out", *options(model))
+    assert code == 3, err
+    assert order[0] == "seed"
+    assert order.count("seed") == 1
+    assert order.count("picture") >= 40
+
+
+def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, run: Command) -> None:
+    """A run that was begun with a seed goes on with or without it, and still says so."""
+    source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
+    codec, seed = tiny_codec(model), bytes(range(16))
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            yield from itertools.islice(super().run(*arguments), 1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10, seed=seed))
+    privatize(str(source), target, codec, str(model), Local(1), Choices(shard_size=10))
+    assert {Shard.read(path).release.seed_given for path in Store(target).shards()} == {True}
+    _, out, _ = run("info", target, "--verify")
+    assert f"seed         {seed.hex()}, given by the caller" in out
 
 
 def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> None:

@@ -2,36 +2,105 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from helpers.paths import ROOT
+from helpers.processes import children, wait_for_end, watched
 
 from dipp import files
 from dipp.errors import DippError
 
 
+@pytest.mark.usefixtures("kind")
 def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
     place = tmp_path / "a"
-    with files.atomic(place) as part:
-        part.write_text("one")
-        assert not place.exists()
-    assert place.read_text() == "one"
+    for text in ("one", "two"):
+        with files.atomic(place) as part:
+            part.write_text(text)
+            assert not place.exists() or place.read_text() == "one"
+        assert place.read_text() == text
     assert [*tmp_path.iterdir()] == [place]
 
 
-def test_unfinished_files_are_known_by_their_names(tmp_path: Path) -> None:
-    """A killed process may leave one, which others can tell from any file that was finished."""
-    with files.atomic(tmp_path / "a") as part:
-        part.write_text("half")
-        assert files.is_part(part.name)
-        assert part.parent == tmp_path
-        with files.atomic(tmp_path / "a") as other:
-            assert other != part
-            other.touch()
+@pytest.fixture(params=["unnamed", "named"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With O_TMPFILE, and as where there is none."""
+    if request.param == "named":
+        monkeypatch.setattr(files, "_unnamed", lambda _: None)
+    return str(request.param)
+
+
+def test_nobody_else_reads_what_is_not_finished(tmp_path: Path, kind: str) -> None:
+    """It has no name, or one that others can tell from any file that was finished, for its owner only."""
+    mask = os.umask(0o022)
+    try:
+        with files.atomic(tmp_path / "a") as part:
+            part.write_text("half")
+            found = [*tmp_path.iterdir()]
+            assert len(found) == (kind == "named")
+            assert all(files.is_part(path.name) and path.stat().st_mode & 0o777 == 0o600 for path in found)
+            with files.atomic(tmp_path / "a") as other:
+                assert other != part
+                other.touch()
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644, "what is finished is a file as any other"
+        assert (tmp_path / "a").read_text() == "half"
+    finally:
+        os.umask(mask)
     for name in ("a", ".part", ".0123456789abcdef.part.png", "0123456789abcdef.part", ".0123456789ABCDEF.part"):
         assert not files.is_part(name)
 
 
+@pytest.mark.parametrize(
+    ("kind", "moment", "before"),
+    [
+        *itertools.product(("unnamed", "named"), ("write", "sync", "publish"), (None, b"first")),
+        ("named", "rename", None),
+        ("named", "rename", b"first"),
+        ("unnamed", "rename", b"first"),  # nothing is renamed where nothing is replaced
+    ],
+)
+def test_what_was_begun_vanishes_with_the_process(kind: str, moment: str, before: bytes | None, tmp_path: Path) -> None:
+    """Killed by SIGKILL while it writes, before the file is on the disk, and before it gets its name."""
+    place = tmp_path / "a.dipp"
+    if before is not None:
+        place.write_bytes(before)
+    script = ROOT / "tests" / "helpers" / "unfinished_script.py"
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, str(script), kind, moment, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"there\n"
+    assert ([*tmp_path.glob(".*.part")] != []) == (kind == "named" or moment == "rename")
+    with watched(children(process.pid)) as guards:
+        process.kill()
+        process.communicate()
+        wait_for_end(guards)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == ([("a.dipp", before)] if before else [])
+
+
+def test_a_folder_vanishes_with_all_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "- a; folder $0"
+    folder.mkdir()
+    with files.vanishing(folder):
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").touch()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_without_a_shell_the_block_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    with files.vanishing(tmp_path / "file"), files.vanishing(tmp_path / "folder"):
+        (tmp_path / "file").touch()
+        (tmp_path / "folder").mkdir()
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.usefixtures("kind")
 def test_after_an_error_all_is_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "a"
     place.write_text("before")
@@ -47,6 +116,7 @@ def test_after_an_error_all_is_as_it_was(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [place]
 
 
+@pytest.mark.usefixtures("kind")
 def test_what_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none" / "a"):
         with pytest.raises(DippError, match="cannot be written"), files.atomic(place) as part:

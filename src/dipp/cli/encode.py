@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from dipp import files
 from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.core import randomness
 from dipp.errors import DippError
 
 
@@ -27,6 +27,9 @@ def encode(
     from dipp import report
     from dipp.codec import pictures
 
+    # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
+    fixed = public_seed(seed)
+    public = fixed or randomness.fresh_seed()
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
     _refuse_doubles(images, output)
@@ -35,7 +38,8 @@ def encode(
         task = bars.add_task("encoding", total=len(images))
         made = codec.encode(
             (pictures.read(path, codec.denoiser.channels) for path in images),
-            seed=public_seed(seed),
+            seed=public,
+            given=fixed is not None,
             progress=lambda done: bars.update(task, completed=done),
         )
     made.save(output)
@@ -46,8 +50,9 @@ def encode(
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:
     """Refuse an archive that would overwrite a picture, and a picture that would be released twice."""
-    places = [path.resolve() for path in images]
-    if output.resolve() in places:
+    from dipp.data.repeats import twice
+
+    if output.resolve() in (path.resolve() for path in images):
         raise DippError(f"output: {output.name} is one of the pictures; name another file")
-    if twice := [place.name for place, times in Counter(places).items() if times > 1]:
-        raise DippError(f"images: {twice[0]} is given twice, and each encoding adds to its ε; name it once")
+    if found := twice(images):
+        raise DippError(f"images: {found[1].name} is given twice, and each encoding adds to its ε; name it once")

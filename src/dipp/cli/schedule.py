@@ -40,12 +40,13 @@ def _text(planner: Plans, point: Point) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
     from dipp.core.plan import SensingStep, Step
     from dipp.privacy.certificate import Certificate
+    from dipp.privacy.printing import upper
 
     plan, coding = point.plan, point.plan.coding
-    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {'ε/pixel':>8}  {'chunk':>6}  bits"]
+    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {'ε/pixel':>10}  {'chunk':>6}  bits"]
     ledger = Certificate.of(plan, planner.channels, planner.pixels).ledger if coding.certified else None
     for number, step in enumerate(plan.steps):
-        cost = f"{ledger.selections[number].charge().epsilon:8.4f}" if ledger else "    none"
+        cost = f"{upper(ledger.selections[number].charge().epsilon) if ledger else 'none':>10}"
         name, tilt = f"{number:>12}", f"{'':7}  {'':7}"
         if isinstance(step, SensingStep):
             tilt = f"{step.tilt:7.4f}  {step.clip:7.4f}"

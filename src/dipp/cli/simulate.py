@@ -20,6 +20,7 @@ from dipp.codes import FlatCode, StepLimitedPPR
 from dipp.core import randomness
 from dipp.core.channels import Channel, Huber, Laplace, LocationChannel, Logistic, Sign
 from dipp.errors import DippError
+from dipp.privacy.printing import upper
 
 ONE_SHOT_CHANNELS: dict[str, Channel] = {
     "laplace": Laplace(),
@@ -95,7 +96,7 @@ class Simulation:
                 f"channel      {self.code.channel.name}, noise of standard deviation {scale:.3f} on x = {self.x:g}",
                 f"received     {self.samples} samples, mean {received.mean():.4f}, deviation {received.std():.4f}",
                 f"rate         {rate:.2f} bits a number, in whole bytes (divergence {kl:.3f} bits)",
-                f"certificate  ε = {self.code.epsilon:.4f} for the number, pure, each time it is sent",
+                f"certificate  ε = {upper(self.code.epsilon)} for the number, pure, each time it is sent",
                 f"histogram    {output}",
             )
         )
@@ -123,7 +124,9 @@ class Simulation:
             axes.plot(grid, density, color="#08306b", lw=1.5, label=f"true density ({channel.name})")
         axes.axvline(self.x, color="#d94801", lw=1, ls="--", label="private x")
         axes.set(
-            xlabel="received value", ylabel="density", title=f"ε = {self.code.epsilon:.2f}, n = {self.code.candidates}"
+            xlabel="received value",
+            ylabel="density",
+            title=f"ε = {upper(self.code.epsilon, 4)}, n = {self.code.candidates}",
         )
         axes.legend(frameon=False)
         with files.atomic(output) as part:

@@ -127,17 +127,23 @@ class Codec:
     def release(self, seed: bytes, *, given: bool = False) -> Release:
         """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn."""
         delta = self.budget.delta if self.budget else None
-        table, given = (self.table, given) if self.plan.sensing else (None, False)  # format 1 has no room for them
+        table = self.table if self.plan.sensing else None
         return Release(self.plan, self.denoiser.identity, seed, self.denoiser.channels, delta, table, given)
 
     def encode(
-        self, images: Iterable[Any], *, seed: bytes | None = None, progress: Progress = lambda _: None
+        self,
+        images: Iterable[Any],
+        *,
+        seed: bytes | None = None,
+        given: bool = True,
+        progress: Progress = lambda _: None,
     ) -> Archive:
         """Encode PIL images, uint8 arrays (H, W, C) or uint8 tensors (C, H, W): each is released once, at ε more.
 
-        The public seed is drawn before the first image is looked at; a fixed one is for tests.
+        The public seed is drawn before the first image is looked at. A fixed `seed` is for tests, and the file says
+        that it was given; unless, with given = False, the caller drew it before it looked at anything of an image.
         """
-        given, seed = seed is not None, randomness.fresh_seed() if seed is None else seed
+        given, seed = given and seed is not None, randomness.fresh_seed() if seed is None else seed
         recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []

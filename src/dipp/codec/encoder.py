@@ -16,10 +16,15 @@ from dipp import scoring
 from dipp.codec.chain import Indices, StepLayout
 from dipp.core.plan import Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.errors import MiscomputedError
 from dipp.privacy.ledger import Observed, Recorder
 
 if TYPE_CHECKING:
     import torch
+
+
+CHECKED_SHIFTS = 1024
+"""Shifts of a step that are computed again, where a device computed them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,8 @@ class Selector:
         shifts: Any = (
             private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
         )
+        if self.device != "cpu":
+            _require_shifts(shifts, private, layout, x_hat)
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)
         task = scoring.ScoringTask(
@@ -72,6 +79,19 @@ class Selector:
         images, coordinates = self.pixels.shape
         shape = images, coordinates // layout.channels, layout.channels
         self.recorder.observe(layout.number, self.plan, shape, layout.chunks, used)
+
+
+def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> None:
+    """Compute shifts of a device again by NumPy, of one image and of coordinates that the step's number picks."""
+    image = layout.number % len(private)
+    first = layout.number * CHECKED_SHIFTS % private.shape[1]
+    place = (image, slice(first, first + CHECKED_SHIFTS))
+    again = private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy())
+    if not np.array_equal(shifts[place].cpu().numpy(), again):
+        raise MiscomputedError(
+            f"{x_hat.device}: the shifts of a step are not what NumPy computes; nothing was released. Do not repeat "
+            "the command before the device is known to be sound: each attempt counts as a release"
+        )
 
 
 def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@
 |---|---|
 | `sources`, `formats` | where private pictures come from, read by position; the kinds of sources that are known |
 | `listing`, `tables`, `cifar` | these kinds: many small files, tables, CIFAR-10 |
+| `repeats` | files that have two names |
 | `worker` | encodes a range of the source as a shard of indices |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from dipp.data.worker import Job, Worker, limit_threads
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
 
 Progress = Callable[[int], None]
 """Called with the number of images encoded since the last call; for display only, because it is not exact."""
@@ -187,7 +187,7 @@ class Ray:
         for row in data.iter_rows():
             result = json.loads(row["result"])
             if "error" in result:
-                raise DippError(result["error"])
+                raise (MiscomputedError if result["miscomputed"] else DippError)(result["error"])
             progress(result["encoded"])
             yield result["shard"], result["value"]
 
@@ -255,5 +255,6 @@ class _Actor:
                 value = getattr(self._worker, self._method)(shard)
                 results.append(json.dumps({"shard": shard, "value": value, "encoded": self._encoded}))
             except DippError as error:
-                results.append(json.dumps({"error": str(error)}))
+                miscomputed = isinstance(error, MiscomputedError)
+                results.append(json.dumps({"error": str(error), "miscomputed": miscomputed}))
         return {"result": results}

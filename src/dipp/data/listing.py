@@ -3,6 +3,9 @@
 The files are listed once, in an Arrow file with the schema `SCHEMA` that every worker maps, so that the memory of a run
 does not grow with the number of pictures. Listing looks only at names, sizes, times and labels, at no picture. The
 listing holds file names, so it is kept in the run's own folder, which is removed at the end.
+
+What is listed twice (a file under two names, a member that was appended to its tar again) is released once: all but the
+first have a problem, and are not read.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import posixpath
 import secrets
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -19,6 +23,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from dipp.data.repeats import Identity, Register, identity, refuse_twice
 from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source, files_of
 from dipp.errors import DippError
 
@@ -38,6 +43,7 @@ ROWS_PER_BATCH = 1024
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 """Suffixes of pictures in a tar shard, whose samples have other members as well."""
 LINK = "a link to another picture of the source"
+AGAIN = "listed before: another name of its file, or a second member of its name"
 LABEL_SUFFIX = ".cls"
 """Suffix of the member of a sample that holds its label."""
 MAX_LABEL_BYTES = 32
@@ -60,6 +66,10 @@ class Entry(NamedTuple):
     """Number of the class; None if there is no label."""
     problem: str = ""
     """Why the picture cannot be used; empty if it can."""
+
+
+Listed = tuple[Entry, Identity | None]
+"""A row, and what its picture is known by; None if it has a problem already."""
 
 
 @dataclass(frozen=True)
@@ -134,19 +144,21 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
             raise DippError(f"src: {name} leads back to the source, whose pictures would be released twice")
 
 
-def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Entry]:
+def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Listed]:
     """The files of (folder, label) pairs; with label None, of the folder itself and not below it."""
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
             size = modified = 0
+            known: Identity | None = None
             try:
                 facts = os.stat(path)  # noqa: PTH116
                 size, modified = facts.st_size, facts.st_mtime_ns
                 problem = LINK if _links_to_listed(path, root) else ""
+                known = None if problem else identity(facts)  # of a link and its target, the target is released
             except OSError as error:
                 problem = f"no file ({error.strerror})"
-            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, modified, label, problem)
+            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, modified, label, problem), known
 
 
 def _links_to_listed(path: str, root: Path) -> bool:
@@ -176,6 +188,7 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
 
 def open_tars(paths: list[Path], scratch: Path) -> Files:
     """List tar shards: every image member is a picture, and the number in its sample's .cls member is its label."""
+    refuse_twice(paths)
     found = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
     labelled = any(entry.label is not None for entry in found.entries(0, len(found)))
     return found if labelled else replace(found, labels=None)
@@ -192,11 +205,11 @@ def tar_files(place: str, _: Columns, scratch: Path) -> Files | None:
     return open_tars(found, scratch) if found else None
 
 
-def _tar_entries(path: Path) -> Iterator[Entry]:
+def _tar_entries(path: Path) -> Iterator[Listed]:
     """The pictures of one tar. Members of a sample follow each other, and their names are equal up to the first dot."""
     modified = path.stat().st_mtime_ns
     sample: tuple[str, str] | None = None
-    waiting: list[Entry] = []
+    waiting: list[tuple[Entry, Identity]] = []
     label: int | None = None
     try:
         with tarfile.open(path, "r:") as tar:
@@ -205,7 +218,7 @@ def _tar_entries(path: Path) -> Iterator[Entry]:
                 stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
                 key = (member.name.rpartition("/")[0], stem)
                 if key != sample:
-                    yield from (entry._replace(label=label) for entry in waiting)
+                    yield from ((entry._replace(label=label), known) for entry, known in waiting)
                     sample, waiting, label = key, [], None
                 if dot + suffix == LABEL_SUFFIX and member.isreg():
                     stream = tar.extractfile(member) if member.size <= MAX_LABEL_BYTES else None
@@ -214,12 +227,20 @@ def _tar_entries(path: Path) -> Iterator[Entry]:
                     problem = "" if member.isreg() and not member.issparse() else "no plain file in the tar"
                     name = os.fsencode(f"{path.name}: {member.name}")
                     place = os.fsencode(path)
-                    waiting.append(Entry(place, name, member.offset_data, member.size, modified, None, problem))
-            yield from (entry._replace(label=label) for entry in waiting)
+                    entry = Entry(place, name, member.offset_data, member.size, modified, None, problem)
+                    waiting.append((entry, _member(path, member.name)))
+            yield from ((entry._replace(label=label), known) for entry, known in waiting)
     except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
         raise DippError(
             f"src: {path.name} is no whole, uncompressed tar ({error}); unpack it, or fetch again"
         ) from None
+
+
+def _member(path: Path, name: str) -> Identity:
+    """What a member of a tar is known by: its name, of which the tar should have one only."""
+    whole = os.fsencode(path) + b"\0" + os.fsencode(posixpath.normpath(name))
+    digest = hashlib.blake2b(whole, digest_size=15).digest()
+    return int.from_bytes(digest[:7], "little"), int.from_bytes(digest[7:], "little")
 
 
 def _whole_number(text: bytes) -> int | None:
@@ -231,17 +252,38 @@ def _whole_number(text: bytes) -> int | None:
     return value if abs(value) < 1 << 63 else None
 
 
-def _list(entries: Iterable[Entry], scratch: Path, labels: Labels | None, what: str) -> Files:
+def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: str) -> Files:
     """Write the listing into the folder `scratch`; `what` says in the error message what is needed if it is empty."""
-    digest, count = hashlib.sha256(), 0
+    register, digest, count = Register(), hashlib.sha256(), 0
+
+    def entries() -> Iterator[Entry]:
+        nonlocal count
+        for entry, known in listed:
+            register.add(known)
+            digest.update(repr(entry[1:-1]).encode())
+            count += 1
+            yield entry
+
+    listing = _write(entries(), scratch)
+    if not count:
+        raise DippError(f"src: {what} is needed, there is none")
+    found = Files(listing, count, labels, digest.hexdigest())
+    if later := frozenset(register.later()):
+        rows = enumerate(found.entries(0, count))
+        marked = (entry._replace(problem=entry.problem or AGAIN) if row in later else entry for row, entry in rows)
+        found = replace(found, listing=_write(marked, scratch))
+        listing.unlink()
+    return found
+
+
+def _write(entries: Iterable[Entry], scratch: Path) -> Path:
+    """Write entries into an Arrow file of the folder."""
     listing = scratch / f"listing-{secrets.token_hex(8)}.arrow"
     batch: list[dict[str, object]] = []
     try:
         with pa.OSFile(str(listing), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
             for entry in entries:
-                digest.update(repr(entry[1:-1]).encode())
                 batch.append(entry._asdict())
-                count += 1
                 if len(batch) == ROWS_PER_BATCH:
                     writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
                     batch = []
@@ -249,9 +291,7 @@ def _list(entries: Iterable[Entry], scratch: Path, labels: Labels | None, what: 
                 writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
     except OSError as error:
         raise DippError(f"dst: the listing of the source cannot be written ({os.strerror(error.errno or 0)})") from None
-    if not count:
-        raise DippError(f"src: {what} is needed, there is none")
-    return Files(listing, count, labels, digest.hexdigest())
+    return listing
 
 
 def _problem_of(size: int) -> str:

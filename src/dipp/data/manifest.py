@@ -16,8 +16,9 @@ from dipp.format.bytes import Integers
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 
-LATER_WORDS = ("coding", "code")
-"""Facts that manifests of version 0.1 do not have; `mechanism`, `channel` and `alpha`, which they have, say as much."""
+LATER_WORDS = ("coding", "code", "seed_given")
+"""Facts that manifests of version 0.1 do not have; `mechanism`, `channel` and `alpha`, which they have, say as much of
+the coding."""
 
 
 def not_hidden(labelled: bool) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dipp import files
 from dipp.core import randomness
 from dipp.data import manifest
 from dipp.data.engines import Engine
@@ -99,7 +100,7 @@ def privatize(
     picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text.
     """
     began = time.monotonic()
-    seed = choices.seed or randomness.fresh_seed()
+    seed = randomness.fresh_seed() if choices.seed is None else choices.seed
     single = destination.suffix == ".dipp"
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
     if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
@@ -119,7 +120,7 @@ def privatize(
             pictures,
             store,
             "",
-            codec.release(seed),
+            codec.release(seed, given=choices.seed is not None),
             codec.budget,
             model,
             str(codec.denoiser.device),
@@ -129,7 +130,8 @@ def privatize(
         )
 
     if overwrite and (destination.exists() or store.folder.exists()):
-        with tempfile.TemporaryDirectory() as scratch:  # a source that cannot be read must not cost a release
+        # A source that cannot be read must not cost a release; its listing has names of files.
+        with tempfile.TemporaryDirectory() as scratch, files.vanishing(Path(scratch)):
             wanted, found = listed(Path(scratch)), store.begun()
             if found is None or _changed(found, wanted, codec, choices.seed):
                 watcher.overwriting()
@@ -209,7 +211,7 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) 
     begun = release_from_bytes(base64.b64decode(found["archive"]))
     same = {
         "seed": seed in (None, begun.seed),
-        "model or budget": begun == codec.release(begun.seed),
+        "model or budget": begun == codec.release(begun.seed, given=begun.seed_given),
         "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
         "shard-size": found["shard_size"] == job.shard_size,
         "labels": found["labelled"] == job.labelled,

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.data import cifar
+from dipp.data.repeats import refuse_twice
 from dipp.errors import DippError
 
 Label = int | str | None
@@ -163,6 +164,7 @@ class Cifar(Source):
             raise DippError(f"split: train or test is needed for CIFAR-10, got {split}")
         batches = cifar.BATCHES[split]
         paths = [folder / name for name in batches]
+        refuse_twice(paths)
         marks = tuple(map(mark, paths))
         try:
             labels = Labels(names=cifar.class_names(folder / cifar.META))

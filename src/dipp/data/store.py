@@ -5,12 +5,12 @@
     DST/.run/                    while a run lasts: its public seed and options, listings, unpublished attempts
 
 **One release of each image.** Shard k answers for positions k·S … (k + 1)·S − 1 of the source, and no other shard does.
-An attempt at shard k writes a file with a name of its own into `.run/attempts-TOKEN/`, syncs it, and publishes it by
-link(2) to the shard's name. A link is made whole or not at all, and never replaces another file: of any number of
-attempts (retries, workers thought dead, a second run beside the first) one is published, and the others are deleted,
-never released. Which one is decided by the clock, and not by what they hold. An attempt that was not published has told
-nothing to anybody, so it costs no ε. Crashes leave unpublished attempts behind; nothing reads them, and their folder is
-removed at the end.
+An attempt at shard k writes a file without a name (`files.draft`), syncs it, gives it a name of its own in
+`.run/attempts-TOKEN/`, and publishes it by link(2) from there to the shard's name. A link is made whole or not at all,
+and never replaces another file: of any number of attempts (retries, workers thought dead, a second run beside the
+first) one is published, and the others are deleted, never released. Which one is decided by the clock, and not by what
+they hold. An attempt that was not published has told nothing to anybody, so it costs no ε; it vanishes with its
+process, and its folder is removed at the end.
 
 To overwrite, `.run` is renamed before a shard is removed: a worker that still runs for the old release finds its folder
 gone, and can no longer link a shard or the manifest. So no two releases mix.
@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dipp import files
 from dipp.errors import DippError
 
 MANIFEST = "manifest.json"
@@ -200,18 +201,14 @@ class Store:
 
 def publish(attempts: Path, place: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file whole and durably, and link it to `place` unless that exists, as the module's text explains."""
-    attempt = attempts / f"{secrets.token_hex(8)}.part"
-    try:
-        with attempt.open("xb") as file:
+    with files.draft(attempts) as made:
+        with made.place.open("wb") as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
+        made.finish()
+        # By a name in the folder of this run, and not at once: where the folder is gone, the run is over.
+        with made.named() as attempt, contextlib.suppress(FileExistsError):
             os.link(attempt, place)
-        sync(place.parent)
-    finally:
-        with contextlib.suppress(OSError):
-            attempt.unlink()
+    sync(place.parent)
 
 
 def sync(folder: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dipp.data.repeats import refuse_twice
 from dipp.data.sources import (
     CHANGED,
     MAX_FILE_BYTES,
@@ -66,6 +67,7 @@ class Tables(Source):
     @classmethod
     def of(cls, places: Sequence[str], columns: Columns, chosen: str) -> Tables:
         """Open files or hf:// addresses, reading only their footers; `chosen` is the fingerprint of them all."""
+        _refuse_twice(places)
         counts, marks = [], tuple(map(_mark, places))
         for place, state in zip(places, marks, strict=True):
             file = _table(place, state)
@@ -116,6 +118,13 @@ class Tables(Source):
         return f"{Path(self.files[number]).name} row {row}"
 
 
+def _refuse_twice(places: Sequence[str]) -> None:
+    """Refuse a table that is named twice, or is under two names. An address on the hub stands for its file."""
+    if len({*places}) < len(places):
+        raise DippError("src: a table is named twice, and its pictures would be released twice; name it once")
+    refuse_twice(Path(place) for place in places if not place.startswith(HUB))
+
+
 def _mark(place: str) -> str:
     """State of a local file (`mark`). An address on the hub contains its commit, so it stands for its own state."""
     return place if place.startswith(HUB) else mark(Path(place))
@@ -160,6 +169,7 @@ class Saved(Source):
             folder /= columns.split
         state = fingerprint(sorted(folder.iterdir()))
         data = _saved(folder, state)
+        _refuse_twice([part["filename"] for part in data.cache_files])
         image, label, labels = choose_columns(data.data.schema, columns)
         chosen = hashlib.sha256("\0".join([state, image, label or ""]).encode()).hexdigest()
         return cls(folder, state, len(data), image, label, labels, chosen)

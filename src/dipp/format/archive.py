@@ -240,6 +240,7 @@ class Archive:
             "schedule": steps,
             "model": self.release.model,
             "seed": self.release.seed.hex(),
+            "seed_given": self.release.seed_given if self.release.version > 1 else None,
         }
 
     def to_bytes(self) -> bytes:

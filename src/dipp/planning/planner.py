@@ -50,6 +50,7 @@ from dipp.planning.knapsack import Bits, Integers, Search
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import SLACK, Budget, losses
 from dipp.privacy.certificate import Certificate
+from dipp.privacy.printing import upper
 
 Floats = NDArray[np.float64]
 
@@ -150,7 +151,9 @@ class Planner:
         points = self.frontier(budget)
         if budget is not None and not points:
             least = budget.measure(self._certificate(self._plan([0, 1], [0])))
-            raise DippError(f"budget: {budget} is too small for any step of this model; the smallest takes {least:.3g}")
+            raise DippError(
+                f"budget: {budget} is too small for any step of this model; the smallest takes {upper(least, 3)}"
+            )
         within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
         if not within:
             limit = f"final_timestep: {final_timestep}" if bpp is None else f"bpp: {bpp:g}"

@@ -6,5 +6,6 @@
 | `certificate` | what follows from ledgers, in every form in which it can be stated |
 | `conversions` | pure ε, ρ and (ε, δ) |
 | `budget` | what may be spent |
+| `printing` | bounds as text, rounded so that they stay bounds |
 | `gaussian` | Gaussian diffusion itself, for comparison |
 """

@@ -13,6 +13,7 @@ from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
+from dipp.privacy.printing import upper
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +78,9 @@ class Budget:
         return self.measure(certificate) <= self.limit
 
     def __str__(self) -> str:
-        if self.rho is not None:
-            return f"ρ = {self.rho:g} per pixel"
-        return f"ε = {self.epsilon:g}" + ("" if self.delta is None else f", δ = {self.delta:g}") + " per pixel"
+        stated = {"ε": self.epsilon, "δ": self.delta, "ρ": self.rho}
+        known = [f"{name} = {upper(value)}" for name, value in stated.items() if value is not None]
+        return f"{', '.join(known)} per pixel"
 
 
 def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:

@@ -24,6 +24,7 @@ from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.privacy import conversions
 from dipp.privacy.ledger import Ledger
+from dipp.privacy.printing import upper
 
 MAX_GROUP = 1 << 62
 UNIT = "one pixel (all its channels) of the array that was encoded"
@@ -217,8 +218,10 @@ class Certificate:
 
     def statement(self) -> str:
         """The certificate in one line."""
-        pure = f"ε = {self.epsilon:.6g} pure, ρ = {self.rho:.6g} zCDP, per {self.unit}"
-        return pure if self.delta is None else f"ε = {self.epsilon_at_delta:.6g} at δ = {self.delta:g}; {pure}"
+        pure = promise(self.epsilon, self.rho, self.unit)
+        if self.delta is None:
+            return pure
+        return f"ε = {upper(self.approximate(self.delta))} at δ = {upper(self.delta)}; {pure}"
 
     def table(self) -> str:
         """The certificate as a table: each step for a pixel that it touches, the total of the worst pixel, in words."""
@@ -228,17 +231,23 @@ class Certificate:
             name = str(cost.step) if len(self.releases) == 1 else f"{cost.release}/{cost.step}"
             lines.append(
                 f"{name:>8} {one.alpha!s:>5} {one.sensitivity:>9} {one.fraction_bits:>3} {one.candidates:>8} "
-                f"{one.chunks:>8} {cost.epsilon:>12.6g} {cost.rho:>12.6g}"
+                f"{one.chunks:>8} {upper(cost.epsilon):>12} {upper(cost.rho):>12}"
             )
-        lines.append(f"{'worst pixel':<58} {self.for_pixels(1).epsilon:>12.6g} {self.for_pixels(1).rho:>12.6g}")
+        worst = self.for_pixels(1)
+        lines.append(f"{'worst pixel':<58} {upper(worst.epsilon):>12} {upper(worst.rho):>12}")
         lines.append(f"total: {self.statement()}")
         lines.append(
             f"(ε, δ), per {self.unit}: "
-            + ", ".join(f"ε = {self.approximate(delta):.6g} at {delta:g}" for delta in DELTAS)
+            + ", ".join(f"ε = {upper(self.approximate(delta))} at {upper(delta)}" for delta in DELTAS)
         )
         lines += [f"  if {text}" for text in ASSUMPTIONS]
         lines += [f"  not covered: {text}" for text in NOT_COVERED]
         return "\n".join(lines)
+
+
+def promise(epsilon: float, rho: float, unit: str = UNIT) -> str:
+    """Pure ε and ρ in words, rounded up."""
+    return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {unit}"
 
 
 def _sum(losses: list[float]) -> float:

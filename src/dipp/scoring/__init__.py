@@ -2,12 +2,14 @@
 
 Three backends return identical integers: `reference` (NumPy, the definition), `cpu` (numba) and `cuda` (Triton, and
 CUDA C++ where that is faster). `select` is the only way to a private index: a backend scores the candidates and sums
-their weights, `core.selection` draws, and the backend locates the index that was drawn.
+their weights, `core.selection` draws, and the backend locates the index that was drawn. On the way the kernels must
+give their known answers (`known`), and a public share of selections is checked against the reference (`rescoring`).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 
 from dipp.core import selection
 from dipp.core.laws import IntegerLaw
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
+from dipp.scoring import known, rescoring
 from dipp.scoring.task import ScoringTask, stream_rows
 
 __all__ = ["Backend", "Candidates", "ScoringTask", "backend", "best", "select", "stream_rows"]
@@ -55,18 +58,20 @@ class Backend(Protocol):
 
 def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
     """Draw one index for each chunk, with the exact law of `core.selection`."""
+    known.require(on, task.law)
     parts, found = list(_parts(task, on)), []
     scores = on.scores(parts[0])
-    for following in [*parts[1:], None]:
+    for part, following in itertools.zip_longest(parts, parts[1:]):
         sums = on.bin_sums(scores, task.fraction_bits)
         # The next batch is launched before the draw, so that a GPU scores it while the host draws.
         ahead = None if following is None else on.scores(following)
-        bins, offsets = selection.draw_bins(sums)
-        found.append(on.locate(scores, task.fraction_bits, bins, offsets))
+        checked = rescoring.chosen(part, on)
+        rescoring.require_scores(part, on, scores, sums, checked)
+        drawn = selection.draw_bins(sums)
+        found.append(on.locate(scores, task.fraction_bits, *drawn))
         if (found[-1] < 0).any():
-            raise RuntimeError(
-                f"{on.name}: the weights located are not those summed; this is a bug, nothing was released"
-            )
+            raise MiscomputedError(f"{on.name}: the weights located are not those summed; nothing was released")
+        rescoring.require_located(part, on, scores, drawn, found[-1], checked)
         scores = ahead
     return np.concatenate(found)
 

@@ -14,6 +14,7 @@ import torch
 from helpers.charges import selection_epsilon
 from helpers.codecs import SEED, TIMESTEPS, make_plan, pictures
 from helpers.networks import IDENTITY, tiny_denoiser
+from helpers.sensing import sensing_plan
 from PIL import Image
 
 from dipp.codec.chain import Chain
@@ -194,6 +195,22 @@ def test_the_seed_is_drawn_before_the_images_are_read(denoiser: Denoiser, monkey
 
     Codec(denoiser, make_plan(SHARP, denoiser.schedule)).encode(images())
     assert order == ["seed", "image"]
+
+
+@pytest.mark.parametrize("plan", [SHARP, THRIFTY, DIFFC, "sensing"], ids=str)
+def test_an_archive_says_truthfully_who_chose_its_seed(plan: Any, denoiser: Denoiser) -> None:
+    """In every coding; format 1 has no room for it, and is written only if the seed was drawn."""
+    codec = Codec(denoiser, sensing_plan() if plan == "sensing" else make_plan(plan, denoiser.schedule))
+    drawn = codec.encode(pictures(1))
+    fixed, ahead = (codec.encode(pictures(1), seed=SEED, given=given) for given in (True, False))
+    assert codec.encode(pictures(1), seed=SEED).release == fixed.release
+    assert [made.release.seed_given for made in (drawn, fixed, ahead)] == [False, True, False]
+    assert {made.release.version for made in (drawn, ahead)} == {2 if plan == "sensing" else 1}
+    assert [made.facts()["seed_given"] for made in (drawn, fixed)] == [False if plan == "sensing" else None, True]
+    for made in (drawn, fixed, ahead):
+        opened = archive.Archive.from_bytes(made.to_bytes())
+        assert opened.release == made.release
+        assert len(codec.decode(opened)) == 1
 
 
 def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:

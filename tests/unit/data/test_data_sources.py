@@ -20,6 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from dipp.data.listing import AGAIN
+from dipp.data.repeats import Register
 from dipp.data.sources import CHANGED, Columns, Labels, Record, Source, open_source
 from dipp.data.tables import open_hub
 from dipp.errors import DippError
@@ -205,6 +207,102 @@ def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
     (folder / "third").symlink_to(outside)
     with pytest.raises(DippError, match="again and third"):
         open_source(str(folder), Columns(), tmp_path)
+
+
+def problems_of(place: Path, scratch: Path) -> dict[str, str]:
+    """What is wrong with each picture, by name; no two pictures have one."""
+    source = open_source(str(place), Columns(), scratch)
+    found = {source.name(record.position): record.problem for record in source.read(0, len(source))}
+    return {name: problem for name, problem in found.items() if problem}
+
+
+def test_hard_links_do_not_double_a_picture(tmp_path: Path) -> None:
+    folder, _ = make_folder(tmp_path)
+    before = open_source(str(folder), Columns(), tmp_path).fingerprint
+    first, second = sorted((folder / "cat").iterdir())[:2]
+    (folder / "dog" / "again.png").hardlink_to(first)
+    (folder / "dog" / "zzz.png").hardlink_to(second)
+    assert problems_of(folder, tmp_path) == {"dog/again.png": AGAIN, "dog/zzz.png": AGAIN}
+    assert len(list(tmp_path.glob("listing-*"))) == 2, "one listing a source"
+    assert open_source(str(folder), Columns(), tmp_path).fingerprint != before
+
+
+def test_two_ways_to_a_file_elsewhere_do_not_double_it(tmp_path: Path) -> None:
+    """Neither path lies below the source, nor does either lead to the other."""
+    folder, _ = make_folder(tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "one.png").write_bytes(png(pixels(1)[0]))
+    (outside / "two.png").write_bytes(png(pixels(2)[1]))
+    (folder / "cat" / "one.png").symlink_to(outside / "one.png")
+    (folder / "cat" / "two.png").symlink_to(outside / "two.png")
+    (folder / "dog" / "two again.png").symlink_to(outside / "two.png")
+    (folder / "zebra").symlink_to(outside)
+    assert problems_of(folder, tmp_path) == dict.fromkeys(
+        ("dog/two again.png", "zebra/one.png", "zebra/two.png"), AGAIN
+    )
+
+
+@pytest.mark.parametrize("link", ["hard", "symbolic"])
+@pytest.mark.parametrize(
+    ("kind", "pattern"),
+    [("parquet", "*.parquet"), ("tars", "*.tar"), ("cifar", "*/data_batch_*"), ("saved", "train/*.arrow")],
+)
+def test_no_file_of_many_pictures_is_read_twice(kind: str, pattern: str, link: str, tmp_path: Path) -> None:
+    root = tmp_path / "source"
+    root.mkdir()
+    place, _ = MAKERS[kind](root)
+    first, *others = sorted(place.glob(pattern))
+    second = others[0] if kind == "cifar" else first.with_stem(f"{first.stem}-again")
+    second.unlink(missing_ok=True)
+    if link == "hard":
+        second.hardlink_to(first)
+    else:
+        second.symlink_to(first)
+    if kind == "saved":
+        state = place / "train" / "state.json"
+        facts = json.loads(state.read_text())
+        facts["_data_files"].append({"filename": second.name})
+        state.write_text(json.dumps(facts))
+    with pytest.raises(DippError, match=rf"(?=.*{first.name})(?=.*{second.name}).* are one file"):
+        open_source(str(place), Columns(), tmp_path)
+
+
+def test_a_table_is_not_named_twice(tmp_path: Path) -> None:
+    place, _ = make_saved(tmp_path)
+    state = place / "train" / "state.json"
+    facts = json.loads(state.read_text())
+    facts["_data_files"] *= 2
+    state.write_text(json.dumps(facts))
+    with pytest.raises(DippError, match="named twice"):
+        open_source(str(place), Columns(), tmp_path)
+
+
+def test_a_member_that_was_appended_again_is_released_once(tmp_path: Path) -> None:
+    """In its tar; another tar may have a member of the same name, which is another picture."""
+    folder, _ = make_tars(tmp_path)
+    for number in (0, 1):
+        with tarfile.open(folder / f"{number}.tar", "a") as tar:
+            for name in ("set/sample-00003.png", "./set//sample-00004.png", "set/other.png"):
+                content = png(pixels(COUNT)[3])
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    found = problems_of(folder, tmp_path)
+    assert found == {"0.tar: set/sample-00003.png": AGAIN, "0.tar: ./set//sample-00004.png": AGAIN}
+    source = open_source(str(folder), Columns(), tmp_path)
+    assert len(source) == COUNT + 6
+    bad = [record for record in source.read(0, len(source)) if record.problem]
+    assert [record.position for record in bad] == [50, 51], "the first of a name is the picture"
+    assert all(record.content is None for record in bad)
+
+
+@given(st.lists(st.none() | st.tuples(st.integers(0, 2), st.integers(0, 3))))
+def test_the_register_names_all_but_the_first(known: list[tuple[int, int] | None]) -> None:
+    register = Register()
+    for one in known:
+        register.add(one)
+    assert register.later() == [i for i, one in enumerate(known) if one is not None and one in known[:i]]
 
 
 def test_a_file_is_known_by_the_name_that_is_given(tmp_path: Path) -> None:

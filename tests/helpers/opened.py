@@ -1,0 +1,43 @@
+"""What happens first: a seed is drawn, or something of a private file is read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from dipp.core import randomness
+
+_watched: list[tuple[Path, list[str]]] = []
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _watched and isinstance(arguments[0], str | bytes):
+        folder, order = _watched[-1]
+        if os.path.realpath(os.fsdecode(arguments[0])).startswith(f"{os.path.realpath(folder)}{os.sep}"):
+            order.append("picture")
+
+
+sys.addaudithook(_hook)  # for as long as the process lives: it sees nothing while nothing is watched
+
+
+@contextlib.contextmanager
+def order_of_events(folder: Path) -> Iterator[list[str]]:
+    """The order, within a `with` block, in which seeds are drawn and files of a folder are opened by Python."""
+    order: list[str] = []
+    real = randomness.fresh_seed
+
+    def drawn() -> bytes:
+        order.append("seed")
+        return real()
+
+    _watched.append((folder, order))
+    try:
+        with mock.patch.object(randomness, "fresh_seed", drawn):
+            yield order
+    finally:
+        _watched.pop()

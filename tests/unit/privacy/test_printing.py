@@ -1,0 +1,107 @@
+"""Printed bounds: rounded so that they stay bounds, wherever one is printed."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import pytest
+from helpers.paths import ROOT
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dipp.codes import Flat
+from dipp.core.channels import Sign
+from dipp.core.plan import Coding, Plan, Step
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate, promise
+from dipp.privacy.printing import lower, upper
+
+LOSSES = st.floats(min_value=0, allow_nan=False, allow_infinity=True)
+NUMBER = r"([0-9][0-9.]*(?:e[+-]?[0-9]+)?|inf)"
+
+
+@given(LOSSES, st.integers(1, 15))
+@example(5e-324, 6)
+@example(1.7976931348623157e308, 6)
+@example(0.1, 6)
+@example(1.0000005, 6)
+def test_what_is_read_is_a_bound(value: float, digits: int) -> None:
+    assert float(lower(value, digits)) <= value <= float(upper(value, digits))
+
+
+@given(st.floats(min_value=1e-30, max_value=1e30), st.integers(1, 15))
+def test_a_bound_is_no_looser_than_its_digits(value: float, digits: int) -> None:
+    """A unit of the last digit is at most 10^(1 − digits) of the number."""
+    unit = 10.0 ** (1 - digits) * (1 + 1e-9)
+    assert float(upper(value, digits)) <= value * (1 + unit)
+    assert float(lower(value, digits)) >= value * (1 - unit)
+
+
+@given(st.floats(min_value=1e-30, max_value=1e30))
+def test_a_bound_has_few_digits(value: float) -> None:
+    mantissa = upper(value).partition("e")[0].replace(".", "").lstrip("0")
+    assert len(mantissa.rstrip("0") or "0") <= 6
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(16.0, "16"), (0.1, "0.1"), (1e-5, "1e-05"), (0.0, "0"), (1 / 3, "0.333334")]
+)
+def test_round_numbers_are_printed_as_they_are(value: float, text: str) -> None:
+    assert upper(value) == text
+
+
+@given(st.floats(min_value=1e-30, max_value=1e30), st.floats(min_value=1e-30, max_value=1e30))
+def test_a_promise_in_words_bounds_what_it_is_about(epsilon: float, rho: float) -> None:
+    pure, concentrated = re.findall(f"[ερ] = {NUMBER}", promise(epsilon, rho))
+    assert float(pure) >= epsilon
+    assert float(concentrated) >= rho
+
+
+@given(st.integers(1, 1 << 23), st.integers(1, 4), st.sampled_from((None, 1e-6, 0.1, 3.3333333e-7)))
+def test_no_number_of_a_statement_or_a_table_is_below_the_certificate(
+    gain: int, steps: int, delta: float | None
+) -> None:
+    """Gains are 32-bit floats; whatever they are, ε, ρ and (ε, δ) are printed no lower than they are."""
+    coding = Coding(Sign(period=1), Flat(Fraction(1)))
+    along = tuple(Step(999 - i, 998 - i, gain * 2.0**-23, 16, 6) for i in range(steps))
+    found = Certificate.of(Plan(coding, along, separate=False), 1, 64, delta)
+    numbers = [float(text) for text in re.findall(f"[ερδ] = {NUMBER}", found.statement())]
+    due = [found.epsilon, found.rho] if delta is None else [found.approximate(delta), delta, found.epsilon, found.rho]
+    assert all(printed >= value for printed, value in zip(numbers, due, strict=True))
+    lines = found.table().splitlines()
+    for line, cost in zip(lines[1 : steps + 1], found.steps, strict=True):
+        pure, rho = line.split()[-2:]
+        assert float(pure) >= cost.epsilon
+        assert float(rho) >= cost.rho
+    worst = [float(text) for text in lines[steps + 1].split()[-2:]]
+    assert worst >= [found.epsilon, found.rho]
+    assert worst[1] >= found.rho
+
+
+@given(st.floats(min_value=1e-30, max_value=1e30), st.floats(min_value=1e-300, max_value=0.999))
+def test_a_budget_in_words_bounds_what_it_allows(limit: float, delta: float) -> None:
+    numbers = re.findall(f"[ερδ] = {NUMBER}", f"{Budget.approximate(limit, delta)} {Budget.zcdp(limit)}")
+    assert all(float(text) >= value for text, value in zip(numbers, (limit, delta, limit), strict=True))
+
+
+def test_json_keeps_all_digits() -> None:
+    coding = Coding(Sign(period=1), Flat(Fraction(1)))
+    plan = Plan(coding, (Step(999, 998, 0.3125, 16, 6),), separate=False)
+    found = Certificate.of(plan, 1, 64)
+    assert found.to_dict()["epsilon"] == found.epsilon
+    assert Certificate.from_json(found.to_json()) == found
+    assert not math.isclose(float(upper(found.epsilon)), found.epsilon, rel_tol=1e-12)  # so the two do differ
+
+
+ROUNDED = re.compile(r"[ερδ](?: at least)?(?: =| ≤| <) \{[^{}]*:[^{}]*[efg]\}")
+
+
+@pytest.mark.parametrize("folder", ["src", "examples"])
+def test_no_bound_is_printed_on_another_way(folder: str) -> None:
+    """An f-string that rounds an ε, ρ or δ to the nearest would print about half of them too low."""
+    assert ROUNDED.search('f"ε = {epsilon:.6g}"')
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    assert [str(path) for path in files if ROUNDED.search(path.read_text())] == []

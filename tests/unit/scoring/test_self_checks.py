@@ -1,0 +1,257 @@
+"""A core that checks itself: known answers before the first selection, and a public share scored again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.codecs import SEED, make_codec, make_plan, pictures
+from helpers.datasets import save_model, save_table, tiny_codec
+from helpers.networks import tiny_denoiser
+from helpers.statistics import bounded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dipp import scoring
+from dipp.codec import encoder
+from dipp.codec.chain import Chain
+from dipp.codec.encoder import Selector
+from dipp.core import randomness, selection
+from dipp.core.arithmetic import Arithmetic
+from dipp.core.channels import Channel, Huber, Laplace, Logistic, Sign
+from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize
+from dipp.errors import DippError, MiscomputedError
+from dipp.planning.presets import PAPER, SHARP, THRIFTY
+from dipp.scoring import Candidates, ScoringTask, known, rescoring
+from dipp.scoring.cpu import CpuBackend
+from dipp.scoring.reference import ReferenceBackend
+
+KINDS: list[type[IntegerLaw]] = [SignLaw, LaplaceLaw, PotentialLaw]
+CHANNELS: list[Channel] = [Sign(period=1), Laplace(), Logistic(), Huber(0.5)]
+
+
+def task_of(channel: Channel, sizes: list[int], candidates: int, ordered: bool, seed: int = 0) -> ScoringTask:
+    rng = np.random.default_rng(seed)
+    step = Arithmetic(channel, 0.02)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    streams = [randomness.stream(SEED, image) for image in range(len(sizes))]
+    return ScoringTask(
+        step.law,
+        step.fraction_bits,
+        candidates,
+        scoring.stream_rows(streams, [0] * len(sizes)),
+        offsets,
+        rng.integers(-step.law.limit, step.law.limit + 1, offsets[-1]).astype(np.int32),
+        rng.integers(-500, 500, candidates).astype(np.int32) if ordered else None,
+    )
+
+
+class Broken(CpuBackend):
+    """A CPU backend, one of whose kernels is wrong in one place for tasks of at least so many candidates."""
+
+    def __init__(self, kernel: str, least: int = 1) -> None:
+        self.kernel, self.least = kernel, least
+
+    def _wrong(self, kernel: str, candidates: int) -> bool:
+        return self.kernel == kernel and candidates >= self.least
+
+    def scores(self, task: ScoringTask) -> selection.Scores:
+        found = super().scores(task)
+        if self._wrong("scores", task.candidates):
+            found[:, 1::2] += 1
+        return found
+
+    def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
+        found = super().bin_sums(scores, fraction_bits)
+        if self._wrong("bin_sums", scores.shape[1]):
+            found[-1, 0] += 1
+        return found
+
+    def locate(self, scores: selection.Scores, fraction_bits: int, bins: Any, offsets: Any) -> Any:
+        found = super().locate(scores, fraction_bits, bins, offsets)
+        return found ^ 1 if self._wrong("locate", scores.shape[1]) else found
+
+    def best(self, scores: selection.Scores) -> Any:
+        found = super().best(scores)
+        return found ^ 1 if self._wrong("best", scores.shape[1]) else found
+
+    def winners(self, law: IntegerLaw, streams: Any, offsets: Any, indices: Any) -> Any:
+        found = super().winners(law, streams, offsets, indices)
+        return found ^ 1 if self._wrong("winners", self.least) else found
+
+
+# Known answers.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answers_are_those_of_the_definition_and_of_the_kernels(kind: type[IntegerLaw]) -> None:
+    assert known.answers(ReferenceBackend(), kind) == known.ANSWERS[kind]
+    assert known.answers(CpuBackend(), kind) == known.ANSWERS[kind]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_device_gives_the_same_answers(kind: type[IntegerLaw]) -> None:
+    on = scoring.backend("cuda")
+    assert known.answers(on, kind) == known.ANSWERS[kind]
+
+
+@pytest.mark.parametrize("channel", CHANNELS[:3], ids=str)
+@pytest.mark.parametrize("kernel", ["scores", "bin_sums", "locate", "best", "winners"])
+def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
+    kernel: str, channel: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the backend came to be used: there is one way to an index."""
+    drawn: list[int] = []
+    monkeypatch.setattr(randomness, "private_bytes", drawn.append)
+    with pytest.raises(MiscomputedError, match=r"known answers.*nothing was released"):
+        Candidates(task_of(channel, [20], 64, ordered=False), Broken(kernel)).select()
+    assert drawn == []
+
+
+def test_a_stale_cache_of_one_kernel_stops_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if numba had kept the code of another version."""
+    real = scoring.cpu.sign_scores  # type: ignore[attr-defined] # a module, once it is imported
+
+    def stale(streams: Any, first: Any, m: Any, totals: Any, flush: int, out: Any) -> None:
+        real(streams, first, m, totals, flush, out)
+        out[:, -1] += 2
+
+    known._require.cache_clear()
+    monkeypatch.setattr("dipp.scoring.cpu.sign_scores", stale)
+    with pytest.raises(MiscomputedError, match="cpu: the kernels of SignLaw"):
+        make_codec(SHARP).encode(pictures(1))
+    monkeypatch.undo()
+    assert len(make_codec(SHARP).encode(pictures(1))) == 1, "what was wrong once is asked again"
+
+
+# The second look.
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescoring, "SHARES", {"cpu": 1.0, "reference": 1.0})
+    monkeypatch.setattr(rescoring, "MOST", 1000)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("coding", [SHARP, PAPER, THRIFTY], ids=repr)
+def test_an_honest_encoder_passes(coding: Any) -> None:
+    codec = make_codec(coding)
+    assert len(codec.encode(pictures(3))) == 3
+
+
+@bounded
+@given(
+    st.sampled_from(CHANNELS),
+    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.sampled_from([1, 7, 255, 256, 257, 3000]),
+    st.booleans(),
+)
+def test_honest_selections_pass(channel: Channel, sizes: list[int], candidates: int, ordered: bool) -> None:
+    task, on = task_of(channel, sizes, candidates, ordered), CpuBackend()
+    rows = np.arange(task.chunks)
+    scores = on.scores(task)
+    sums = on.bin_sums(scores, task.fraction_bits)
+    rescoring.require_scores(task, on, scores, sums, rows)
+    drawn = selection.draw_bins(sums)
+    found = on.locate(scores, task.fraction_bits, *drawn)
+    rescoring.require_located(task, on, scores, drawn, found, rows)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(
+    ("kernel", "word"), [("scores", "scores"), ("bin_sums", "sums of weights"), ("locate", "located index")]
+)
+@pytest.mark.parametrize("channel", CHANNELS[:3], ids=str)
+def test_what_small_tasks_do_not_show_is_seen_in_real_ones(channel: Channel, kernel: str, word: str) -> None:
+    task = task_of(channel, [20, 30], 4000, ordered=True)
+    with pytest.raises(MiscomputedError, match=f"the {word} of a selection.*nothing was released"):
+        scoring.select(task, Broken(kernel, least=1000))
+    assert len(scoring.select(task, CpuBackend())) == 2
+
+
+def test_the_usual_share_catches_a_kernel_that_is_always_wrong() -> None:
+    """Streams are fixed: of these 200 selections, the usual share is certain to have some."""
+    task = task_of(Sign(period=1), [4] * 200, 1000, ordered=False)
+    assert 0 < len(rescoring.chosen(task, CpuBackend())) <= rescoring.MOST
+    with pytest.raises(MiscomputedError):
+        scoring.select(task, Broken("scores", least=1000))
+
+
+def test_which_are_checked_is_public_and_random() -> None:
+    """By the streams alone: other shifts, the same choice; and of 20,000 selections about the share that is wanted."""
+    first, second = (task_of(Sign(period=1), [2] * 50, 8, ordered=False, seed=seed) for seed in (0, 1))
+    assert not np.array_equal(first.shifts, second.shifts)
+    assert np.array_equal(rescoring.chosen(first, CpuBackend()), rescoring.chosen(second, CpuBackend()))
+    streams = np.column_stack([np.tile(np.array(randomness.stream(SEED), np.uint32), (20_000, 1)), np.arange(20_000)])
+    words = rescoring._words(streams.astype(np.uint32), 0)
+    assert np.count_nonzero(words < 0xFFFFFFFF // 16) == pytest.approx(1250, abs=175)  # five deviations
+    assert len(rescoring.chosen(first, ReferenceBackend())) == 0
+
+
+def stopped(monkeypatch: pytest.MonkeyPatch, encode: Callable[[], object]) -> int:
+    """How many batches are drawn until a mismatch ends an encoding."""
+    counted, real = [0], selection.draw_bins
+
+    def count(sums: selection.Sums) -> Any:
+        counted[0] += 1
+        return real(sums)
+
+    on = Broken("locate")
+    monkeypatch.setattr(scoring, "backend", lambda _: on)
+    monkeypatch.setattr(known, "ANSWERS", {})
+    monkeypatch.setattr(selection, "draw_bins", count)
+    with pytest.raises(MiscomputedError):
+        encode()
+    return counted[0]
+
+
+@pytest.mark.usefixtures("always")
+def test_a_mismatch_ends_an_encoding_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = make_codec(SHARP)
+    assert stopped(monkeypatch, lambda: codec.encode(pictures(1), seed=SEED)) == 1
+
+
+@pytest.mark.usefixtures("always", "one_thread")
+def test_a_mismatch_ends_a_run_before_its_shard_is_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as an error of its own, which whoever keeps count can tell from a bad picture."""
+    source, model = save_table(tmp_path / "s.parquet", 4), save_model(tmp_path / "model")
+    codec, out = tiny_codec(model), tmp_path / "out"
+    options = (codec, str(model), Local(1), Choices(shard_size=2))
+    assert stopped(monkeypatch, lambda: privatize(str(source), out, *options)) == 1
+    assert not [*out.glob("*.parquet")]
+    assert issubclass(MiscomputedError, DippError)
+
+
+# Shifts that a device has computed.
+
+
+def shifts_on_a_device(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
+    """The path of a device, on the CPU; with a step's shifts wrong by so much in one coordinate."""
+    denoiser = tiny_denoiser()
+    plan = make_plan(SHARP, denoiser.schedule)
+    chain = Chain(plan, denoiser, SEED, (8, 8, 3))
+    selector = Selector(plan, SEED, pictures(2).reshape(2, -1), "cuda")
+    layout = chain.layout(1, range(2))
+    real = encoder._minus
+
+    def minus(*arguments: Any) -> torch.Tensor:
+        found = real(*arguments)
+        found[1, 5] += wrong
+        return found
+
+    monkeypatch.setattr(encoder, "_minus", minus)
+    selector.task(layout, torch.zeros((2, len(layout.chunks.order))))
+
+
+def test_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    shifts_on_a_device(monkeypatch, 0)
+    with pytest.raises(MiscomputedError, match="shifts"):
+        shifts_on_a_device(monkeypatch, 1)
