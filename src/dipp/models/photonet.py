@@ -67,7 +67,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
 def write(folder: Path, config: Config, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write a denoiser that `load` reads, each file whole or not at all; the weights are stored in half precision."""
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     stored = {name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in tensors.items()}
     if not all(bool(tensor.isfinite().all()) for tensor in stored.values()):
@@ -77,8 +77,7 @@ def write(folder: Path, config: Config, tensors: Mapping[str, torch.Tensor]) -> 
         with files.atomic(folder / name) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     with files.atomic(folder / WEIGHTS) as part:
-        save_file(stored, part)
-        part.chmod(0o644)  # safetensors makes it readable for its owner only
+        part.write_bytes(save(stored))
 
 
 @dataclass(frozen=True, eq=False)
