@@ -14,7 +14,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +35,10 @@ from helpers.datasets import (
     tiny_codec,
 )
 from helpers.opened import order_of_events
-from helpers.paths import DOCS, ROOT
+from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
 from helpers.quick import quick_presets
+from helpers.runs import start, wait_for
 from PIL import Image
 from rich.console import Console
 
@@ -419,24 +419,6 @@ def test_the_engines_agree_up_to_private_randomness(
     three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
     assert release_to_bytes(three.release) == release_to_bytes(four.release)
     assert three.payloads != four.payloads, "private randomness must not follow the public seed"
-
-
-def start(
-    model: Path, source: Path, target: Path, workers: int, *held: object, **options: Any
-) -> subprocess.Popen[bytes]:
-    """The run in a process of its own; it may be held once so many shards are out, until a file is there."""
-    path = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    arguments = map(str, (model, source, target, workers, *held))
-    command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
-    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=environment, **options)  # noqa: S603
-
-
-def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
-    """Until so many are out. What is held does not end before: if it ends, something has gone wrong."""
-    while watch.look() < shards:
-        assert process.poll() is None, "it was over before so many shards were out"
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

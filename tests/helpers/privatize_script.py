@@ -10,6 +10,7 @@ from unittest import mock
 from dipp.data import privatize
 from dipp.data.engines import Local
 from dipp.data.store import Store
+from dipp.odometer import Meter, Odometer
 from helpers.datasets import SHARD_SIZE, tiny_codec
 from helpers.held_store import HeldStore
 
@@ -19,7 +20,9 @@ def main() -> None:
     store = functools.partial(HeldStore, held_at=int(held[0]), gate=Path(held[1])) if held else Store
     choices, codec = privatize.Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
     with mock.patch.object(privatize, "Store", store):
-        privatize.privatize(source, Path(destination), codec, model, Local(int(workers)), choices)
+        privatize.privatize(
+            source, Path(destination), codec, model, Local(int(workers)), choices, meter=Meter(Odometer.open())
+        )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from dipp.cli.encode import encode
 from dipp.cli.experiment import experiment
 from dipp.cli.export import export
 from dipp.cli.info import info
+from dipp.cli.odometer import odometer
 from dipp.cli.options import grouped
 from dipp.cli.privatize import privatize
 from dipp.cli.schedule import schedule
@@ -23,7 +24,9 @@ from dipp.errors import DippError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-for command in (simulate, encode, decode, info, audit, privatize, schedule, calibrate, train, export, experiment):
+COMMANDS = (simulate, encode, decode, info, audit, privatize, odometer, schedule, calibrate, train, export, experiment)
+
+for command in COMMANDS:
     app.command()(grouped(command))
 
 

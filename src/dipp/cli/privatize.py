@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.cli.options import Device, OdometerOptions, PlanOptions, Seed, public_seed
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def privatize(
     plan: PlanOptions,
     source: SourceOptions,
     run: RunOptions,
+    counting: OdometerOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     seed: Seed = None,
 ) -> None:
@@ -90,7 +91,7 @@ def privatize(
     runner = run.runner()
     if not dst.parent.is_dir():
         raise DippError(f"dst: the folder {dst.parent} does not exist")
-    console = Console(stderr=True)
+    console, meter = Console(stderr=True), counting.meter(plan.delta)
     codec = plan.codec(run.device)
     place = str(Path(plan.model).resolve()) if Path(plan.model).is_dir() else plan.model
     bar = progress.Bar(console)
@@ -106,6 +107,7 @@ def privatize(
                 strict=run.strict,
                 overwrite=run.overwrite,
                 watcher=bar,
+                meter=meter,
             )
     except KeyboardInterrupt:
         said = "dipp: interrupted; what was published is safe, run the same command again to go on"

@@ -32,6 +32,10 @@ class Bar(Watcher):
         """Print a warning that the ε of both releases add up."""
         self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
 
+    def charged(self, said: str) -> None:
+        """Print what the odometer says."""
+        self.bar.console.print(said, highlight=False, soft_wrap=True)
+
     def start(self, images: int, published: int) -> None:
         """Show the bar, starting where an interrupted run stopped."""
         if published:

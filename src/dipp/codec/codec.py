@@ -6,6 +6,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -275,6 +276,13 @@ class Codec:
     def batch_size(self, shape: Sequence[int]) -> int:
         """Images of a size that are taken at a time."""
         return batch_size(self.denoiser.device.type, shape)
+
+    def losses(self, pixels: int) -> tuple[float, float]:
+        """Pure ε and ρ that a picture of so many pixels has lost once it is released; infinite without certificate."""
+        if not self.plan.coding.certified:
+            return math.inf, math.inf
+        found = promised(self.plan, self.denoiser.channels, pixels, self.budget.delta if self.budget else None)
+        return found.epsilon, found.rho
 
     def check_shape(self, shape: Sequence[int]) -> None:
         """Refuse an image that the model cannot take, or that is too small for the budget."""

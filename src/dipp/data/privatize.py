@@ -15,6 +15,7 @@ import dataclasses
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.odometer import Charge, LimitError, Meter
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
@@ -69,6 +71,9 @@ class Watcher:
     def overwriting(self) -> None:
         """A release, or an unfinished run, is about to be removed."""
 
+    def charged(self, said: str) -> None:
+        """All pictures were charged to the odometer, which says something of them: for the terminal only."""
+
     def start(self, images: int, published: int) -> None:
         """The run starts: the number of pictures, and of those in shards that were published before."""
 
@@ -93,11 +98,13 @@ def privatize(
     strict: bool = False,
     overwrite: bool = False,
     watcher: Watcher = QUIET,
+    meter: Meter | None = None,
 ) -> Summary:
     """Release every picture of the source once, to a folder of shards or, if its name ends in .dipp, to one archive.
 
     `model` is the folder or hub id from which other processes load the codec's denoiser. With `strict` the first bad
-    picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text.
+    picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text. `meter` is
+    the odometer that every picture is charged to before the first is encoded; None counts nothing.
     """
     began = time.monotonic()
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
@@ -154,6 +161,8 @@ def privatize(
         release=release_from_bytes(base64.b64decode(found["archive"])),
         bad=tuple(position for position, _ in found["bad"]) if single else None,
     )
+    if meter is not None:
+        job = dataclasses.replace(job, uncharged=_charge(job, codec, meter, watcher))
     worker = Worker(job, codec)
     before = {shard for shard in range(job.shards) if store.published(shard)}
     watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
@@ -202,6 +211,27 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
             f"or --overwrite ({RELEASED_TWICE})"
         )
     return found
+
+
+def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int, ...]:
+    """Charge the odometer for every picture, in one transaction; the positions that were not charged.
+
+    All pictures are read once for that, in this process, before the first is encoded. A refusal depends on the pixels:
+    so it must come before any shard is published, and stop all of them. A run that goes on was charged before.
+    """
+
+    def charges() -> Iterator[Charge]:
+        for position, pixels in Worker(job, codec).survey():
+            losses = codec.losses(pixels.shape[0] * pixels.shape[1])
+            yield meter.item(position, meter.mark(pixels), losses, job.source.name(position))
+
+    try:
+        if said := meter.charge(job.token, "privatize", charges()):
+            watcher.charged(said)
+    except LimitError:
+        job.store.abandon()
+        raise
+    return meter.odometer.uncharged(job.token, len(job.source))
 
 
 def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) -> list[str]:

@@ -132,6 +132,13 @@ class Store:
         except OSError as error:
             raise DippError(f"dst: {self.folder} cannot be overwritten ({error.strerror})") from None
 
+    def abandon(self) -> None:
+        """Give up a run that has published nothing, and leave nothing behind; one that has published stays."""
+        if not self.shards():
+            self._forget()
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+
     def _attempts(self, token: str) -> Path:
         """Folder of the unpublished attempts of the run with this token."""
         return self.run_folder / f"attempts-{token}"
