@@ -345,13 +345,13 @@ def test_killed_and_resumed_it_is_charged_once_and_first(model: Path, tmp_path: 
     count = 4 * SHARD_SIZE
     source, target, gate = save_table(tmp_path / "s.parquet", count), tmp_path / "out", tmp_path / "gate"
     watch = Publications(Store(target))
-    with start(model, source, target, 1, 2, gate) as process:
+    with start(model, source, target, 1, 2, gate, counted=True) as process:
         wait_for(watch, 2, process)
         charged_once(count)
         process.kill()
         assert process.wait() == -signal.SIGKILL
     assert not watch.store.finished
     gate.touch()
-    assert start(model, source, target, 1).wait() == 0
+    assert start(model, source, target, 1, counted=True).wait() == 0
     assert watch.store.finished
     charged_once(count)

@@ -46,6 +46,7 @@ import dipp
 from dipp.cli.main import main
 from dipp.cli.progress import Bar
 from dipp.codec import codec as codecs
+from dipp.core.beacon import Beacon
 from dipp.data import engines
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
@@ -335,6 +336,36 @@ def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, 
     assert {Shard.read(path).release.seed_given for path in Store(target).shards()} == {True}
     _, out, _ = run("info", target, "--verify")
     assert f"seed         {seed.hex()}, given by the caller" in out
+
+
+def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: Path, run: Command) -> None:
+    source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
+    codec, beacon = tiny_codec(model), Beacon(7, bytes(range(32)))
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            yield from itertools.islice(super().run(*arguments), 1)
+            raise KeyboardInterrupt
+
+    same = Choices(shard_size=10, beacon=beacon)
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(model), Stopping(), same)
+    for other in (None, Beacon(8, bytes(range(32)))):
+        with pytest.raises(DippError, match="unfinished run with another beacon"):
+            privatize(str(source), target, codec, str(model), Local(1), dataclasses.replace(same, beacon=other))
+    privatize(str(source), target, codec, str(model), Local(1), same)
+    found = {Shard.read(path).release for path in Store(target).shards()}
+    (release,) = found
+    assert release.beacon is not None
+    assert release.seed == beacon.mixed_with(release.beacon.own).seed
+    _, out, _ = run("info", target, "--verify")
+    assert "which follows from round 7 of a public beacon and 16 bytes drawn by the encoder" in out
+    # A manifest alone is not believed.
+    manifest = json.loads((target / "manifest.json").read_text())
+    (target / "manifest.json").write_text(json.dumps({**manifest, "seed": "00" * 16}))
+    code, _, err = run("info", target)
+    assert code == 1
+    assert len(err.strip().splitlines()) == 1
 
 
 def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ ROOMS = (
     "audit",
     "data",
     "training",
+    "attest",
     "report",
     "cli",
 )

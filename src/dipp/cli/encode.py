@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipp import files
-from dipp.cli.options import Device, OdometerOptions, PlanOptions, Seed, public_seed
+from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
 from dipp.core import randomness
 from dipp.errors import DippError
 
@@ -26,6 +26,7 @@ def encode(
     counting: OdometerOptions,
     device: Device = "cpu",
     seed: Seed = None,
+    beacon: BeaconRound = None,
 ) -> None:
     """Encode pictures into one archive that carries its certificate."""
     from rich.console import Console
@@ -35,7 +36,7 @@ def encode(
     from dipp.codec import pictures
 
     # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
-    fixed = public_seed(seed)
+    fixed, published = public_seed(seed), public_beacon(beacon)
     public = fixed or randomness.fresh_seed()
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
@@ -52,6 +53,7 @@ def encode(
             _pictures(images, codec, meter, say),
             seed=public,
             given=fixed is not None,
+            beacon=published,
             progress=lambda done: bars.update(task, completed=done),
         )
     made.save(output)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dipp import __version__
+from dipp.cli.attest import keygen, sign, verify
 from dipp.cli.audit import audit
 from dipp.cli.calibrate import calibrate
 from dipp.cli.decode import decode
@@ -24,7 +25,11 @@ from dipp.errors import DippError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-COMMANDS = (simulate, encode, decode, info, audit, privatize, odometer, schedule, calibrate, train, export, experiment)
+COMMANDS = (
+    *(simulate, encode, decode, info, audit, privatize, odometer),
+    *(keygen, sign, verify),
+    *(schedule, calibrate, train, export, experiment),
+)
 
 for command in COMMANDS:
     app.command()(grouped(command))

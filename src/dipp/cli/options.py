@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from dipp.core import randomness
+from dipp.core.beacon import Beacon
 from dipp.errors import DippError
 from dipp.models.embedded import FOLDER
 
@@ -31,7 +32,13 @@ Model = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
-Seed = Annotated[str | None, typer.Option(help="Public seed, 32 hex digits: for tests only.")]
+Seed = Annotated[
+    str | None, typer.Option(help="Public seed, 32 hex digits: for tests, or your own part beside --beacon.")
+]
+BeaconRound = Annotated[
+    str | None,
+    typer.Option("--beacon", help="ROUND:VALUE of a public random beacon, mixed into the public seed and recorded."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
@@ -98,6 +105,11 @@ class OdometerOptions:
                 raise DippError("odometer-limit, odometer-names: these go with the odometer; leave out --no-odometer")
             return None
         return Meter(Odometer.open(), self.odometer_limit, delta, self.odometer_names)
+
+
+def public_beacon(text: str | None) -> Beacon | None:
+    """The public beacon as it was published; None if none was given."""
+    return None if text is None else Beacon.parse(text)
 
 
 def public_seed(text: str | None) -> bytes | None:

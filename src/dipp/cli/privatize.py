@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dipp.cli.options import Device, OdometerOptions, PlanOptions, Seed, public_seed
+from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def privatize(
     counting: OdometerOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     seed: Seed = None,
+    beacon: BeaconRound = None,
 ) -> None:
     """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.
 
@@ -85,7 +86,7 @@ def privatize(
     from dipp.data.sources import Columns
 
     columns = Columns(source.image_column, source.label_column, source.split)
-    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed))
+    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed), public_beacon(beacon))
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from dipp import files
 from dipp.core import randomness
+from dipp.core.beacon import Beacon
 from dipp.data import manifest
 from dipp.data.engines import Engine
 from dipp.data.sources import HUB_ID, Columns, open_source
@@ -48,7 +49,9 @@ class Choices:
     """Positions of the source in each shard."""
     drop_labels: bool = False
     seed: bytes | None = None
-    """Public seed, for tests only; None draws a fresh one."""
+    """Public seed, for tests only; None draws a fresh one. With a beacon, the sender's own part of it."""
+    beacon: Beacon | None = None
+    """Public beacon that is mixed into the seed; None for none."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def privatize(
             pictures,
             store,
             "",
-            codec.release(seed, given=choices.seed is not None),
+            codec.release(seed, given=choices.seed is not None, beacon=choices.beacon),
             codec.budget,
             model,
             str(codec.denoiser.device),
@@ -140,7 +143,7 @@ def privatize(
         # A source that cannot be read must not cost a release; its listing has names of files.
         with tempfile.TemporaryDirectory() as scratch, files.vanishing(Path(scratch)):
             wanted, found = listed(Path(scratch)), store.begun()
-            if found is None or _changed(found, wanted, codec, choices.seed):
+            if found is None or _changed(found, wanted, codec, choices):
                 watcher.overwriting()
                 _remove(store, destination, single)
     if single and destination.exists():
@@ -149,7 +152,7 @@ def privatize(
     store.prepare()
     try:
         job = listed(store.run_folder)
-        found = _begin(store, codec, engine, job, choices.seed, single)
+        found = _begin(store, codec, engine, job, choices, single)
     finally:
         if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so nothing may stay behind
             shutil.rmtree(store.run_folder, ignore_errors=True)
@@ -189,7 +192,7 @@ def _remove(store: Store, destination: Path, single: bool) -> None:
             raise DippError(f"dst: {destination} cannot be overwritten ({error.strerror})") from None
 
 
-def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | None, single: bool) -> dict[str, Any]:
+def _begin(store: Store, codec: Codec, engine: Engine, job: Job, choices: Choices, single: bool) -> dict[str, Any]:
     """Record the run before a picture is encoded, or find its record and check that it is the same run."""
     facts = {
         "version": 1,
@@ -205,7 +208,7 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
         checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
         facts["bad"] = sorted(one for some in checks for one in some)
     found = store.begin(facts)
-    if changed := _changed(found, job, codec, seed):
+    if changed := _changed(found, job, codec, choices):
         raise DippError(
             f"dst: {store.folder} holds an unfinished run with another {' and '.join(changed)}; go on with the same, "
             f"or --overwrite ({RELEASED_TWICE})"
@@ -234,14 +237,16 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
     return meter.odometer.uncharged(job.token, len(job.source))
 
 
-def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) -> list[str]:
+def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) -> list[str]:
     """Names of the choices in which a run that was begun differs from this one; only without any may it go on."""
     if found["version"] != 1:
         return ["version of dipp"]
     begun = release_from_bytes(base64.b64decode(found["archive"]))
+    own = begun.seed if begun.beacon is None else begun.beacon.own
     same = {
-        "seed": seed in (None, begun.seed),
-        "model or budget": begun == codec.release(begun.seed, given=begun.seed_given),
+        "seed": choices.seed in (None, own),
+        "beacon": begun.beacon == (None if choices.beacon is None else choices.beacon.mixed_with(own)),
+        "model or budget": begun == codec.release(own, given=begun.seed_given, beacon=begun.beacon),
         "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
         "shard-size": found["shard_size"] == job.shard_size,
         "labels": found["labelled"] == job.labelled,

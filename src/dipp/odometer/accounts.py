@@ -53,7 +53,7 @@ PATIENCE = 600.0
 """Seconds to wait for another process's transaction, which takes a few for a million pictures."""
 SCHEMA = (
     "CREATE TABLE keys (proof BLOB NOT NULL)",
-    "CREATE TABLE releases (id TEXT PRIMARY KEY, made TEXT NOT NULL, command TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
     """CREATE TABLE charges (
         release TEXT NOT NULL REFERENCES releases (id), image INTEGER NOT NULL, picture BLOB NOT NULL,
         epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, PRIMARY KEY (release, image)
@@ -174,13 +174,13 @@ class Odometer:
                 if _is_charged(database, release):  # by another process, meanwhile
                     return _reading(database, release, delta)
                 made = datetime.now(UTC).isoformat(timespec="seconds")
-                database.execute("INSERT INTO releases VALUES (?, ?, ?)", (release, made, command))
+                database.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?)", (release, made, command))
                 database.execute("INSERT INTO charges SELECT * FROM pending")
                 reading = _reading(database, release, delta)
                 if limit is not None and reading.worst is not None and reading.worst.at(delta) > limit:
                     raise LimitError(
-                        f"odometer: with this release, a picture would exceed the limit ε = {limit:g}; it would have "
-                        f"{reading.worst.statement(delta)} (dipp odometer explains). Nothing was released"
+                        f"odometer: with this release, a picture would exceed the limit ε = {upper(limit)}; it would "
+                        f"have {reading.worst.statement(delta)} (dipp odometer explains). Nothing was released"
                     )
                 return reading
 
@@ -200,7 +200,7 @@ class Odometer:
         with _connected(self.folder) as database:
             return database.execute(
                 "SELECT id, made, command, COUNT(image), MAX(epsilon), MAX(rho) FROM releases "
-                "LEFT JOIN charges ON release = id GROUP BY id ORDER BY made, id"
+                "LEFT JOIN charges ON release = id GROUP BY id ORDER BY number"
             ).fetchall()
 
     def pictures(self, most: int) -> list[Spent]:
@@ -226,7 +226,7 @@ class Odometer:
         with _connected(self.folder) as database:
             rows = database.execute(
                 "SELECT id, made, command, epsilon, rho FROM charges JOIN releases ON release = id "
-                "WHERE picture = ? ORDER BY made, id, image",
+                "WHERE picture = ? ORDER BY number, image",
                 (picture,),
             )
             return [Entry(*row) for row in rows]
