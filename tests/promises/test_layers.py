@@ -34,6 +34,7 @@ ROOMS = (
     "data",
     "training",
     "attest",
+    "papers",
     "report",
     "cli",
 )

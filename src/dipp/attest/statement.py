@@ -28,14 +28,12 @@ from typing import Any
 from dipp import __version__, files
 from dipp.attest import envelope, keys
 from dipp.data import manifest
-from dipp.data.store import MANIFEST, sha256
+from dipp.data.store import ATTESTATION, MANIFEST, sha256
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:dipp:release:v1"
-NAME = "attestation.json"
-"""Name of the attestation inside a dataset's folder; a file's has the file's name before it."""
 PLAN = ("coding", "channel", "code", "alpha", "schedule")
 COPIED = ("model", "seed", "seed_given", "beacon", "images")
 NUMBERS = ("epsilon", "rho", "delta", "unit", "pixels", "releases")
@@ -62,7 +60,7 @@ def now() -> datetime:
 
 def place_of(release: Path) -> Path:
     """Where the attestation of a release lies, unless told otherwise."""
-    return release / NAME if release.is_dir() else release.with_name(f"{release.name}.{NAME}")
+    return release / ATTESTATION if release.is_dir() else release.with_name(f"{release.name}.{ATTESTATION}")
 
 
 def expiry(text: str) -> datetime:

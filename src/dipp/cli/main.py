@@ -10,6 +10,7 @@ from dipp import __version__
 from dipp.cli.attest import keygen, sign, verify
 from dipp.cli.audit import audit
 from dipp.cli.calibrate import calibrate
+from dipp.cli.card import card
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
 from dipp.cli.experiment import experiment
@@ -27,7 +28,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 COMMANDS = (
     *(simulate, encode, decode, info, audit, privatize, odometer),
-    *(keygen, sign, verify),
+    *(card, keygen, sign, verify),
     *(schedule, calibrate, train, export, experiment),
 )
 

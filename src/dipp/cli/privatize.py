@@ -84,6 +84,8 @@ def privatize(
     from dipp.cli import progress
     from dipp.data import privatize as release
     from dipp.data.sources import Columns
+    from dipp.papers import writing
+    from dipp.papers.guarantee import Words
 
     columns = Columns(source.image_column, source.label_column, source.split)
     choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed), public_beacon(beacon))
@@ -114,7 +116,8 @@ def privatize(
         said = "dipp: interrupted; what was published is safe, run the same command again to go on"
         console.print(said, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    papers = writing.write(dst, Words())
     if summary.skipped:
         console.print(progress.skipped_table(summary))
-    typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst))
+    typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

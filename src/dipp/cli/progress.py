@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
     }
 
 
-def summary_text(summary: Summary, destination: Path) -> str:
+def summary_text(summary: Summary, destination: Path, papers: Sequence[Path]) -> str:
     """The summary of a run, as text."""
     return "\n".join(
         (
@@ -100,5 +101,6 @@ def summary_text(summary: Summary, destination: Path) -> str:
             f"not hidden   {manifest.not_hidden(summary.facts.get('labels') is not None)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination}",
+            f"papers       {', '.join(path.name for path in papers)}",
         )
     )

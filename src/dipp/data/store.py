@@ -38,6 +38,10 @@ from dipp import files
 from dipp.errors import DippError
 
 MANIFEST = "manifest.json"
+PAPERS = ("README.md", "croissant.json", "deployment.yaml")
+"""What `dipp.papers` writes into a release: card, metadata, and a draft for a registry."""
+ATTESTATION = "attestation.json"
+"""What `dipp.attest` writes into a release."""
 FORMAT = "dipp dataset"
 RUN = ".run"
 RUN_FILE = "run.json"
@@ -125,6 +129,8 @@ class Store:
         try:
             self._forget()
             (self.folder / MANIFEST).unlink(missing_ok=True)  # first: an incomplete release must not look finished
+            for name in (*PAPERS, ATTESTATION):
+                (self.folder / name).unlink(missing_ok=True)
             for path in self.shards():
                 path.unlink()
         except NotADirectoryError:

@@ -184,6 +184,18 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         },
     ),
     "odometer": (["pictures"], {"--delta": None, "--add": None, "--json": False}),
+    "card": (
+        ["release"],
+        {
+            "--name": None,
+            "--curator": None,
+            "--license --licence": None,
+            "--use": None,
+            "--region": None,
+            "--url": None,
+            "--output -o": None,
+        },
+    ),
     "keygen": (["key"], {}),
     "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None}),
     "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
