@@ -39,6 +39,15 @@ def counted(odometer: Path) -> Odometer:
 # Where it is, and who may read it.
 
 
+def test_tests_have_a_place_of_their_own(odometer: Path) -> None:
+    """Nobody's home is touched, in this process or in one that it starts."""
+    assert place.folder() == odometer
+    assert not odometer.is_relative_to(Path.home() / ".local")
+    program = "from dipp.odometer import place; print(place.folder())"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    assert said.strip() == str(odometer)
+
+
 def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(place.VARIABLE, str(tmp_path / "here"))
