@@ -33,6 +33,11 @@ class Bar(Watcher):
         """Print a warning that the ε of both releases add up."""
         self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
 
+    def surveying(self, images: int) -> None:
+        """Say on a terminal why there is no bar yet."""
+        if self.bar.console.is_terminal:
+            self.charged(f"reading {images} pictures for the odometer, before the first is encoded")
+
     def charged(self, said: str) -> None:
         """Print what the odometer says."""
         self.bar.console.print(said, highlight=False, soft_wrap=True)

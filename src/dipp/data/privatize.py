@@ -74,6 +74,9 @@ class Watcher:
     def overwriting(self) -> None:
         """A release, or an unfinished run, is about to be removed."""
 
+    def surveying(self, images: int) -> None:
+        """So many pictures are about to be read, to be charged to the odometer."""
+
     def charged(self, said: str) -> None:
         """All pictures were charged to the odometer, which says something of them: for the terminal only."""
 
@@ -224,6 +227,7 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
     """
 
     def charges() -> Iterator[Charge]:
+        watcher.surveying(len(job.source))
         for position, pixels in Worker(job, codec).survey():
             losses = codec.losses(pixels.shape[0] * pixels.shape[1])
             yield meter.item(position, meter.mark(pixels), losses, job.source.name(position))

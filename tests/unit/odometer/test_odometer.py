@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipp.errors import DippError
-from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, place
+from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, accounts, place
 from dipp.privacy import conversions
 
 PICTURE, OTHER = bytes(32), bytes(31) + b"\x01"
@@ -211,6 +211,21 @@ def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
         counted.charge("a", "test", charges())
     assert counted.count() == 0
     assert not counted.releases()
+
+
+def test_who_still_reads_pictures_keeps_nobody_waiting(counted: Odometer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survey of a large dataset takes minutes; others charge and look meanwhile, without a moment's patience."""
+    monkeypatch.setattr(accounts, "PATIENCE", 0.0)
+
+    def charges() -> Iterator[Charge]:
+        yield Charge(0, PICTURE, 1.0, 0.1)
+        Odometer.open(counted.folder).charge("quick", "test", [Charge(0, PICTURE, 2.0, 0.1)])
+        assert counted.spent(PICTURE).epsilon == 2.0
+        yield Charge(1, OTHER, 1.0, 0.1)
+
+    reading = counted.charge("slow", "test", charges())
+    assert reading.again == 1
+    assert counted.spent(PICTURE).epsilon == 3.0
 
 
 def test_the_limit(counted: Odometer) -> None:
