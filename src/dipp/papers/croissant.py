@@ -40,8 +40,8 @@ def context() -> dict[str, Any]:
     }
 
 
-def metadata(released: Released, text_labels: bool = False) -> dict[str, Any]:
-    """The metadata of a release. `text_labels`: its labels are text."""
+def metadata(released: Released, base: str = "", text_labels: bool = False) -> dict[str, Any]:
+    """The metadata of a release, whose files are found behind `base`. `text_labels`: its labels are text."""
     words = released.words
     kind = "application/x-parquet" if released.is_dataset else "application/octet-stream"
     files = [
@@ -49,7 +49,7 @@ def metadata(released: Released, text_labels: bool = False) -> dict[str, Any]:
             "@type": "cr:FileObject",
             "@id": part.name,
             "name": part.name,
-            "contentUrl": part.name,
+            "contentUrl": base + part.name,
             "contentSize": f"{part.size} B",
             "encodingFormat": kind,
             "sha256": part.sha256,

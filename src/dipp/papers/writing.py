@@ -29,7 +29,9 @@ def write(release: Path, words: Words, output: Path | None = None) -> list[Path]
         target.mkdir(exist_ok=True)
     except OSError as error:
         raise DippError(f"output: {target} cannot be made ({error.strerror})") from None
-    metadata = croissant.metadata(released, released.is_dataset and _text_labels(release / released.parts[0].name))
+    base = "../" if target == folder_of(release) and not released.is_dataset else ""
+    text_labels = released.is_dataset and _text_labels(release / released.parts[0].name)
+    metadata = croissant.metadata(released, base, text_labels)
     texts = {CARD: card(released), CROISSANT: json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"}
     if released.certificate is not None:
         texts[REGISTRY] = registry.text(released)

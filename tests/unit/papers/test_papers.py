@@ -183,7 +183,7 @@ def test_croissant_of_a_single_file(made: Path) -> None:
     writing.write(made, WORDS)
     found = mlcroissant.Dataset(jsonld=str(made.with_name("a.dipp.papers") / "croissant.json"))
     assert not found.metadata.ctx.issues.errors
-    assert [one.name for one in found.metadata.distribution] == ["a.dipp"]
+    assert [(one.name, one.content_url) for one in found.metadata.distribution] == [("a.dipp", "../a.dipp")]
 
 
 def test_labels_in_words(model: Path, tmp_path: Path) -> None:
