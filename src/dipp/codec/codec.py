@@ -6,6 +6,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,6 +23,7 @@ from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels, as_pixels, to_pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
+from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -124,11 +126,16 @@ class Codec:
         denoiser.require_identity(release.model)
         return cls(denoiser, release.plan, budget, release.table)
 
-    def release(self, seed: bytes, *, given: bool = False) -> Release:
-        """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn."""
+    def release(self, seed: bytes, *, given: bool = False, beacon: Beacon | None = None) -> Release:
+        """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn.
+
+        With a beacon, `seed` is the sender's own part, and the public seed follows from both.
+        """
         delta = self.budget.delta if self.budget else None
         table = self.table if self.plan.sensing else None
-        return Release(self.plan, self.denoiser.identity, seed, self.denoiser.channels, delta, table, given)
+        mixed = None if beacon is None else beacon.mixed_with(seed)
+        public = seed if mixed is None else mixed.seed
+        return Release(self.plan, self.denoiser.identity, public, self.denoiser.channels, delta, table, given, mixed)
 
     def encode(
         self,
@@ -136,25 +143,28 @@ class Codec:
         *,
         seed: bytes | None = None,
         given: bool = True,
+        beacon: Beacon | None = None,
         progress: Progress = lambda _: None,
     ) -> Archive:
         """Encode PIL images, uint8 arrays (H, W, C) or uint8 tensors (C, H, W): each is released once, at ε more.
 
         The public seed is drawn before the first image is looked at. A fixed `seed` is for tests, and the file says
         that it was given; unless, with given = False, the caller drew it before it looked at anything of an image.
+        With a beacon, the seed follows from both, and the file records how.
         """
-        given, seed = given and seed is not None, randomness.fresh_seed() if seed is None else seed
+        given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
+        release = self.release(own, given=given, beacon=beacon)
         recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []
         done = 0
         for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
-            rows.extend(self.select(batch, range(done, done + len(batch)), seed, recorder))
+            rows.extend(self.select(batch, range(done, done + len(batch)), release.seed, recorder))
             height, width, channels = batch[0].shape
             shapes.extend([(height, width, channels)] * len(batch))
             done += len(batch)
             progress(done)
-        return Archive.build(self.release(seed, given=given), shapes, rows, recorded=recorder.ledger(self.plan, done))
+        return Archive.build(release, shapes, rows, recorded=recorder.ledger(self.plan, done))
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
         """The indices of equal-sized images, a row each; what was done is written down by the recorder.
@@ -275,6 +285,13 @@ class Codec:
     def batch_size(self, shape: Sequence[int]) -> int:
         """Images of a size that are taken at a time."""
         return batch_size(self.denoiser.device.type, shape)
+
+    def losses(self, pixels: int) -> tuple[float, float]:
+        """Pure ε and ρ that a picture of so many pixels has lost once it is released; infinite without certificate."""
+        if not self.plan.coding.certified:
+            return math.inf, math.inf
+        found = promised(self.plan, self.denoiser.channels, pixels, self.budget.delta if self.budget else None)
+        return found.epsilon, found.rho
 
     def check_shape(self, shape: Sequence[int]) -> None:
         """Refuse an image that the model cannot take, or that is too small for the budget."""
