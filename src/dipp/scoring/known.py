@@ -39,11 +39,12 @@ ANSWERS: dict[type[IntegerLaw], str] = {
 def require(on: Backend, law: IntegerLaw) -> None:
     """Refuse to go on with a backend whose kernels for this kind of law do not give the known answers."""
     if type(law) in ANSWERS:
-        _require(on, type(law))
+        once: Any = _require  # a protocol does not say that backends can be hashed
+        once(on, type(law))
 
 
 @functools.cache
-def _require(on: Any, kind: type[IntegerLaw]) -> None:  # a protocol does not say that backends can be hashed
+def _require(on: Backend, kind: type[IntegerLaw]) -> None:
     found = answers(on, kind)
     if found != ANSWERS[kind]:
         raise MiscomputedError(
