@@ -17,7 +17,9 @@ Picture = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 EPSILON = 1.0
-EPOCHS = 10
+EPOCHS = 30
+SHAPE = (4, 4, 3)
+"""Small pictures are told apart as well as large ones, and sooner."""
 _generator = np.random.default_rng()
 
 
@@ -42,3 +44,4 @@ def every_epoch(picture: Picture) -> list[Floats]:
 
 for mechanism in (noise, blurred, every_epoch):
     mechanism.epsilon = EPSILON  # type: ignore[attr-defined] # the claim, per pixel
+    mechanism.shape = SHAPE  # type: ignore[attr-defined] # height, width and channels of pictures that it takes

@@ -31,11 +31,11 @@ SHAPE = (8, 8, 3)
 RUNS = 4000
 """Releases of each picture, unless told: enough to refute a claim below 4."""
 LEAST_RUNS = 100
-CATEGORIES, RANGES = 64, 16
+CATEGORIES, RANGES = 64, 8
 """Released numbers of at most so many values are taken as they are; the others in so many ranges."""
-TELLING = 5.0
-"""Standard deviations by which the χ² of a released number is beyond its mean, if it counts as one that the pixel
-moves. The others would add noise to the score."""
+SHAPE_TELLS, TREND_TELLS = 5.0, 3.0
+"""Standard deviations from which on a released number counts as one that the pixel moves: of its χ², and of its mean
+rank, which sees small shifts of many numbers. The others would add noise to the score."""
 BLACK, WHITE = 0, 255
 
 Mechanism = Callable[[NDArray[np.uint8]], Any]
@@ -156,7 +156,7 @@ def _compare(
     for values in np.moveaxis(filled, 2, 0):
         edges = _edges(values[:, :learnt])
         counts = np.stack([np.bincount(one, minlength=len(edges) + 1) for one in _ranges(edges, values[:, :learnt])])
-        if _told(counts) >= TELLING:
+        if _tells(counts):
             moved += 1
             scores += np.log((counts[1] + 0.5) / (counts[0] + 0.5))[_ranges(edges, values)]
     if not moved:
@@ -178,12 +178,16 @@ def _threshold(yes: Floats, no: Floats, error: float) -> float:
     return float(places[int(np.argmax(bounds))])
 
 
-def _told(counts: NDArray[np.int64]) -> float:
-    """How far the laws of two rows of equally many counts differ: χ², in standard deviations from its mean."""
+def _tells(counts: NDArray[np.int64]) -> bool:
+    """Whether the laws of two rows of equally many counts visibly differ."""
     counts = counts[:, counts.any(axis=0)]
-    freedom = counts.shape[1] - 1
-    statistic = float((np.square(counts[0] - counts[1]) / counts.sum(axis=0)).sum())
-    return (statistic - freedom) / math.sqrt(2 * freedom) if freedom else 0.0
+    both, freedom = counts.sum(axis=0), counts.shape[1] - 1
+    if not freedom:
+        return False
+    statistic = float((np.square(counts[0] - counts[1]) / both).sum())
+    ranks = np.arange(freedom + 1) - np.arange(freedom + 1) @ both / both.sum()
+    trend = float((counts[1] - counts[0]) @ ranks) / math.sqrt(float(np.square(ranks) @ both))
+    return statistic - freedom > SHAPE_TELLS * math.sqrt(2 * freedom) or abs(trend) > TREND_TELLS
 
 
 def _edges(values: Floats) -> Floats:
