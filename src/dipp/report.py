@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dipp.audit import Audit
     from dipp.audit.exact import Exact
     from dipp.audit.law import Law
+    from dipp.audit.mechanism import MechanismAudit
     from dipp.audit.suite import CodingAudit
 
 FOLLOWS = "the certificate follows from the file's public parameters"
@@ -158,6 +159,25 @@ def audit_text(found: Audit) -> str:
     if found.model:
         lines += ["", "the model", *_exact_lines(found.model), _draws_line(found.model)]
     verdict = "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
+    return "\n".join([*lines, "", verdict])
+
+
+def mechanism_text(found: MechanismAudit) -> str:
+    """The audit of a mechanism as a table: each pair of pictures, and the verdict."""
+    lines = [f"{found.name}, {found.runs} releases of each picture, ε per pixel", ""]
+    lines.append(
+        f"{'pictures that differ in a pixel':<34} {'claimed':>10} {'at least':>10}  released numbers that it moves"
+    )
+    for one in found.pairs:
+        moved = f"{one.moved} of {one.released}"
+        lines.append(f"{one.pair:<34} {upper(found.claimed):>10} {lower(one.epsilon):>10}  {moved}")
+    if found.passed:
+        verdict = "passed: nothing was found beyond the claim, which does not prove it"
+    else:
+        verdict = (
+            f"FAILED: it reveals at least ε = {lower(found.worst.epsilon)} of a pixel, and claims "
+            f"{upper(found.claimed)}; the pixel moves {found.worst.moved} of the numbers that it releases"
+        )
     return "\n".join([*lines, "", verdict])
 
 

@@ -6,6 +6,7 @@
 | `exact` | the exact audit: privacy losses of real encodings of several kinds of neighbouring images |
 | `law` | the law audit: whether indices are really drawn by the law that the exact audit assumes |
 | `blackbox` | the black-box audit: a lower bound of ε from counts of encodings |
+| `mechanism` | the black-box audit of any function from pictures to releases, somebody else's |
 | `controls`, `broken` | mistakes that the audits must catch: which there are, and what they do |
 | `outcomes` | the exact law of one index, in the integers of its code |
 | `likelihood` | two encodings compared, selection by selection |

@@ -103,9 +103,14 @@ def _telling(counts: Releases, against: Releases, runs: int) -> Releases:
 
 
 def _bound(yes: int, no: int, runs: int) -> float:
+    """`ratio_bound` of one audit, which bounds two ratios, one for each order of the images."""
+    return ratio_bound(yes, no, runs, FALSE_ALARM / 2)
+
+
+def ratio_bound(yes: int, no: int, runs: int, error: float) -> float:
     """ln(p/q) for the smallest p that `yes` of `runs` allow and the largest q that `no` of them allow.
 
-    An audit bounds four probabilities, two for each order of the images, so each may err with `FALSE_ALARM`/4.
+    It exceeds the true one with probability `error` at most, of which each of the two bounds has a half.
     """
-    (low, _), (_, high) = (clopper_pearson(count, runs, FALSE_ALARM / 4) for count in (yes, no))
+    (low, _), (_, high) = (clopper_pearson(count, runs, error / 2) for count in (yes, no))
     return math.log(low / high) if low else -math.inf

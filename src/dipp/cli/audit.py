@@ -10,6 +10,7 @@ import typer
 
 from dipp import files
 from dipp.cli.options import AsJson, Calibration
+from dipp.errors import DippError
 
 
 def audit(
@@ -19,12 +20,26 @@ def audit(
     plot: Annotated[Path | None, typer.Option(help="Where observed against claimed goes (PNG).")] = None,
     model: Annotated[str | None, typer.Option(help="Audit the plan of a real denoiser, exactly.")] = None,
     calibration: Calibration = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Audit a function from a picture to all that it releases."),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="Releases of each picture by the mechanism.")] = 4000,
 ) -> None:
-    """Compare what the encoder really reveals about a pixel with what it claims; exit code 1 if it reveals more."""
+    """Compare what the encoder really reveals about a pixel with what it claims; exit code 1 if it reveals more.
+
+    With --mechanism, somebody else's function is audited by what it returns: its claim is its attribute epsilon, or
+    --epsilon.
+    """
     from dipp import audit as audits
     from dipp import report
     from dipp.codec import Codec
 
+    if mechanism is not None:
+        if preset or plot or model or calibration:
+            raise DippError("mechanism: it is audited alone, without a preset, model, calibration or plot")
+        _audit_mechanism(mechanism, epsilon, runs, as_json)
+        return
     if plot is not None:
         files.require_writable(plot)
     found = []
@@ -44,4 +59,14 @@ def audit(
     else:
         typer.echo("\n\n".join(map(report.audit_text, found)))
     if not all(one.passed for one in found):
+        raise typer.Exit(1)
+
+
+def _audit_mechanism(name: str, epsilon: float, runs: int, as_json: bool) -> None:
+    from dipp import report
+    from dipp.audit import mechanism
+
+    found = mechanism.audit(name, mechanism.load(name), epsilon, runs)
+    typer.echo(json.dumps(found.to_dict()) if as_json else report.mechanism_text(found))
+    if not found.passed:
         raise typer.Exit(1)

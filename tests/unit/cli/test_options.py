@@ -160,7 +160,16 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "info": (["archive"], {"--json": False, "--verify": False, "--model": None, "--calibration": None}),
     "audit": (
         [],
-        {"--epsilon": 4.0, "--preset": None, "--json": False, "--plot": None, "--model": None, "--calibration": None},
+        {
+            "--epsilon": 4.0,
+            "--preset": None,
+            "--json": False,
+            "--plot": None,
+            "--model": None,
+            "--calibration": None,
+            "--mechanism": None,
+            "--runs": 4000,
+        },
     ),
     "privatize": (
         ["src", "dst"],

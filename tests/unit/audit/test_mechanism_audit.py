@@ -1,0 +1,131 @@
+"""The audit of somebody else's mechanism: what is broken is refuted, whatever it releases; what is not, passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.paths import ROOT
+
+from dipp.audit import mechanism
+from dipp.audit.blackbox import ratio_bound
+from dipp.errors import DippError
+
+RUNS = 400
+
+
+def audited(function: Callable[[Any], Any], epsilon: float = 1.0, runs: int = RUNS) -> mechanism.MechanismAudit:
+    return mechanism.audit("toy", function, epsilon, runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "passes", "moved"), [("noise", True, None), ("blurred", False, 12), ("every_epoch", False, None)]
+)
+def test_the_examples_are_what_they_say(
+    name: str, passes: bool, moved: int | None, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One keeps its claim (refuted once in a million audits); the other two reveal far more than they claim."""
+    monkeypatch.chdir(ROOT)
+    code, out, err = run("audit", "--mechanism", f"examples.mechanisms:{name}", "--json")
+    assert code == (0 if passes else 1), err
+    facts = json.loads(out)
+    assert facts["passed"] is passes
+    assert facts["claimed"] == 1
+    assert (facts["observed"] > 1) is not passes
+    if moved is not None:
+        worst = max(facts["pairs"], key=lambda one: one["epsilon"])
+        assert worst["moved"] == pytest.approx(moved, abs=2), "a pixel in the corner moves four means of three channels"
+
+
+def test_what_is_found_is_said(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "tests")
+    code, out, _ = run("audit", "--mechanism", "helpers.toy_mechanisms:leaky", "--runs", RUNS, "--epsilon", 1.5)
+    assert code == 1
+    assert "FAILED: it reveals at least ε = 2." in out
+    assert "and claims 1.5; the pixel moves 1 of the numbers" in out
+    code, out, _ = run("audit", "--mechanism", "helpers.toy_mechanisms:silent", "--runs", RUNS, "--epsilon", 1)
+    assert code == 0
+    assert "passed: nothing was found beyond the claim, which does not prove it" in out
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda picture: picture,
+        lambda picture: picture.tobytes(),
+        lambda picture: bytes(int(picture.sum()) % 97),  # the length alone tells
+        lambda picture: {"picture": picture.astype(np.float32), "seed": b"\0\1"},
+        lambda picture: [float(picture.mean()), "text", np.random.default_rng().normal(size=3)],
+        lambda picture: np.where(picture == 255, np.nan, 0.5),
+        lambda picture: str(picture.tolist()),
+    ],
+    ids=["array", "bytes", "length", "dictionary", "mixed", "nan", "text"],
+)
+def test_whatever_it_releases_is_looked_at(release: Callable[[Any], Any]) -> None:
+    found = audited(release)
+    assert not found.passed
+    assert found.worst.epsilon == ratio_bound(RUNS // 2, 0, RUNS // 2, 1e-6 / 12), "told apart in every run"
+
+
+def test_randomised_response_has_the_epsilon_that_it_has() -> None:
+    """A bit of a pixel, kept with probability e^ε/(1 + e^ε): no more is found, and not much less."""
+    generator, keep = np.random.default_rng(), 1 / (1 + np.exp(-1.0))
+    found = audited(lambda picture: (picture[0, 0, 0] > 127) ^ (generator.random() > keep), epsilon=1.0, runs=4000)
+    assert found.passed
+    assert found.worst.epsilon > 0.5
+    assert {one.pair for one in found.pairs if one.epsilon > 0.4} >= {"grey, the first pixel"}
+    assert not audited(
+        lambda picture: (picture[0, 0, 0] > 127) ^ (generator.random() > keep), epsilon=0.4, runs=4000
+    ).passed
+
+
+def test_the_claim_is_its_own_or_what_is_given() -> None:
+    def silent(_: Any) -> int:
+        return 0
+
+    assert audited(silent, 2.0).claimed == 2.0
+    silent.epsilon = 0.5  # type: ignore[attr-defined]
+    assert audited(silent, 2.0).claimed == 0.5
+    assert audited(silent).worst.epsilon == 0
+
+
+def test_a_mechanism_names_its_size() -> None:
+    seen = set()
+
+    def watching(picture: Any) -> int:
+        seen.add(picture.shape)
+        return 0
+
+    watching.shape = (3, 5, 1)  # type: ignore[attr-defined]
+    audited(watching, runs=200)
+    assert seen == {(3, 5, 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("nothing", "MODULE:FUNCTION"),
+        ("no_such_module:f", "no_such_module cannot be imported"),
+        ("json:no_such", "json has no no_such"),
+        ("json:__name__", "is no function"),
+    ],
+)
+def test_what_cannot_be_loaded(name: str, word: str) -> None:
+    with pytest.raises(DippError, match=word):
+        mechanism.load(name)
+
+
+def test_what_cannot_be_audited(run: Command) -> None:
+    for options, word in (({"epsilon": 0.0}, "epsilon"), ({"runs": 10}, "runs"), ({"epsilon": 9.0}, "use more --runs")):
+        with pytest.raises(DippError, match=word):
+            audited(lambda _: 0, **options)  # type: ignore[arg-type]
+    with pytest.raises(DippError, match="it released object"):
+        audited(lambda _: object())
+    code, _, err = run("audit", "--mechanism", "json:dumps", "--preset", "sharp")
+    assert code == 1
+    assert "audited alone" in err
