@@ -379,4 +379,4 @@ def test_the_table_says_what_made_it(model: Path) -> None:
     assert facts["version"] == dipp.__version__
     assert len(facts["model"]) == 64
     assert list(table["inflation"]) == ["paper"]
-    assert table["sensing"].keys() == {"snrs", "quantiles", "searches", "realised"}
+    assert table["sensing"].keys() == {"snrs", "quantiles", "touched", "searched", "realised"}

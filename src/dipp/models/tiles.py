@@ -25,15 +25,15 @@ def tiled(
     if height <= side + margin and width <= side + margin:  # margins would cost more than they save
         return predict(y)
     whole = torch.empty_like(y)
-    for top, bottom in _spans(height, stride, side):
-        for left, right in _spans(width, stride, side):
+    for top, bottom in spans(height, stride, side):
+        for left, right in spans(width, stride, side):
             above, before = max(0, top - margin), max(0, left - margin)
             tile = predict(y[..., above : bottom + margin, before : right + margin])
             whole[..., top:bottom, left:right] = tile[..., top - above : bottom - above, left - before : right - before]
     return whole
 
 
-def _spans(length: int, stride: int, side: int) -> Iterator[tuple[int, int]]:
+def spans(length: int, stride: int, side: int) -> Iterator[tuple[int, int]]:
     """Where tiles along one side of a picture start and end."""
     cells = -(-length // stride)
     count = -(-cells * stride // side)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dipp.models.network import LARGEST_SNR, Config
-from dipp.models.tiles import _spans, tiled
+from dipp.models.tiles import spans, tiled
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 1), (7, 50), (32, 32), (65, 33)])
@@ -58,12 +58,12 @@ def test_tiles_with_a_smaller_margin_show() -> None:
 
 @given(st.integers(1, 5000), st.integers(1, 40), st.integers(1, 40))
 def test_tiles_cover_a_side_once_and_are_equal(length: int, stride: int, cells: int) -> None:
-    spans = list(_spans(length, stride, cells * stride))
-    assert (spans[0][0], spans[-1][1]) == (0, length)
-    assert all(end == start for (_, end), (start, _) in itertools.pairwise(spans))
-    assert all(start % stride == 0 for start, _ in spans)
-    assert len(spans) == -(-length // (cells * stride))
-    sizes = [-(-(end - start) // stride) for start, end in spans]
+    places = list(spans(length, stride, cells * stride))
+    assert (places[0][0], places[-1][1]) == (0, length)
+    assert all(end == start for (_, end), (start, _) in itertools.pairwise(places))
+    assert all(start % stride == 0 for start, _ in places)
+    assert len(places) == -(-length // (cells * stride))
+    sizes = [-(-(end - start) // stride) for start, end in places]
     assert max(sizes) <= cells
     assert max(sizes) - min(sizes) <= 1
 
