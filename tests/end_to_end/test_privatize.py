@@ -53,7 +53,7 @@ from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns, Record
-from dipp.data.store import RUN, RUN_FILE, Store, sha256
+from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
 from dipp.data.tables import Tables
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
@@ -124,7 +124,8 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     for path in target.iterdir():
         content = path.read_bytes()
         assert not any(name in content for name in names), f"{path.name} tells a name"
-    assert {path.suffix for path in target.iterdir()} == {".parquet", ".json"}
+    others = {"manifest.json", *PAPERS}
+    assert {path.name for path in target.iterdir() if path.suffix != ".parquet"} == others
 
     code, out, err = run("info", target, "--json", "--verify")
     assert code == 0, err
@@ -219,7 +220,7 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert code == 3, err
     assert json.loads(out)["images"] == 40
     assert len(json.loads(out)["skipped"]) == 5
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "private-source"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "out.dipp.papers", "private-source"]
     assert b"secret-name" not in target.read_bytes()
     data = dipp.load(target, model)
     codec, sampled = dipp.Codec.for_archive(dipp.open(target), model), dipp.load(target, model, sample=True)
