@@ -26,7 +26,7 @@ from helpers.archives import made_up, release, small_plan
 from helpers.sensing import sensing_plan
 
 SHAPES = [(4, 5, 3), (4, 5, 3), (1, 7, 3)]
-WORDS = (
+WORDS: tuple[Any, ...] = (
     None,
     True,
     False,
