@@ -43,5 +43,4 @@ def every_epoch(picture: Picture) -> list[Floats]:
 
 
 for mechanism in (noise, blurred, every_epoch):
-    mechanism.epsilon = EPSILON  # type: ignore[attr-defined] # the claim, per pixel
-    mechanism.shape = SHAPE  # type: ignore[attr-defined] # height, width and channels of pictures that it takes
+    vars(mechanism).update(epsilon=EPSILON, shape=SHAPE)  # the claim per pixel, and the pictures that it takes

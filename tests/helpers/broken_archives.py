@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import binascii
 import contextlib
+import functools
 import math
 import random
 import re
+import struct
 import time
 import tracemalloc
 import warnings
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +36,7 @@ from dipp.format.header import Header
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.privacy.certificate import Certificate
 from helpers.archives import MODEL, build, claim_of, header_of, made_up, nine_steps, release, sealed, small_plan
 from helpers.sensing import sensing_plan
 
@@ -211,6 +216,37 @@ def written_again(archive: Archive) -> bytes:
     indices = [archive.image_indices(i) for i in range(len(archive))]
     shapes = [archive.shape(i) for i in range(len(archive))]
     return Archive.build(archive.release, shapes, indices).to_bytes()
+
+
+@functools.lru_cache(maxsize=4096)
+def recomputed(plan: Plan, channels: int, smallest: int, delta: float | None) -> tuple[float, float]:
+    """ε and ρ of a plan, by no other way than its ledger."""
+    found = Certificate.of(plan, channels, smallest, delta)
+    return found.epsilon, found.rho
+
+
+def checked_read(data: bytes, again: bool) -> None:
+    """Read a file; what is read has the certificate that is computed again and, if asked for, one spelling."""
+    archive = read(data)
+    release = archive.release
+    if release.plan.coding.certified:
+        smallest = min((height * width for _, height, width in archive.runs.tolist()), default=MAX_PIXELS)
+        due = recomputed(release.plan, release.channels, smallest, release.delta)
+        stated = archive.certificate.epsilon, archive.certificate.rho
+        # The same 64-bit floats stand in the file, too: a reader that only computes would not see another claim.
+        assert stated == due, "another certificate than the recomputed one"
+        assert struct.pack("<2d", *due) in data, "the file states another certificate than the recomputed one"
+    if again:
+        assert written_again(archive) == data, "another spelling of the same archive"
+
+
+def cases(seed: int, count: int) -> Iterator[tuple[bytes, bool, Callable[[], None]]]:
+    """Broken files, whether their checksum is right, and what reads them."""
+    rng, samples = random.Random(seed), list(map(Sample.of, seeds()))
+    for number in range(count):
+        data = broken(rng, samples)
+        right = zlib.crc32(data[:-4]).to_bytes(4, "little") == data[-4:]
+        yield data, right, functools.partial(checked_read, data, number % (4 * REWRITTEN) == 0)
 
 
 def limited_survey(seed: int, count: int) -> Survey:

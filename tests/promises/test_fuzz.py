@@ -7,14 +7,31 @@ included, so that it reaches the index decoders.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import multiprocessing
+import os
+import re
+import struct
+import subprocess
+import sys
 import time
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from unittest import mock
 
 import pytest
+from helpers import broken_archives, broken_datasets
 from helpers.archives import sealed
-from helpers.broken_archives import Survey, costly, limited_survey, read, seeds, survey
+from helpers.broken_archives import Survey, checked_read, costly, limited_survey, read, seeds, survey
+from helpers.paths import ROOT
+
+from dipp.errors import DippError
+from dipp.format.release import Release
+
+CORPUS: dict[str, str] = json.loads((ROOT / "tests" / "corpus" / "archives.json").read_text())
+"""Broken archives in hex digits, by the reason for which each is refused."""
 
 FILES = 100_000
 FEW = 1500
@@ -44,6 +61,53 @@ def test_broken_archives_are_refused_or_decoded() -> None:
     with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("spawn")) as pool:
         for found in pool.map(limited_survey, range(WORKERS), [FILES // WORKERS] * WORKERS):
             check(found, FILES // WORKERS, reasons=40)
+
+
+def test_what_is_read_has_the_recomputed_certificate() -> None:
+    """Of archives and of datasets, most of which get past their checksums. `benchmarks/fuzz.py` reads millions."""
+    for source, count, least in ((broken_archives, 600, 60), (broken_datasets, 60, 2)):
+        passed = past = 0
+        for _, right, case in source.cases(0, count):
+            past += right
+            with contextlib.suppress(DippError):
+                case()
+                passed += 1
+        assert past > count / 3
+        assert passed >= least
+
+
+def test_another_certificate_in_a_file_would_be_found() -> None:
+    """A reader that believes what a file states is no longer consistent with the plan."""
+    good = seeds()[0]
+    certificate = good.certificate
+    stated = struct.pack("<2d", certificate.epsilon / 2, certificate.rho)
+    data = sealed(good.to_bytes().replace(struct.pack("<2d", certificate.epsilon, certificate.rho), stated))
+    with pytest.raises(DippError, match="not the one of its plan"):
+        checked_read(data, again=False)
+    believing = mock.patch.object(Release, "claim", return_value=struct.unpack("<2d", stated))
+    with believing, pytest.raises(AssertionError, match="recomputed"):
+        checked_read(data, again=False)
+
+
+@pytest.mark.parametrize("reason", CORPUS)
+def test_what_was_refused_once_is_refused(reason: str) -> None:
+    """A file for each reason that fuzzing has met, and what else it found."""
+    with pytest.raises(DippError) as error:
+        read(bytes.fromhex(CORPUS[reason]))
+    assert re.sub(r"\d+", "N", str(error.value)) == reason
+
+
+@pytest.mark.slow
+def test_the_long_run_stops_and_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "fuzz.json"
+    command = [sys.executable, str(ROOT / "benchmarks" / "fuzz.py"), "archives", "--files", "60", "--block", "20"]
+    for more, blocks in (["--seconds", "0"], 1), ([], 3), ([], 3):
+        subprocess.run(  # noqa: S603
+            [*command, "--out", str(out), *more], check=True, env={**os.environ, "COMMIT": "test"}
+        )
+        found = json.loads(out.read_text())["result"]
+        assert (found["files"], found["done"], found["findings"]) == (20 * blocks, list(range(blocks)), [])
+    assert found["share_past_checksums"] > 1 / 3
 
 
 @pytest.mark.parametrize(

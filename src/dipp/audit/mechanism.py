@@ -165,8 +165,8 @@ def _compare(
     for sign in (1, -1):  # the set that speaks for the second picture, and the one that speaks for the first
         no, yes = (sign * scores)[::sign]
         threshold = _threshold(yes[learnt:chosen], no[learnt:chosen], error)
-        hits = (int(np.count_nonzero(one[chosen:] >= threshold)) for one in (yes, no))
-        best = max(best, ratio_bound(*hits, half, error))
+        hits, misses = (int(np.count_nonzero(one[chosen:] >= threshold)) for one in (yes, no))
+        best = max(best, ratio_bound(hits, misses, half, error))
     return Found(pair, best, moved, width)
 
 

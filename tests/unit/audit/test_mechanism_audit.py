@@ -123,7 +123,7 @@ def test_what_cannot_be_loaded(name: str, word: str) -> None:
 def test_what_cannot_be_audited(run: Command) -> None:
     for options, word in (({"epsilon": 0.0}, "epsilon"), ({"runs": 10}, "runs"), ({"epsilon": 9.0}, "use more --runs")):
         with pytest.raises(DippError, match=word):
-            audited(lambda _: 0, **options)  # type: ignore[arg-type]
+            audited(lambda _: 0, **options)
     with pytest.raises(DippError, match="it released object"):
         audited(lambda _: object())
     code, _, err = run("audit", "--mechanism", "json:dumps", "--preset", "sharp")
