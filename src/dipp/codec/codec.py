@@ -210,8 +210,8 @@ class Codec:
 
         The expected picture takes one call of the network after the chain, has the least squared error and invents
         nothing; at small ε it is smooth. `sample` draws a picture that looks real instead, in `calls` calls of the
-        network; a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every timestep, as
-        the paper does. denoise = False gives the noisy reconstruction.
+        network (None: 8); a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every
+        timestep, as the paper does. denoise = False gives the noisy reconstruction.
         `steps` decodes only the first so many steps of the plan: a preview.
         """
         decoded = []

@@ -24,6 +24,10 @@ from dipp.models.denoiser import Denoiser
 if TYPE_CHECKING:
     import torch
 
+SAMPLE_CALLS = 8
+"""Network calls to sample, unless told. By looks (`benchmarks/looks.py`): at ε = 1, 3 calls hardly differ from the
+expected picture, 8 are as sharp as 20, and the PSNR of 8 and 20 is the same to 0.2 dB."""
+
 
 @dataclass(frozen=True)
 class Finish:
@@ -34,7 +38,7 @@ class Finish:
     sample: bool = False
     """True: a plausible picture, and not the expected one."""
     calls: int | None = None
-    """Network calls: 1 gives the expected picture, more sample. None: 1, or `diffusion.FAST_CALLS` to sample."""
+    """Network calls: 1 gives the expected picture, more sample. None: 1, or `SAMPLE_CALLS` to sample."""
     ancestral: bool = False
     """True: through every timestep, whatever the number of calls."""
 
@@ -54,7 +58,7 @@ class Finish:
         """The picture of a state after so many steps; `noise` has the public normals of ancestral sampling."""
         if not self.denoise:
             return trajectory.noisy(steps, state)[0]
-        calls = self.calls or (diffusion.FAST_CALLS if self.sample else 1)
+        calls = self.calls or (SAMPLE_CALLS if self.sample else 1)
         if calls == 1 and not self.ancestral:
             return trajectory.expected(steps, state)
 

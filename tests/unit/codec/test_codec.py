@@ -20,6 +20,7 @@ from PIL import Image
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector
+from dipp.codec.finish import SAMPLE_CALLS
 from dipp.codec.pictures import as_pixels, to_pixels
 from dipp.codec.trajectory import Diffusion
 from dipp.codes import Flat
@@ -239,8 +240,10 @@ def test_more_calls_sample(denoiser: Denoiser) -> None:
     coded = codec.encode(pictures(2), seed=SEED)
     ((state, t),) = codec.states(coded)
     drawn = np.stack(codec.decode(coded, sample=True))
-    np.testing.assert_array_equal(drawn, to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, state, t)))
-    np.testing.assert_array_equal(drawn, np.stack(codec.decode(coded, calls=diffusion.FAST_CALLS)))
+    np.testing.assert_array_equal(
+        drawn, to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, state, t, SAMPLE_CALLS))
+    )
+    np.testing.assert_array_equal(drawn, np.stack(codec.decode(coded, calls=SAMPLE_CALLS)))
     np.testing.assert_array_equal(np.stack(codec.decode(coded, sample=True, calls=3)), codec.decode(coded, calls=3))
     assert (drawn != codec.decode(coded)).any()
     with pytest.raises(DippError, match=r"≥ 2 is needed to sample, got 1"):
