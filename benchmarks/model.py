@@ -1,115 +1,171 @@
-"""Two denoisers side by side: bits of the Gaussian path to SNR 2, and CPU time of a network call.
+"""Two denoisers side by side, the one that ships and the one that did: quality, time of a call, seams, engines.
 
-    python benchmarks/model.py FULL DATA [--calibration TABLE] [--pictures 256] [-o benchmarks/results/model.json]
+    python benchmarks/model.py PICTURES.npz --old FOLDER --photograph FILE [-o benchmarks/results/model.json]
 
-DATA are pictures that neither was trained on. Both see the same states; calls of both are timed in turns, batches of 16
-in fp32, so that other work on the machine slows both alike, and the median of the ratios is taken.
+PICTURES.npz holds arrays (N, H, W, 3) of pictures that neither network was trained on, one for each source. FOLDER is
+`src/dipp/models/embedded` at the git tag embedded-cifar10.
 
-With the calibration of FULL on the pictures that the small one was calibrated on: the errors on coded chains
-of the unclipped preset `sharp`, where that calibration has them, beside those on Gaussian states.
+**Quality.** PSNR of the expected picture on Gaussian states, by SNR; both see the same noise. The old network is asked
+with the timestep of the nearest SNR, and sees pictures of more than 64×64 through overlapping windows.
+
+**Time.** A call on 768×512, in fp32, both in turns, so that other work on the machine slows both alike; the median, and
+the CPU time, which does not count waiting.
+
+**Seams.** A photograph of 768×512, encoded at ε = 1 and decoded as a whole and in tiles of 256 pixels instead of 1024:
+the squared error near the borders of tiles over that elsewhere, and by how much the two differ.
+
+**Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, and ONNX Runtime.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import statistics
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from inputs import SIDE, pictures
 from provenance import provenance, write
 
 import dipp
 from dipp import models
-from dipp.models import embedded
+from dipp.codec import pictures
+from dipp.codec.pictures import Pixels
+from dipp.models import embedded, photonet, tiles
 from dipp.models.denoiser import Denoiser
-from dipp.models.unet import UNetDenoiser
-from dipp.planning.table import FILE_NAME, ErrorTable
-from dipp.training import validation
+from dipp.training.validation import gaussian_psnr
 
-BATCH = 16
-ROUNDS = 15
-SNR = 2.0
-CODED_SNRS = (0.1, 0.35, 1.24, 4.5, 15.8, 58.0)
+SIZE = (512, 768)
+ROUNDS = {"new": 7, "old": 2}
+SEAM_SIDE, SEAM_WIDTH = 256, 4
 
 
-def seconds(denoiser: Denoiser, x_t: torch.Tensor) -> float:
-    """One call, per image."""
-    began = time.perf_counter()
-    denoiser.x0(x_t, 500)
-    return (time.perf_counter() - began) / len(x_t)
+def timed(call: Callable[[], Any], rounds: int, device: torch.device) -> dict[str, float]:
+    """Median wall time of calls, and mean CPU time, after one that does not count."""
+    wall = []
+    call()
+    cpu = time.process_time()
+    for _ in range(rounds):
+        began = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        wall.append(time.perf_counter() - began)
+    spent = (time.process_time() - cpu) / rounds
+    return {"seconds": round(statistics.median(wall), 4), "CPU seconds": round(spent, 4)}
 
 
-def parameters(denoiser: Denoiser) -> int:
-    """Weights of its network."""
-    assert isinstance(denoiser, UNetDenoiser)
-    return sum(parameter.numel() for parameter in denoiser.network.parameters())
+def quality(denoisers: dict[str, Denoiser], sets: dict[str, Pixels]) -> dict[str, Any]:
+    """PSNR by source, SNR and network."""
+    found: dict[str, Any] = {}
+    for source, pixels in sets.items():
+        for name, denoiser in denoisers.items():
+            table = gaussian_psnr(denoiser, pixels)
+            found.setdefault(source, {"pictures": len(pixels), "size": list(pixels.shape[1:3])})[name] = {
+                f"{snr:g}": round(value, 2) for snr, value in table.items()
+            }
+        print(source, found[source], flush=True)
+    return found
 
 
-def coded_errors(tables: dict[str, ErrorTable]) -> dict[str, dict[str, list[float]]]:
-    """By model and SNR: mean squared errors on Gaussian states and at the same SNR on coded chains."""
+def seams(pixels: Pixels) -> dict[str, float]:
+    """A photograph at ε = 1, decoded as a whole and in tiles: errors near their borders, and differences."""
+    height, width = pixels.shape[:2]
+    codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", pixels=height * width)
+    config = codec.denoiser.network.config  # type: ignore[attr-defined]
+    near = np.zeros((height, width), bool)
+    for place in itertools.chain.from_iterable(tiles.spans(height, config.stride, SEAM_SIDE)):
+        near[max(0, place - SEAM_WIDTH) : place + SEAM_WIDTH] = 0 < place < height
+    for place in itertools.chain.from_iterable(tiles.spans(width, config.stride, SEAM_SIDE)):
+        near[:, max(0, place - SEAM_WIDTH) : place + SEAM_WIDTH] |= 0 < place < width
+    archive = codec.encode([pixels])
+    (whole,) = codec.decode(archive)
+    photonet.TILE = SEAM_SIDE
+    (tiled,) = codec.decode(archive)
+    squares = np.square(tiled.astype(np.float64) - pixels).mean(axis=2)
     return {
-        name: {
-            f"{snr:g}": [float(f"{float(table.mse(snr, chains)):.4g}") for chains in (None, "sharp")]
-            for snr in CODED_SNRS
-        }
-        for name, table in tables.items()
+        "error within 4 pixels of borders over error elsewhere": round(squares[near].mean() / squares[~near].mean(), 4),
+        "largest difference to the whole, in grey levels": int(np.abs(tiled.astype(int) - whole).max()),
+        "share of values that differ": float((tiled != whole).mean()),
     }
+
+
+def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
+    """The new network on the CPU in several ways, without clamping and tiles."""
+    import onnxruntime
+
+    from dipp.models.export import export
+    from dipp.models.photonet import PhotoDenoiser
+
+    assert isinstance(denoiser, PhotoDenoiser)
+    network, snr = denoiser.network, torch.ones(1)
+    y = y.contiguous(memory_format=torch.channels_last)
+
+    def half() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            network(y, snr)
+
+    with tempfile.TemporaryDirectory() as place:
+        export(denoiser, Path(place) / "m.onnx")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        session = onnxruntime.InferenceSession(Path(place) / "m.onnx", options, providers=["CPUExecutionProvider"])
+    feed = {"y": y.contiguous().numpy(), "snr": snr.numpy()}
+    compiled = torch.compile(network, dynamic=False)
+    ways: dict[str, Callable[[], Any]] = {
+        "PyTorch, fp32": lambda: network(y, snr),
+        "PyTorch, bf16": half,
+        "torch.compile, fp32": lambda: compiled(y, snr),
+        "ONNX Runtime, fp32": lambda: session.run(None, feed),
+    }
+    with torch.inference_mode():
+        return {name: timed(way, 5, torch.device("cpu")) for name, way in ways.items()}
 
 
 def main() -> None:
     """Measure both and write the figures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("full", type=Path)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--small", type=Path, default=embedded.FOLDER)
-    parser.add_argument("--calibration", type=Path)
-    parser.add_argument("--pictures", type=int, default=256)
+    parser.add_argument("data", type=Path, metavar="PICTURES.npz")
+    parser.add_argument("--old", type=Path)
+    parser.add_argument("--photograph", type=Path, help="of 768×512, to look for seams in")
+    parser.add_argument("--count", type=int, default=12, help="pictures of a source that are larger than 64×64")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parts", nargs="*", default=["quality", "time", "seams", "engines"])
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
     options = parser.parse_args()
-    denoisers = {"small": models.load(options.small), "full": models.load(options.full)}
-    pixels = pictures(options.data, options.pictures, "images")
-    x_t = torch.randn(BATCH, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
-    for denoiser in denoisers.values():
-        seconds(denoiser, x_t)
-    times: dict[str, list[float]] = {name: [] for name in denoisers}
-    for _ in range(ROUNDS):
-        for name, denoiser in denoisers.items():
-            times[name].append(seconds(denoiser, x_t))
-    figures: dict[str, object] = {}
-    bits = {}
-    for name, denoiser in denoisers.items():
-        table = validation.errors(denoiser, pixels)
-        path = validation.path_bits(table, denoiser)
-        bits[name] = path[SNR]
-        figures[name] = {
-            "identity": denoiser.identity,
-            "parameters": parameters(denoiser),
-            "milliseconds an image": round(1000 * statistics.median(times[name]), 2),
-            "mse of x0 at SNR": {f"{snr:g}": float(f"{table.mse(snr):.4g}") for snr in path},
-            "bits per pixel of the path to SNR": {f"{snr:g}": float(f"{value:.4g}") for snr, value in path.items()},
-        }
-        print(name, json.dumps(figures[name], indent=1))
-    ratios = [small / full for small, full in zip(times["small"], times["full"], strict=True)]
-    result = {
-        **provenance(),
-        "version": dipp.__version__,
+    with np.load(options.data, allow_pickle=False) as stored:
+        sets = {name: stored[name] for name in stored}
+    sets = {name: one if one.shape[1] <= 64 else one[: options.count] for name, one in sets.items()}
+    denoisers = {"new": models.load(embedded.FOLDER, options.device)}
+    if options.old:
+        denoisers["old"] = models.load(options.old, options.device)
+    result: dict[str, Any] = {
+        **provenance(options.device),
         "threads": torch.get_num_threads(),
-        "batch": BATCH,
-        "rounds": ROUNDS,
-        "data": options.data.name,
-        "pictures": len(pixels),
-        **figures,
-        "time, small over full": round(statistics.median(ratios), 3),
-        "path to SNR 2, small over full": round(bits["small"] / bits["full"], 4),
+        "identity": {name: denoiser.identity for name, denoiser in denoisers.items()},
     }
-    if options.calibration:
-        tables = {"small": options.small / FILE_NAME, "full": options.calibration}
-        result["mse at SNR: Gaussian, coded"] = coded_errors({name: ErrorTable.load(p) for name, p in tables.items()})
+    y = torch.randn(1, 3, *SIZE, generator=torch.Generator().manual_seed(0))
+    if "time" in options.parts:
+        result["a call on 768×512"] = {
+            name: timed(lambda: denoiser.at_snr(y, 1.0), ROUNDS[name], denoiser.device)
+            for name, denoiser in denoisers.items()
+        }
+        print(result["a call on 768×512"], flush=True)
+    if "engines" in options.parts:
+        result["engines"] = engines(denoisers["new"], y)
+        print(result["engines"], flush=True)
+    if "quality" in options.parts:
+        result["PSNR on Gaussian states, by SNR"] = quality(denoisers, sets)
     write(options.output, result)
-    print(json.dumps({key: value for key, value in result.items() if "over" in key}))
+    if "seams" in options.parts and options.photograph:
+        result["seams"] = seams(pictures.read(options.photograph))
+        print(result["seams"], flush=True)
+        write(options.output, result)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/size.py [--model FOLDER] [--preset swift] [--largest 2048] [-o benchmarks/results]
 
 Every size runs in a process of its own, whose peak of resident memory is read at its end; `base` is that of a process
-which has loaded the same and coded 32×32. The step is the last one of the plan at ε = 16, of the preset that is named;
+which has loaded the same and coded 32×32. The step is the last one of the plan at ε = 4, of the preset that is named;
 of clipped sensing it is the first two, since the very first asks no network.
 """
 
@@ -28,7 +28,7 @@ from dipp.models import embedded
 
 SIDES = (32, 64, 128, 256, 512, 1024, 2048)
 PHOTOGRAPH = (3000, 4000)
-EPSILON = 16
+EPSILON = 4
 LIMIT_GB = 4.0
 
 

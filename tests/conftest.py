@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from helpers.commands import Command
@@ -26,6 +28,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
         for item in marked if not torch.cuda.is_available() else ():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def _odometers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Places for odometers, none of which is there yet."""
+    folder = tmp_path_factory.mktemp("odometers")
+    return (folder / str(number) for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def odometer(monkeypatch: pytest.MonkeyPatch, _odometers: Iterator[Path]) -> Path:
+    """An odometer of the test's own, for it and the processes that it starts: nobody's home is touched."""
+    place = next(_odometers)
+    monkeypatch.setenv("DIPP_ODOMETER", str(place))
+    return place
 
 
 @pytest.fixture

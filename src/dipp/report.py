@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.release import Release
@@ -82,7 +83,17 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
 def _seed(facts: dict[str, Any]) -> str:
     """The public seed, and who chose it. Format 1, and manifests of version 0.1, do not say that."""
     chosen = {None: "how it was chosen is not recorded", True: "given by the caller", False: "drawn by the encoder"}
-    return f"{facts['seed']}, {chosen[facts.get('seed_given')]}"
+    beacon = facts.get("beacon")
+    if beacon is None:
+        return f"{facts['seed']}, {chosen[facts.get('seed_given')]}"
+    found = Beacon(beacon["round"], bytes.fromhex(beacon["value"]), bytes.fromhex(beacon["own"]))
+    if found.seed.hex() != facts["seed"]:
+        raise DippError("the seed does not follow from its beacon; do not trust the file")
+    own = f"16 bytes {chosen[facts['seed_given']]}" if found.own != NOTHING else "nothing else"
+    return (
+        f"{facts['seed']}, which follows from round {found.round} of a public beacon and {own}; the value of that "
+        f"round, to be compared with what was published: {found.value.hex()}"
+    )
 
 
 def _schedule(source: Archive, facts: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from PIL import Image
 import dipp
 from dipp.audit import suite
 from dipp.codec.pictures import declared_pixels
+from dipp.core.beacon import Beacon
 from dipp.planning import presets
 from dipp.planning.planner import Sizes
 from dipp.privacy.certificate import Certificate
@@ -218,6 +219,32 @@ def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run
     assert json.loads(out)["seed"] == "ab" * 16
 
 
+def test_a_beacon_is_mixed_in_and_shown(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """The seed follows from the beacon and what was drawn; with nothing of one's own, from the beacon alone."""
+    made, value = tmp_path / "beacon.dipp", "5a" * 32
+    common = ("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--beacon", f"4242:{value}")
+    seeds = []
+    for given in ((), (), ("--seed", "00" * 16)):
+        code, _, err = run(*common, *given)
+        assert code == 0, err
+        _, out, _ = run("info", made, "--json")
+        facts = json.loads(out)
+        beacon = Beacon(4242, bytes.fromhex(value), bytes.fromhex(facts["beacon"]["own"]))
+        assert facts["seed"] == beacon.seed.hex()
+        assert facts["beacon"] == {"round": 4242, "value": value, "own": beacon.own.hex()}
+        assert facts["seed_given"] is bool(given)
+        code, out, _ = run("info", made)
+        assert f"which follows from round 4242 of a public beacon and {'nothing else' if given else '16 bytes'}" in out
+        assert value in out
+        seeds.append(facts["seed"])
+        assert run("decode", made, "-o", tmp_path / "a.png", "--model", model)[0] == 0
+    assert len(set(seeds)) == 3
+    for wrong in ("4242", "x:00", "1:00"):
+        code, _, err = run(*common[:-1], wrong)
+        assert code == 1
+        assert err.startswith("dipp: beacon: ")
+
+
 def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     made = tmp_path / "diffc.dipp"
     arguments = ("encode", pictures / "0.png", "-o", made, "--model", model, "--preset", "diffc")
@@ -352,4 +379,4 @@ def test_the_table_says_what_made_it(model: Path) -> None:
     assert facts["version"] == dipp.__version__
     assert len(facts["model"]) == 64
     assert list(table["inflation"]) == ["paper"]
-    assert table["sensing"].keys() == {"snrs", "quantiles", "searches", "realised"}
+    assert table["sensing"].keys() == {"snrs", "quantiles", "touched", "searched", "realised"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -14,7 +15,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +36,10 @@ from helpers.datasets import (
     tiny_codec,
 )
 from helpers.opened import order_of_events
-from helpers.paths import DOCS, ROOT
+from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
 from helpers.quick import quick_presets
+from helpers.runs import start, wait_for
 from PIL import Image
 from rich.console import Console
 
@@ -46,12 +47,13 @@ import dipp
 from dipp.cli.main import main
 from dipp.cli.progress import Bar
 from dipp.codec import codec as codecs
+from dipp.core.beacon import Beacon
 from dipp.data import engines
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns, Record
-from dipp.data.store import RUN, RUN_FILE, Store, sha256
+from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
 from dipp.data.tables import Tables
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
@@ -122,7 +124,8 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     for path in target.iterdir():
         content = path.read_bytes()
         assert not any(name in content for name in names), f"{path.name} tells a name"
-    assert {path.suffix for path in target.iterdir()} == {".parquet", ".json"}
+    others = {"manifest.json", *PAPERS}
+    assert {path.name for path in target.iterdir() if path.suffix != ".parquet"} == others
 
     code, out, err = run("info", target, "--json", "--verify")
     assert code == 0, err
@@ -217,12 +220,14 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert code == 3, err
     assert json.loads(out)["images"] == 40
     assert len(json.loads(out)["skipped"]) == 5
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "private-source"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "out.dipp.papers", "private-source"]
     assert b"secret-name" not in target.read_bytes()
     data = dipp.load(target, model)
-    pictures = dipp.Codec.for_archive(dipp.open(target), model).decode(dipp.open(target))
+    codec, sampled = dipp.Codec.for_archive(dipp.open(target), model), dipp.load(target, model, sample=True)
+    pictures = codec.decode(dipp.open(target))
     assert len(data) == len(pictures) == 40
     assert (data[39].permute(1, 2, 0).numpy() == pictures[39]).all()
+    assert (sampled[39].permute(1, 2, 0).numpy() == codec.decode(dipp.open(target), sample=True)[39]).all()
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1
     assert "adds its ε" in err
@@ -335,6 +340,36 @@ def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, 
     assert f"seed         {seed.hex()}, given by the caller" in out
 
 
+def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: Path, run: Command) -> None:
+    source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
+    codec, beacon = tiny_codec(model), Beacon(7, bytes(range(32)))
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            yield from itertools.islice(super().run(*arguments), 1)
+            raise KeyboardInterrupt
+
+    same = Choices(shard_size=10, beacon=beacon)
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(model), Stopping(), same)
+    for other in (None, Beacon(8, bytes(range(32)))):
+        with pytest.raises(DippError, match="unfinished run with another beacon"):
+            privatize(str(source), target, codec, str(model), Local(1), dataclasses.replace(same, beacon=other))
+    privatize(str(source), target, codec, str(model), Local(1), same)
+    found = {Shard.read(path).release for path in Store(target).shards()}
+    (release,) = found
+    assert release.beacon is not None
+    assert release.seed == beacon.mixed_with(release.beacon.own).seed
+    _, out, _ = run("info", target, "--verify")
+    assert "which follows from round 7 of a public beacon and 16 bytes drawn by the encoder" in out
+    # A manifest alone is not believed.
+    manifest = json.loads((target / "manifest.json").read_text())
+    (target / "manifest.json").write_text(json.dumps({**manifest, "seed": "00" * 16}))
+    code, _, err = run("info", target)
+    assert code == 1
+    assert len(err.strip().splitlines()) == 1
+
+
 def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> None:
     """Another source, budget, shard size, label choice or seed is refused; the same goes on with the same seed."""
     source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
@@ -417,24 +452,6 @@ def test_the_engines_agree_up_to_private_randomness(
     three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
     assert release_to_bytes(three.release) == release_to_bytes(four.release)
     assert three.payloads != four.payloads, "private randomness must not follow the public seed"
-
-
-def start(
-    model: Path, source: Path, target: Path, workers: int, *held: object, **options: Any
-) -> subprocess.Popen[bytes]:
-    """The run in a process of its own; it may be held once so many shards are out, until a file is there."""
-    path = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    arguments = map(str, (model, source, target, workers, *held))
-    command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
-    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=environment, **options)  # noqa: S603
-
-
-def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
-    """Until so many are out. What is held does not end before: if it ends, something has gone wrong."""
-    while watch.look() < shards:
-        assert process.poll() is None, "it was over before so many shards were out"
-        time.sleep(0.01)
 
 
 @pytest.mark.slow

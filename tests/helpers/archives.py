@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from dipp.core.beacon import Beacon
 from dipp.core.plan import Coding, Plan, Step
 from dipp.format.archive import Archive
 from dipp.format.header import Claim, Header
@@ -46,9 +47,14 @@ def small_plan(coding: Coding, chunk_size: int = 20) -> Plan:
 
 
 def release(
-    plan: Plan, channels: int = 3, delta: float | None = None, table: str | None = None, seed_given: bool = False
+    plan: Plan,
+    channels: int = 3,
+    delta: float | None = None,
+    table: str | None = None,
+    seed_given: bool = False,
+    beacon: Beacon | None = None,
 ) -> Release:
-    return Release(plan, MODEL, SEED, channels, delta, table, seed_given)
+    return Release(plan, MODEL, SEED if beacon is None else beacon.seed, channels, delta, table, seed_given, beacon)
 
 
 def counts(plan: Plan, shape: Shape) -> tuple[int, ...]:

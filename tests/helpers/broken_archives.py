@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from dipp.codes import Flat, Pairs, StepLimited
+from dipp.core.beacon import Beacon
 from dipp.core.channels import Gaussian, Huber, Laplace, Sign
 from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
 from dipp.errors import DippError
@@ -99,7 +100,12 @@ def newer_seeds() -> list[Archive]:
     plans = (sensing_plan(), sensing_plan(Flat(), steps=3), sensing_plan(StepLimited(), groups=1, steps=2))
     made = [made_of(release(plan, 3, delta), shapes) for plan, delta in zip(plans, (None, 1e-6, None), strict=True)]
     stepped = release(small_plan(SHARP), 3, None, MODEL, True)
-    return [*made, made_of(release(plans[0], 3, None, MODEL, True), shapes[:1]), made_of(stepped, shapes)]
+    mixed = release(plans[0], 3, None, MODEL, True, Beacon(7, bytes(range(32)), bytes(range(16))))
+    return [
+        *made,
+        made_of(release(plans[0], 3, None, MODEL, True), shapes[:1]),
+        *(made_of(one, shapes) for one in (stepped, mixed)),
+    ]
 
 
 def made_of(public: Release, shapes: list[Shape]) -> Archive:

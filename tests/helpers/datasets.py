@@ -43,7 +43,7 @@ def calibrate(model: Path, pictures: Path, count: int) -> None:
     """Make the cost table of a model by the command, from public pictures."""
     result = CliRunner().invoke(app, ["calibrate", str(model), str(pictures), "--count", str(count)])
     assert result.exit_code == 0, result.output
-    assert f"calibrated on {count} pictures" in result.output
+    assert f"calibrated on {count} of " in result.output
 
 
 def plan(denoiser: Denoiser, coding: Coding, index_bits: int) -> Plan:

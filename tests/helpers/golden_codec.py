@@ -9,6 +9,7 @@ import numpy as np
 
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs
+from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
@@ -26,7 +27,9 @@ STEPPED = {
 """Format 1: steps along timesteps."""
 SENSED = {"sensing-pairs": Pairs(), "sensing-flat": Flat()}
 """Format 2: a pass and a half of clipped sensing, with the digest of a table."""
-ARCHIVES = (*STEPPED, *SENSED)
+MIXED = {"beacon-sharp": Beacon(4242, bytes(range(100, 132)), bytes(range(16)))}
+"""Format 2: steps along timesteps, with a seed that follows from a beacon."""
+ARCHIVES = (*STEPPED, *SENSED, *MIXED)
 SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
 """Of pictures in the archive `sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
 SENSED_SIZES = ((8, 8), (8, 8), (7, 9), (1, 1))
@@ -40,7 +43,7 @@ def images(name: str) -> list[Any]:
 
 
 def plan_of(name: str, denoiser: Denoiser) -> Plan:
-    return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED[name], denoiser.schedule)
+    return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED.get(name, SHARP), denoiser.schedule)
 
 
 def codec_of(name: str, denoiser: Denoiser) -> Codec:

@@ -8,6 +8,7 @@ import torch
 from diffusers import UNet2DModel
 
 from dipp.models.diffusion import NoiseSchedule
+from dipp.models.network import Config, Network
 from dipp.models.unet import UNetDenoiser
 
 IDENTITY = "ab" * 32
@@ -45,3 +46,17 @@ def tiny_denoiser(channels: int = 3, size: int = 8) -> UNetDenoiser:
     """The network with that schedule, on the CPU."""
     network = tiny_network(channels, size).eval()
     return UNetDenoiser(network, linear_schedule(), IDENTITY, channels, (size, size), 2, torch.device("cpu"))
+
+
+SMALL = Config(channels=(8, 12, 16), down=(1, 1, 1), up=(2, 1), embedding=16)
+"""A network for photographs that takes no time."""
+
+
+def random_network(config: Config = SMALL, seed: int = 1) -> Network:
+    """A network for photographs in which everything matters: none of its weights are zero."""
+    torch.manual_seed(seed)
+    network = Network(config)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, 0.7 / max(1, parameter[0].numel()) ** 0.5)
+    return network.eval().requires_grad_(False)

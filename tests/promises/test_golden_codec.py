@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import math
 
 import numpy as np
 import pytest
 import torch
-from helpers.golden_codec import ARCHIVES, SENSED, TABLE, images, plan_of, reconstructions
+from helpers.golden_codec import ARCHIVES, MIXED, SENSED, TABLE, images, plan_of, reconstructions
 from helpers.paths import GOLDEN
 
 from dipp import models
@@ -59,6 +60,15 @@ def test_golden_archives_of_sensing_say_what_they_are(name: str) -> None:
     # Two touches of V = 738·ln 2/2^9 = 0.99911 nats, at 2V each for pairs, and at 4V each for the flat code.
     times = 2 if name == "sensing-pairs" else 4
     assert source.certificate.epsilon == pytest.approx(2 * times * 738 * math.log(2) / 512, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
+    """A later version that mixed otherwise would refuse the file; and the numbers are those of SHA-256 by hand."""
+    public = archive.open(GOLDEN / f"{name}.dipp").release
+    assert (public.version, public.beacon, public.seed_given) == (2, MIXED[name], True)
+    content = b"dipp/2/beacon\0" + bytes(range(16)) + (4242).to_bytes(8, "little") + bytes(range(100, 132))
+    assert public.seed == hashlib.sha256(content).digest()[:16]
 
 
 @pytest.mark.gpu

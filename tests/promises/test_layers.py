@@ -25,6 +25,7 @@ ROOMS = (
     "scoring",
     "codes",
     "privacy",
+    "odometer",
     "format",
     "models",
     "planning",
@@ -32,6 +33,8 @@ ROOMS = (
     "audit",
     "data",
     "training",
+    "attest",
+    "papers",
     "report",
     "cli",
 )
@@ -136,7 +139,7 @@ def run(program: str, *arguments: str) -> Any:
 def light_modules() -> list[str]:
     """All modules of the rooms that need no framework; of scoring, all but the fast backends."""
     found = ["dipp", "dipp.files", "dipp.scoring", "dipp.scoring.task", "dipp.scoring.reference"]
-    for room in ("core", "codes", "privacy", "format"):
+    for room in ("core", "codes", "privacy", "odometer", "format"):
         for path in sorted((PACKAGE / room).rglob("*.py")):
             found.append(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"))
     return found

@@ -18,7 +18,9 @@ def calibrate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Default: calibration.json beside the model.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Pictures used; larger ones are cut into tiles.")] = 256,
+    count: Annotated[
+        int, typer.Option(help="Pictures used; for a network of one size, larger ones are cut into tiles.")
+    ] = 256,
     device: Device = "cpu",
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
@@ -32,16 +34,21 @@ def calibrate(
     place = output or Path(model) / FILE_NAME
     files.require_writable(place)
     denoiser = models.load(model, device)
-    height, width = denoiser.sample_size
-    if height != width:
-        raise DippError(f"model: calibration needs a denoiser of square pictures, got {height}×{width}")
-    found = public_pictures.load(data, height, count)
+    if denoiser.any_size:
+        (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.SCENES, count)
+    else:
+        height, width = denoiser.sample_size
+        if height != width:
+            raise DippError(f"model: calibration needs a denoiser of square pictures, got {height}×{width}")
+        found = public_pictures.load(data, height, count)
+        pixels, others, skipped = found.pixels, [], found.skipped
     facts = {
         "data": data.name,
-        "skipped": found.skipped,
+        "skipped": skipped,
         "model": denoiser.identity,
         "command": f"dipp calibrate --count {count}",
         "version": __version__,
     }
-    calibration.calibrate(denoiser, found.pixels, facts, Console(stderr=True).print).save(place)
-    typer.echo(f"calibrated on {len(found.pixels)} pictures ({found.skipped} skipped): {place}")
+    calibration.calibrate(denoiser, pixels, facts, Console(stderr=True).print, others).save(place)
+    sizes = ", ".join(f"{len(one)} of {one.shape[1]}×{one.shape[2]}" for one in (pixels, *others))
+    typer.echo(f"calibrated on {sizes} ({skipped} skipped): {place}")

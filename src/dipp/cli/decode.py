@@ -17,10 +17,17 @@ def decode(
     output: Annotated[Path, typer.Option("--output", "-o", help="A PNG for one picture, or a folder.")],
     model: Model = EMBEDDED,
     noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="A picture that looks real, not the expected one: its details are invented."),
+    ] = False,
     ancestral: Annotated[
         bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does.")
     ] = False,
-    calls: Annotated[int, typer.Option(help="Network calls that denoise; 1 gives the expected picture.")] = 20,
+    calls: Annotated[
+        int | None,
+        typer.Option(help="Network calls that denoise: 1 gives the expected picture, more sample.", show_default="1"),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
     device: Device = "cpu",
 ) -> None:
@@ -37,7 +44,7 @@ def decode(
         raise DippError(f"output: {len(source)} pictures need a folder, not {output.name}")
     files.require_writable(output, folder=not single)
     codec = dipp.Codec.for_archive(source, model, device=device)
-    drawn = codec.pictures(source, denoise=not noisy, ancestral=ancestral, calls=calls, steps=steps)
+    drawn = codec.pictures(source, denoise=not noisy, sample=sample, ancestral=ancestral, calls=calls, steps=steps)
     with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
         for number, picture in enumerate(bars.track(drawn, len(source), description="decoding")):
             place = output if single else output / f"{number:05d}.png"

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dipp import files
-from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
 from dipp.core import randomness
 from dipp.errors import DippError
+
+if TYPE_CHECKING:
+    from dipp.codec import Codec
+    from dipp.codec.pictures import Pixels
+    from dipp.odometer import Meter
 
 
 def encode(
     images: Annotated[list[Path], typer.Argument(help="Pictures to encode, each released once.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
     plan: PlanOptions,
+    counting: OdometerOptions,
     device: Device = "cpu",
     seed: Seed = None,
+    beacon: BeaconRound = None,
 ) -> None:
     """Encode pictures into one archive that carries its certificate."""
     from rich.console import Console
@@ -28,24 +36,53 @@ def encode(
     from dipp.codec import pictures
 
     # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
-    fixed = public_seed(seed)
+    fixed, published = public_seed(seed), public_beacon(beacon)
     public = fixed or randomness.fresh_seed()
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
     _refuse_doubles(images, output)
     files.require_writable(output)
-    with Progress(console=Console(stderr=True), disable=len(images) < 2) as bars:
+    meter, console = counting.meter(plan.delta), Console(stderr=True)
+    with Progress(console=console, disable=len(images) < 2) as bars:
         task = bars.add_task("encoding", total=len(images))
+
+        def say(text: str) -> None:
+            console.print(text, highlight=False, soft_wrap=True)
+
         made = codec.encode(
-            (pictures.read(path, codec.denoiser.channels) for path in images),
+            _pictures(images, codec, meter, say),
             seed=public,
             given=fixed is not None,
+            beacon=published,
             progress=lambda done: bars.update(task, completed=done),
         )
     made.save(output)
     typer.echo(report.archive_text(made))
     if codec.bound:
         typer.echo("bound by the rate, not by the budget: --bpp allows a better picture in more bits")
+
+
+def _pictures(images: list[Path], codec: Codec, meter: Meter | None, say: Callable[[str], None]) -> Iterator[Pixels]:
+    """The pictures. All are charged before the first is given away, and each is given as it was charged."""
+    from dipp.codec import pictures
+    from dipp.odometer import Charge, fresh_release
+
+    marks: list[bytes] = []
+
+    def charges(meter: Meter) -> Iterator[Charge]:
+        for number, path in enumerate(images):
+            pixels = pictures.read(path, codec.denoiser.channels)
+            codec.check_shape(pixels.shape)
+            marks.append(meter.mark(pixels))
+            yield meter.item(number, marks[-1], codec.losses(pixels.shape[0] * pixels.shape[1]), path.name)
+
+    if meter is not None and (said := meter.charge(fresh_release(), "encode", charges(meter))):
+        say(said)
+    for number, path in enumerate(images):
+        pixels = pictures.read(path, codec.denoiser.channels)
+        if meter is not None and meter.mark(pixels) != marks[number]:
+            raise DippError(f"{path.name}: it was changed while it was read; nothing was released, try again")
+        yield pixels
 
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:

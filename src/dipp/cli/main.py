@@ -7,12 +7,16 @@ from typing import Annotated
 import typer
 
 from dipp import __version__
+from dipp.cli.attest import keygen, sign, verify
 from dipp.cli.audit import audit
 from dipp.cli.calibrate import calibrate
+from dipp.cli.card import card
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
 from dipp.cli.experiment import experiment
+from dipp.cli.export import export
 from dipp.cli.info import info
+from dipp.cli.odometer import odometer
 from dipp.cli.options import grouped
 from dipp.cli.privatize import privatize
 from dipp.cli.schedule import schedule
@@ -22,7 +26,13 @@ from dipp.errors import DippError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-for command in (simulate, encode, decode, info, audit, privatize, schedule, calibrate, train, experiment):
+COMMANDS = (
+    *(simulate, encode, decode, info, audit, privatize, odometer),
+    *(card, keygen, sign, verify),
+    *(schedule, calibrate, train, export, experiment),
+)
+
+for command in COMMANDS:
     app.command()(grouped(command))
 
 

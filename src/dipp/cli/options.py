@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from dipp.core import randomness
+from dipp.core.beacon import Beacon
+from dipp.errors import DippError
 from dipp.models.embedded import FOLDER
 
 if TYPE_CHECKING:
     from dipp.codec import Codec
+    from dipp.odometer import Meter
 
 EMBEDDED = str(FOLDER)
 """Folder of the denoiser that ships with dipp."""
@@ -29,7 +32,13 @@ Model = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
-Seed = Annotated[str | None, typer.Option(help="Public seed, 32 hex digits: for tests only.")]
+Seed = Annotated[
+    str | None, typer.Option(help="Public seed, 32 hex digits: for tests, or your own part beside --beacon.")
+]
+BeaconRound = Annotated[
+    str | None,
+    typer.Option("--beacon", help="ROUND:VALUE of a public random beacon, mixed into the public seed and recorded."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
@@ -68,6 +77,39 @@ class PlanOptions:
             calibration=self.calibration,
             pixels=pixels,
         )
+
+
+@dataclass(frozen=True)
+class OdometerOptions:
+    """Options of what is counted over all releases of a picture."""
+
+    odometer: Annotated[
+        bool, typer.Option(help="Add up what the releases of each picture cost, on this machine alone.")
+    ] = True
+    odometer_limit: Annotated[
+        float | None,
+        typer.Option(help="Most ε (at --delta, if given) that all releases of a picture may cost: refuse beyond."),
+    ] = None
+    odometer_names: Annotated[
+        bool, typer.Option("--odometer-names", help="Keep the names of the pictures in the odometer.")
+    ] = False
+
+    def meter(self, delta: float | None) -> Meter | None:
+        """The odometer for these options; None if nothing is counted."""
+        from dipp.odometer import Meter, Odometer
+
+        if self.odometer_limit is not None and not self.odometer_limit > 0:
+            raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.odometer_limit}")
+        if not self.odometer:
+            if self.odometer_limit is not None or self.odometer_names:
+                raise DippError("odometer-limit, odometer-names: these go with the odometer; leave out --no-odometer")
+            return None
+        return Meter(Odometer.open(), self.odometer_limit, delta, self.odometer_names)
+
+
+def public_beacon(text: str | None) -> Beacon | None:
+    """The public beacon as it was published; None if none was given."""
+    return None if text is None else Beacon.parse(text)
 
 
 def public_seed(text: str | None) -> bytes | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dipp.cli.options import Device, PlanOptions, Seed, public_seed
+from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ def privatize(
     plan: PlanOptions,
     source: SourceOptions,
     run: RunOptions,
+    counting: OdometerOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     seed: Seed = None,
+    beacon: BeaconRound = None,
 ) -> None:
     """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.
 
@@ -82,15 +84,17 @@ def privatize(
     from dipp.cli import progress
     from dipp.data import privatize as release
     from dipp.data.sources import Columns
+    from dipp.papers import writing
+    from dipp.papers.guarantee import Words
 
     columns = Columns(source.image_column, source.label_column, source.split)
-    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed))
+    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed), public_beacon(beacon))
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()
     if not dst.parent.is_dir():
         raise DippError(f"dst: the folder {dst.parent} does not exist")
-    console = Console(stderr=True)
+    console, meter = Console(stderr=True), counting.meter(plan.delta)
     codec = plan.codec(run.device)
     place = str(Path(plan.model).resolve()) if Path(plan.model).is_dir() else plan.model
     bar = progress.Bar(console)
@@ -106,12 +110,14 @@ def privatize(
                 strict=run.strict,
                 overwrite=run.overwrite,
                 watcher=bar,
+                meter=meter,
             )
     except KeyboardInterrupt:
         said = "dipp: interrupted; what was published is safe, run the same command again to go on"
         console.print(said, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    papers = writing.write(dst, Words())
     if summary.skipped:
         console.print(progress.skipped_table(summary))
-    typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst))
+    typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ class Bar(Watcher):
     def overwriting(self) -> None:
         """Print a warning that the ε of both releases add up."""
         self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
+
+    def surveying(self, images: int) -> None:
+        """Say on a terminal why there is no bar yet."""
+        if self.bar.console.is_terminal:
+            self.charged(f"reading {images} pictures for the odometer, before the first is encoded")
+
+    def charged(self, said: str) -> None:
+        """Print what the odometer says."""
+        self.bar.console.print(said, highlight=False, soft_wrap=True)
 
     def start(self, images: int, published: int) -> None:
         """Show the bar, starting where an interrupted run stopped."""
@@ -88,7 +98,7 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
     }
 
 
-def summary_text(summary: Summary, destination: Path) -> str:
+def summary_text(summary: Summary, destination: Path, papers: Sequence[Path]) -> str:
     """The summary of a run, as text."""
     return "\n".join(
         (
@@ -96,5 +106,6 @@ def summary_text(summary: Summary, destination: Path) -> str:
             f"not hidden   {manifest.not_hidden(summary.facts.get('labels') is not None)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination}",
+            f"papers       {', '.join(path.name for path in papers)}",
         )
     )

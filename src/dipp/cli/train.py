@@ -18,38 +18,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CourseOptions:
-    """Options of a run. When it is resumed, only its length, --half and --compile may differ."""
+    """Options of a run. When it is resumed, only its length may differ."""
 
     minutes: Annotated[float | None, typer.Option(help="Length of the run, over all its parts.")] = None
     steps: Annotated[int | None, typer.Option(help="Length of the run in steps, instead of minutes.")] = None
-    batch: Annotated[int, typer.Option(help="Pictures a step.")] = 512
-    learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 8e-4
+    batch: Annotated[int, typer.Option(help="Large tiles a step; there are ten times as many small ones.")] = 80
+    learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 3e-3
     ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995
-    coded: Annotated[float, typer.Option(help="Share of a batch with the noise of sign steps, not Gaussian.")] = 0.0
-    half: Annotated[bool, typer.Option("--half", help="Store the weights in fp16.")] = False
-    compile_mode: Annotated[
-        str, typer.Option("--compile", help="torch.compile on CUDA: reduce-overhead (CUDA graphs), default or none.")
-    ] = "reduce-overhead"
+    coded: Annotated[float, typer.Option(help="Share of a batch with states of sensing, not Gaussian noise.")] = 0.5
     seed: Annotated[int, typer.Option(help="Seed of every random choice of the run.")] = 0
 
 
+@dataclass(frozen=True)
+class FormerOptions:
+    """Options that do nothing any more, each with a warning that says what does."""
+
+    half: Annotated[bool, typer.Option("--half", hidden=True, help="Gone.")] = False
+    compile_mode: Annotated[str | None, typer.Option("--compile", hidden=True, help="Gone.")] = None
+
+    def warn(self) -> None:
+        """Say so, of those that were given."""
+        if self.half:
+            typer.echo("dipp: --half is gone: weights are always stored in half precision", err=True)
+        if self.compile_mode is not None:
+            typer.echo("dipp: --compile is gone: with --device cuda a step is always captured as a graph", err=True)
+
+
 def train(
-    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, CIFAR-10's folder, Parquet, .npz or .npy.")],
+    data: Annotated[Path, typer.Argument(help="PUBLIC photographs: a folder, .tar, Parquet, .npz or .npy.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; one that was killed goes on.")],
     course: CourseOptions,
-    size: Annotated[int, typer.Option(help="Side of the pictures; larger ones are cut into tiles.")] = 32,
-    network: Annotated[Path | None, typer.Option(help="UNet2DModel config (JSON), instead of the default one.")] = None,
+    former: FormerOptions,
+    size: Annotated[int, typer.Option(help="Side of the large tiles that are cut of photographs.")] = 192,
+    network: Annotated[
+        Path | None, typer.Option(help="Sizes of the network (JSON, as config.json), instead of the default ones.")
+    ] = None,
     start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,
     validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
     pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
     device: Device = "cpu",
 ) -> None:
-    """Train a denoiser on public pictures; writes a folder in diffusers' format."""
+    """Train a denoiser for photographs of any size on public pictures."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 
     from dipp.training.run import Run, Settings
 
+    former.warn()
     run = Run(
         data,
         output,
@@ -60,10 +75,10 @@ def train(
         validate_on=validation,
         device=device,
     )
-    console = Console(stderr=True)
+    console, tiles = Console(stderr=True), run.tiles
     console.print(
-        f"{len(run.pixels)} pictures ({run.skipped} skipped), {len(run.held_out)} held out, "
-        f"{sum(p.numel() for p in run.parameters) / 1e6:.2f} M parameters, from step {run.step}",
+        f"{tiles.photographs} photographs ({tiles.skipped} skipped), {' and '.join(map(str, map(len, tiles.training)))}"
+        f" tiles, {sum(p.numel() for p in run.parameters) / 1e6:.2f} M parameters, from step {run.step}",
         highlight=False,
     )
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[state]}"))
@@ -72,9 +87,7 @@ def train(
         bars.update(task, completed=run.progress)
 
         def tell(report: Report) -> None:
-            state = (
-                f"step {report.step}, loss {report.loss:.5f}, {report.rate:,.0f} img/s, lr {report.learning_rate:.2g}"
-            )
+            state = f"step {report.step}, loss {report.loss:.4f}, {report.rate:.3g} steps/s"
             bars.update(task, completed=report.progress, state=state)
             if not console.is_terminal:
                 print(f"{report.progress:6.1%}  {state}", flush=True)
@@ -83,9 +96,13 @@ def train(
     if not finished:
         typer.echo(f"paused at {run.progress:.1%}, step {run.step}; run the same command to go on")
         return
-    bits = run.validate()["bits per pixel of the path to SNR"]
-    lines = [f"  SNR {snr:>7}: {value:.4g} bits per pixel" for snr, value in bits.items()]
-    typer.echo("\n".join([f"denoiser: {output}, after {run.step} steps; the Gaussian path costs", *lines]))
+    found = run.validate()
+    lines = [
+        f"  {name}: " + ", ".join(f"{value:.2f} dB at SNR {snr}" for snr, value in table.items())
+        for name, table in found.items()
+        if isinstance(table, dict)
+    ]
+    typer.echo("\n".join([f"denoiser: {output}, after {run.step} steps; dipp calibrate makes its tables", *lines]))
 
 
 def _config(path: Path) -> Any:
@@ -95,5 +112,5 @@ def _config(path: Path) -> Any:
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):
-        raise DippError(f"network: {path} is not a JSON object; a UNet2DModel config is needed")
+        raise DippError(f"network: {path} is not a JSON object; the sizes of a network are needed")
     return content

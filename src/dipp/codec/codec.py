@@ -6,11 +6,12 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from dipp import models
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
+from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels, as_pixels, to_pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
+from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -43,6 +46,24 @@ BATCH = {"cpu": 16, "cuda": 512}
 """Images that are encoded or decoded at a time, at most."""
 BATCH_PIXELS = 1 << 20
 """Pixels of such a batch: it holds a larger image alone."""
+
+
+class _End(NamedTuple):
+    """Where the chains of some images have got to."""
+
+    chain: Chain
+    steps: int
+    state: torch.Tensor
+    numbers: Sequence[int]
+    """Of the images."""
+
+    def noise(self, s: int) -> torch.Tensor:
+        """Public normals of the images, for ancestral sampling to timestep s."""
+        import torch
+
+        seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
+        drawn = np.stack([diffusion.normals(stream, tuple(self.state.shape[1:])) for stream in seeds])
+        return torch.from_numpy(drawn).to(self.state.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +126,16 @@ class Codec:
         denoiser.require_identity(release.model)
         return cls(denoiser, release.plan, budget, release.table)
 
-    def release(self, seed: bytes, *, given: bool = False) -> Release:
-        """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn."""
+    def release(self, seed: bytes, *, given: bool = False, beacon: Beacon | None = None) -> Release:
+        """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn.
+
+        With a beacon, `seed` is the sender's own part, and the public seed follows from both.
+        """
         delta = self.budget.delta if self.budget else None
         table = self.table if self.plan.sensing else None
-        return Release(self.plan, self.denoiser.identity, seed, self.denoiser.channels, delta, table, given)
+        mixed = None if beacon is None else beacon.mixed_with(seed)
+        public = seed if mixed is None else mixed.seed
+        return Release(self.plan, self.denoiser.identity, public, self.denoiser.channels, delta, table, given, mixed)
 
     def encode(
         self,
@@ -117,25 +143,28 @@ class Codec:
         *,
         seed: bytes | None = None,
         given: bool = True,
+        beacon: Beacon | None = None,
         progress: Progress = lambda _: None,
     ) -> Archive:
         """Encode PIL images, uint8 arrays (H, W, C) or uint8 tensors (C, H, W): each is released once, at ε more.
 
         The public seed is drawn before the first image is looked at. A fixed `seed` is for tests, and the file says
         that it was given; unless, with given = False, the caller drew it before it looked at anything of an image.
+        With a beacon, the seed follows from both, and the file records how.
         """
-        given, seed = given and seed is not None, randomness.fresh_seed() if seed is None else seed
+        given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
+        release = self.release(own, given=given, beacon=beacon)
         recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []
         done = 0
         for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
-            rows.extend(self.select(batch, range(done, done + len(batch)), seed, recorder))
+            rows.extend(self.select(batch, range(done, done + len(batch)), release.seed, recorder))
             height, width, channels = batch[0].shape
             shapes.extend([(height, width, channels)] * len(batch))
             done += len(batch)
             progress(done)
-        return Archive.build(self.release(seed, given=given), shapes, rows, recorded=recorder.ledger(self.plan, done))
+        return Archive.build(release, shapes, rows, recorded=recorder.ledger(self.plan, done))
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
         """The indices of equal-sized images, a row each; what was done is written down by the recorder.
@@ -148,23 +177,23 @@ class Codec:
         return np.concatenate(chosen, axis=1)
 
     def reconstruct(
-        self, rows: Indices, shape: Shape, numbers: Sequence[int], seed: bytes, *, denoise: bool = True
+        self,
+        rows: Indices,
+        shape: Shape,
+        numbers: Sequence[int],
+        seed: bytes,
+        *,
+        denoise: bool = True,
+        sample: bool = False,
     ) -> Pixels:
-        """The pictures (N, H, W, C) that `select` chose these rows for."""
+        """The pictures (N, H, W, C) that `select` chose these rows for, as `decode` gives them."""
         chain = self._chain(seed, shape)
-        states, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
-        if denoise:
-            noisy, t = chain.trajectory.noisy(len(self.plan.steps), states)
-            states = diffusion.fast(self._predict, self.denoiser.schedule, noisy, t)
-        return to_pixels(states)
+        state, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
+        return self._finished(_End(chain, len(self.plan.steps), state, numbers), Finish(denoise, sample))
 
     def _counts(self, shape: Shape) -> tuple[int, ...]:
         """Chunks of each step of an image."""
         return self.plan.chunk_counts(shape[0] * shape[1], shape[2])
-
-    def _predict(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        """x̂0 for the final denoising."""
-        return self.denoiser.x0(x_t, t, fast=True)
 
     def decode(
         self,
@@ -172,19 +201,21 @@ class Codec:
         *,
         progress: Progress = lambda _: None,
         denoise: bool = True,
-        calls: int = diffusion.FAST_CALLS,
+        sample: bool = False,
+        calls: int | None = None,
         ancestral: bool = False,
         steps: int | None = None,
     ) -> list[Pixels]:
-        """Decode all images of an archive: denoised, or with denoise = False the noisy reconstruction.
+        """Decode all images of an archive: the expected pictures, unless told.
 
-        `calls` of the network draw a picture that looks real. One call gives the expected picture, which is smoother,
-        invents nothing, and has the least squared error.
-        `ancestral` denoises by DDPM sampling through every timestep, as the paper does, and not by the fast sampler.
+        The expected picture takes one call of the network after the chain, has the least squared error and invents
+        nothing; at small ε it is smooth. `sample` draws a picture that looks real instead, in `calls` calls of the
+        network; a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every timestep, as
+        the paper does. denoise = False gives the noisy reconstruction.
         `steps` decodes only the first so many steps of the plan: a preview.
         """
         decoded = []
-        drawn = self.pictures(source, denoise=denoise, calls=calls, ancestral=ancestral, steps=steps)
+        drawn = self.pictures(source, denoise=denoise, sample=sample, calls=calls, ancestral=ancestral, steps=steps)
         for number, picture in enumerate(drawn):
             decoded.append(picture)
             progress(number + 1)
@@ -195,19 +226,23 @@ class Codec:
         source: Archive,
         *,
         denoise: bool = True,
-        calls: int = diffusion.FAST_CALLS,
+        sample: bool = False,
+        calls: int | None = None,
         ancestral: bool = False,
         steps: int | None = None,
     ) -> Iterator[Pixels]:
         """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
-        first = 0
-        for states, t in self.states(source, steps=steps):
-            finished = self._denoised(states, t, calls, ancestral, source, first) if denoise else states
-            yield from to_pixels(finished)
-            first += len(states)
+        finish = Finish(denoise, sample, calls, ancestral)
+        for end in self._ends(source, steps):
+            yield from self._finished(end, finish)
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
         """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
+        for end in self._ends(source, steps):
+            yield end.chain.trajectory.noisy(end.steps, end.state)
+
+    def _ends(self, source: Archive, steps: int | None) -> Iterator[_End]:
+        """The ends of the chains of an archive, batch by batch."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
         if steps is not None and not 0 <= steps <= len(plan.steps):
@@ -222,24 +257,14 @@ class Codec:
             remaining = len(list(run))
             while remaining:
                 count = min(remaining, self.batch_size(shape))
+                numbers = range(first, first + count)
                 reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
-                state, _ = chain.run(range(first, first + count), reader, steps)
-                yield chain.trajectory.noisy(done, state)
+                state, _ = chain.run(numbers, reader, steps)
+                yield _End(chain, done, state, numbers)
                 first, remaining = first + count, remaining - count
 
-    def _denoised(
-        self, x_t: torch.Tensor, t: int, calls: int, ancestral: bool, source: Archive, first: int
-    ) -> torch.Tensor:
-        if not ancestral:
-            return diffusion.fast(self._predict, self.denoiser.schedule, x_t, t, calls)
-        import torch
-
-        def noise(s: int) -> torch.Tensor:
-            seeds = (randomness.stream(source.release.seed, first + i, s, "ancestral") for i in range(len(x_t)))
-            drawn = np.stack([diffusion.normals(stream, tuple(x_t.shape[1:])) for stream in seeds])
-            return torch.from_numpy(drawn).to(x_t.device)
-
-        return diffusion.ancestral(self._predict, self.denoiser.schedule, x_t, t, noise)
+    def _finished(self, end: _End, finish: Finish) -> Pixels:
+        return to_pixels(finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise))
 
     def _chain(self, seed: bytes, shape: tuple[int, ...]) -> Chain:
         height, width, channels = shape
@@ -260,6 +285,13 @@ class Codec:
     def batch_size(self, shape: Sequence[int]) -> int:
         """Images of a size that are taken at a time."""
         return batch_size(self.denoiser.device.type, shape)
+
+    def losses(self, pixels: int) -> tuple[float, float]:
+        """Pure ε and ρ that a picture of so many pixels has lost once it is released; infinite without certificate."""
+        if not self.plan.coding.certified:
+            return math.inf, math.inf
+        found = promised(self.plan, self.denoiser.channels, pixels, self.budget.delta if self.budget else None)
+        return found.epsilon, found.rho
 
     def check_shape(self, shape: Sequence[int]) -> None:
         """Refuse an image that the model cannot take, or that is too small for the budget."""

@@ -39,14 +39,20 @@ Item = Any
 
 
 def load(
-    destination: str | Path, model: str | Path = embedded.FOLDER, *, device: str = "cpu", denoise: bool = True
+    destination: str | Path,
+    model: str | Path = embedded.FOLDER,
+    *,
+    device: str = "cpu",
+    denoise: bool = True,
+    sample: bool = False,
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
     `model` is the denoiser that the release was made with, by default the one that ships with dipp. It is loaded with
-    the first picture: length, labels and certificate do not need it. denoise = False gives noisy reconstructions.
+    the first picture: length, labels and certificate do not need it. Pictures are the expected ones; `sample` draws
+    plausible ones instead, and denoise = False gives noisy reconstructions.
     """
-    return Pictures(Path(destination), str(model), device, denoise)
+    return Pictures(Path(destination), str(model), device, denoise, sample)
 
 
 class Pictures(Dataset[Item]):
@@ -56,8 +62,8 @@ class Pictures(Dataset[Item]):
     and iteration decodes in batches as well. `stream()` gives PyTorch's iterable kind of dataset.
     """
 
-    def __init__(self, place: Path, model: str, device: str, denoise: bool) -> None:
-        self._model, self._device, self._denoise = model, device, denoise
+    def __init__(self, place: Path, model: str, device: str, denoise: bool, sample: bool) -> None:
+        self._model, self._device, self._denoise, self._sample = model, device, denoise, sample
         self._codec: Codec | None = None
         self._parts: list[_Part]
         self.labelled = False
@@ -155,7 +161,7 @@ class Pictures(Dataset[Item]):
         if any(part.release.seed != release.seed for part, _ in places):
             raise DippError("the shards belong to several releases; get them again")
         numbers = [part.number(row) for part, row in places]
-        found = codec.reconstruct(rows, shape, numbers, release.seed, denoise=self._denoise)
+        found = codec.reconstruct(rows, shape, numbers, release.seed, denoise=self._denoise, sample=self._sample)
         return torch.from_numpy(found).permute(0, 3, 1, 2).contiguous()
 
     def _codec_for(self, release: Release) -> Codec:

@@ -16,7 +16,7 @@ from dipp.format.bytes import Integers
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 
-LATER_WORDS = ("coding", "code", "seed_given")
+LATER_WORDS = ("coding", "code", "seed_given", "beacon")
 """Facts that manifests of version 0.1 do not have; `mechanism`, `channel` and `alpha`, which they have, say as much of
 the coding."""
 

@@ -15,12 +15,14 @@ import dataclasses
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp import files
 from dipp.core import randomness
+from dipp.core.beacon import Beacon
 from dipp.data import manifest
 from dipp.data.engines import Engine
 from dipp.data.sources import HUB_ID, Columns, open_source
@@ -29,6 +31,7 @@ from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.odometer import Charge, LimitError, Meter
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
@@ -46,7 +49,9 @@ class Choices:
     """Positions of the source in each shard."""
     drop_labels: bool = False
     seed: bytes | None = None
-    """Public seed, for tests only; None draws a fresh one."""
+    """Public seed, for tests only; None draws a fresh one. With a beacon, the sender's own part of it."""
+    beacon: Beacon | None = None
+    """Public beacon that is mixed into the seed; None for none."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,12 @@ class Watcher:
 
     def overwriting(self) -> None:
         """A release, or an unfinished run, is about to be removed."""
+
+    def surveying(self, images: int) -> None:
+        """So many pictures are about to be read, to be charged to the odometer."""
+
+    def charged(self, said: str) -> None:
+        """All pictures were charged to the odometer, which says something of them: for the terminal only."""
 
     def start(self, images: int, published: int) -> None:
         """The run starts: the number of pictures, and of those in shards that were published before."""
@@ -93,11 +104,13 @@ def privatize(
     strict: bool = False,
     overwrite: bool = False,
     watcher: Watcher = QUIET,
+    meter: Meter | None = None,
 ) -> Summary:
     """Release every picture of the source once, to a folder of shards or, if its name ends in .dipp, to one archive.
 
     `model` is the folder or hub id from which other processes load the codec's denoiser. With `strict` the first bad
-    picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text.
+    picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text. `meter` is
+    the odometer that every picture is charged to before the first is encoded; None counts nothing.
     """
     began = time.monotonic()
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
@@ -120,7 +133,7 @@ def privatize(
             pictures,
             store,
             "",
-            codec.release(seed, given=choices.seed is not None),
+            codec.release(seed, given=choices.seed is not None, beacon=choices.beacon),
             codec.budget,
             model,
             str(codec.denoiser.device),
@@ -133,7 +146,7 @@ def privatize(
         # A source that cannot be read must not cost a release; its listing has names of files.
         with tempfile.TemporaryDirectory() as scratch, files.vanishing(Path(scratch)):
             wanted, found = listed(Path(scratch)), store.begun()
-            if found is None or _changed(found, wanted, codec, choices.seed):
+            if found is None or _changed(found, wanted, codec, choices):
                 watcher.overwriting()
                 _remove(store, destination, single)
     if single and destination.exists():
@@ -142,7 +155,7 @@ def privatize(
     store.prepare()
     try:
         job = listed(store.run_folder)
-        found = _begin(store, codec, engine, job, choices.seed, single)
+        found = _begin(store, codec, engine, job, choices, single)
     finally:
         if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so nothing may stay behind
             shutil.rmtree(store.run_folder, ignore_errors=True)
@@ -154,6 +167,8 @@ def privatize(
         release=release_from_bytes(base64.b64decode(found["archive"])),
         bad=tuple(position for position, _ in found["bad"]) if single else None,
     )
+    if meter is not None:
+        job = dataclasses.replace(job, uncharged=_charge(job, codec, meter, watcher))
     worker = Worker(job, codec)
     before = {shard for shard in range(job.shards) if store.published(shard)}
     watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
@@ -180,7 +195,7 @@ def _remove(store: Store, destination: Path, single: bool) -> None:
             raise DippError(f"dst: {destination} cannot be overwritten ({error.strerror})") from None
 
 
-def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | None, single: bool) -> dict[str, Any]:
+def _begin(store: Store, codec: Codec, engine: Engine, job: Job, choices: Choices, single: bool) -> dict[str, Any]:
     """Record the run before a picture is encoded, or find its record and check that it is the same run."""
     facts = {
         "version": 1,
@@ -196,7 +211,7 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
         checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
         facts["bad"] = sorted(one for some in checks for one in some)
     found = store.begin(facts)
-    if changed := _changed(found, job, codec, seed):
+    if changed := _changed(found, job, codec, choices):
         raise DippError(
             f"dst: {store.folder} holds an unfinished run with another {' and '.join(changed)}; go on with the same, "
             f"or --overwrite ({RELEASED_TWICE})"
@@ -204,14 +219,38 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, seed: bytes | N
     return found
 
 
-def _changed(found: dict[str, Any], job: Job, codec: Codec, seed: bytes | None) -> list[str]:
+def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int, ...]:
+    """Charge the odometer for every picture, in one transaction; the positions that were not charged.
+
+    All pictures are read once for that, in this process, before the first is encoded. A refusal depends on the pixels:
+    so it must come before any shard is published, and stop all of them. A run that goes on was charged before.
+    """
+
+    def charges() -> Iterator[Charge]:
+        watcher.surveying(len(job.source))
+        for position, pixels in Worker(job, codec).survey():
+            losses = codec.losses(pixels.shape[0] * pixels.shape[1])
+            yield meter.item(position, meter.mark(pixels), losses, job.source.name(position))
+
+    try:
+        if said := meter.charge(job.token, "privatize", charges()):
+            watcher.charged(said)
+    except LimitError:
+        job.store.abandon()
+        raise
+    return meter.odometer.uncharged(job.token, len(job.source))
+
+
+def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) -> list[str]:
     """Names of the choices in which a run that was begun differs from this one; only without any may it go on."""
     if found["version"] != 1:
         return ["version of dipp"]
     begun = release_from_bytes(base64.b64decode(found["archive"]))
+    own = begun.seed if begun.beacon is None else begun.beacon.own
     same = {
-        "seed": seed in (None, begun.seed),
-        "model or budget": begun == codec.release(begun.seed, given=begun.seed_given),
+        "seed": choices.seed in (None, own),
+        "beacon": begun.beacon == (None if choices.beacon is None else choices.beacon.mixed_with(own)),
+        "model or budget": begun == codec.release(own, given=begun.seed_given, beacon=begun.beacon),
         "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
         "shard-size": found["shard_size"] == job.shard_size,
         "labels": found["labelled"] == job.labelled,

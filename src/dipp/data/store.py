@@ -38,6 +38,10 @@ from dipp import files
 from dipp.errors import DippError
 
 MANIFEST = "manifest.json"
+PAPERS = ("README.md", "croissant.json", "deployment.yaml")
+"""What `dipp.papers` writes into a release: card, metadata, and a draft for a registry."""
+ATTESTATION = "attestation.json"
+"""What `dipp.attest` writes into a release."""
 FORMAT = "dipp dataset"
 RUN = ".run"
 RUN_FILE = "run.json"
@@ -125,12 +129,21 @@ class Store:
         try:
             self._forget()
             (self.folder / MANIFEST).unlink(missing_ok=True)  # first: an incomplete release must not look finished
+            for name in (*PAPERS, ATTESTATION):
+                (self.folder / name).unlink(missing_ok=True)
             for path in self.shards():
                 path.unlink()
         except NotADirectoryError:
             raise DippError(f"dst: {self.folder} is not a folder") from None
         except OSError as error:
             raise DippError(f"dst: {self.folder} cannot be overwritten ({error.strerror})") from None
+
+    def abandon(self) -> None:
+        """Give up a run that has published nothing, and leave nothing behind; one that has published stays."""
+        if not self.shards():
+            self._forget()
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
 
     def _attempts(self, token: str) -> Path:
         """Folder of the unpublished attempts of the run with this token."""

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dipp.data.sources import Record, Source
+from dipp.data.sources import CHANGED, Record, Source
 from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.format.release import Release
@@ -62,6 +62,8 @@ class Job:
     bad: tuple[int, ...] | None = None
     """Positions of all bad pictures, found beforehand, if images must be numbered without gaps: any other bad picture
     then ends the run. None if numbers are positions."""
+    uncharged: tuple[int, ...] = ()
+    """Positions at which there was no good picture when the odometer was charged: none is released now either."""
 
     @property
     def shards(self) -> int:
@@ -134,6 +136,15 @@ class Worker:
         """Positions of a shard's bad pictures and what is wrong with them; nothing is encoded."""
         return [(record.position, problem) for record, _, problem in self._pictures(shard) if problem]
 
+    def survey(self) -> Iterator[tuple[int, Pixels]]:
+        """Position and pixels of every good picture of the source, in order; nothing is encoded."""
+        for shard in range(self.job.shards):
+            for record, pixels, problem in self._pictures(shard):
+                if pixels is not None:
+                    yield record.position, pixels
+                elif self.job.strict:
+                    raise DippError(f"src: {self.job.source.name(record.position)}: {problem}")
+
     def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
         """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
         from dipp.data.shards import Image, Skipped
@@ -178,10 +189,13 @@ class Worker:
         def read(some: list[Record]) -> list[tuple[Record, Pixels | None, str]]:
             return [(record._replace(content=None), *self._picture(record)) for record in some]
 
+        uncharged = frozenset(self.job.uncharged)
         readers = READERS[codec.denoiser.device.type]
         with ThreadPoolExecutor(readers) as pool:
             for made in _ahead(pool, read, _lists(records, READ_TOGETHER), 2 * readers):
-                yield from made
+                for record, pixels, problem in made:
+                    unpaid = pixels is not None and record.position in uncharged
+                    yield (record, None, CHANGED) if unpaid else (record, pixels, problem)
 
     def _picture(self, record: Record) -> tuple[Pixels | None, str]:
         """The pixels of a record, or None and what is wrong with it."""

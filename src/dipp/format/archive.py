@@ -241,6 +241,7 @@ class Archive:
             "model": self.release.model,
             "seed": self.release.seed.hex(),
             "seed_given": self.release.seed_given if self.release.version > 1 else None,
+            "beacon": _beacon_facts(self.release),
         }
 
     def to_bytes(self) -> bytes:
@@ -254,6 +255,12 @@ class Archive:
         """Write the file at once or not at all: to another name in the same folder, then renamed."""
         with files.atomic(Path(path)) as part:
             part.write_bytes(self._data)
+
+
+def _beacon_facts(release: Release) -> dict[str, Any] | None:
+    """The beacon that the seed follows from, as JSON has it."""
+    found = release.beacon
+    return None if found is None else {"round": found.round, "value": found.value.hex(), "own": found.own.hex()}
 
 
 def _as_rows(indices: Any, length: int) -> Integers:

@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from dipp.codes import CODES, Flat, Functional, StepLimited
+from dipp.core.beacon import MAX_VALUE, MIN_VALUE, Beacon
 from dipp.core.channels import CHANNELS, Channel
 from dipp.core.code import Code
 from dipp.core.masks import MAX_PERIOD
@@ -31,9 +32,9 @@ VERSION = 2
 """The newest version of the format. What version 1 can say is still written in version 1."""
 SENSING, ORDERED, SEPARATE, DELTA, SHORT_GAINS = 0x01, 0x10, 0x20, 0x40, 0x80
 SEED_GIVEN, BEACON, SOURCE, TABLE = 1, 2, 3, 4
-"""Keys of the fields of format 2. A public beacon, and the window and grey mode of the source, have theirs already."""
-FIELD_BYTES = {SEED_GIVEN: 0, TABLE: 32}
-"""Fields that this version of dipp knows, and their lengths."""
+"""Keys of the fields of format 2. The window and grey mode of the source have theirs already."""
+FIELD_BYTES = {SEED_GIVEN: (0, 0), BEACON: (SEED_BYTES + 8 + MIN_VALUE, SEED_BYTES + 8 + MAX_VALUE), TABLE: (32, 32)}
+"""Fields that this version of dipp knows, and their least and largest lengths."""
 MAX_FIELDS = 255
 """As many as there are keys: whoever has more than are known here has an unknown one among them."""
 CHANNEL_BITS = 0x0F
@@ -88,6 +89,7 @@ class Header:
         if not flags & SHORT_GAINS:
             floats = [_float_column([getattr(step, name) for step in plan.steps], short=False) for name in names]
         fields = {SEED_GIVEN: b"" if release.seed_given else None}
+        fields |= {BEACON: None if release.beacon is None else release.beacon.to_bytes()}
         fields |= {TABLE: None if release.table is None else bytes.fromhex(release.table)}
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
         return b"".join(
@@ -197,7 +199,7 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
         key = reader.varint("field", max(fields, default=0) + 1, MAX_FIELDS)
         if key not in FIELD_BYTES:
             raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
-        fields[key] = reader.take(reader.varint("length", FIELD_BYTES[key], FIELD_BYTES[key]))
+        fields[key] = reader.take(reader.varint("length", *FIELD_BYTES[key]))
     channel = _read_channel(reader, reader.varint("channel", 0, 255))
     coding = Coding(channel, _read_numbered_code(reader))
     channels = reader.varint("channels", 1, MAX_CHANNELS)
@@ -217,7 +219,8 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None]:
         steps = tuple(map(Step, times[:-1], times[1:], gains, *_read_sizes(reader, code, len(gains))))
     table = fields[TABLE].hex() if TABLE in fields else None
     plan = Plan(coding, steps, bool(flags & SEPARATE))
-    release = Release(plan, model, seed, channels, delta, table, SEED_GIVEN in fields)
+    beacon = Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None
+    release = Release(plan, model, seed, channels, delta, table, SEED_GIVEN in fields, beacon)
     if release.version != VERSION:
         raise damaged("format 1 would have done")
     return release, claim

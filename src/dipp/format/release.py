@@ -10,6 +10,7 @@ import functools
 import re
 from dataclasses import dataclass
 
+from dipp.core.beacon import Beacon
 from dipp.core.plan import MAX_PIXELS, Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
@@ -40,7 +41,10 @@ class Release:
     table: str | None = None
     """Hex SHA-256 of the public table that the gains of a sensing plan follow from; None along timesteps."""
     seed_given: bool = False
-    """Whether the caller gave the seed, and it was not drawn by the encoder before it read a picture."""
+    """Whether the caller gave the seed (with a beacon: its own part of it), and it was not drawn by the encoder before
+    it read a picture."""
+    beacon: Beacon | None = None
+    """The public beacon that the seed follows from, with the sender's own part; None without one."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -48,6 +52,8 @@ class Release:
             raise DippError(f"model: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}")
         if not isinstance(self.seed, bytes) or len(self.seed) != SEED_BYTES:
             raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {self.seed!r:.40}")
+        if self.beacon is not None and self.beacon.seed != self.seed:
+            raise DippError("the seed does not follow from its beacon; do not trust the file")
         if self.table is not None and not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.table):
             raise DippError(f"table: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}")
         if self.delta is not None and not 0 < self.delta < 1:
@@ -64,7 +70,8 @@ class Release:
     @property
     def version(self) -> int:
         """The version of the file format that this takes: 1, if it has nothing that came with 2."""
-        return 2 if self.plan.sensing or self.table is not None or self.seed_given else 1
+        later = self.table is not None or self.seed_given or self.beacon is not None
+        return 2 if self.plan.sensing or later else 1
 
     def layout(self, pixels: int) -> Layout:
         """How the indices of an image of so many pixels are packed."""

@@ -4,8 +4,11 @@
 |---|---|
 | `denoiser` | the protocol of a denoiser |
 | `diffusion` | the noise schedule, steps of the reverse process, samplers |
-| `unet` | diffusers' networks of the class `UNet2DModel` |
-| `windows`, `tf32` | pictures of any size; convolutions with fp32 accuracy on tensor cores |
+| `photonet` | denoisers for photographs of any size, among them the one that ships |
+| `network`, `tiles` | their convolutional network; large pictures in bounded memory |
+| `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
+| `engine`, `tf32` | how networks run; convolutions with fp32 accuracy on tensor cores |
+| `export` | denoisers for photographs as ONNX files |
 | `identity`, `hub` | the hash by which a file names its denoiser; models in folders and on the hub |
 | `embedded/` | the denoiser that ships with dipp |
 
@@ -19,12 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dipp.errors import DippError
-from dipp.models import hub, unet
+from dipp.models import hub, photonet, unet
 from dipp.models.denoiser import Denoiser, torch_device
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
 
-ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {"UNet2DModel": unet.load}
+ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {photonet.CLASS: photonet.load, "UNet2DModel": unet.load}
 """The functions that load denoisers, by the class that a network config names."""
 
 

@@ -8,8 +8,11 @@ these parts, each preceded by its length (u64le):
         with an underscore (class name, library version, path), with sorted keys, no spaces, in ASCII
     for each tensor, sorted by name: its name, stored dtype ("float16"), shape ("3,128,3,3") and bytes
 
-It depends on what is stored, and neither on a library's version nor on the folder's name. Saving a model again may add
-config keys or change the dtype, which makes it a different model.
+A network of another class than diffusers' `UNet2DModel` has "dipp/model/2" in the place of the first part, and after it
+one more: its class name. So the same numbers in another architecture are another model.
+
+The identity depends on what is stored, and neither on a library's version nor on the folder's name. Saving a model
+again may add config keys or change the dtype, which makes it a different model.
 """
 
 from __future__ import annotations
@@ -23,7 +26,11 @@ if TYPE_CHECKING:
     import torch
 
 
-def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
+FIRST = "UNet2DModel"
+"""The class of the networks that there were before any other."""
+
+
+def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
     """Hex SHA-256 of a denoiser, as the module's text defines it."""
     import torch
 
@@ -33,8 +40,10 @@ def identity(unet: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Map
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
 
-    add(b"dipp/model/1")
-    for config in (unet, scheduler):
+    kind = str(network.get("_class_name", FIRST))
+    for part in ("dipp/model/1",) if kind == FIRST else ("dipp/model/2", kind):
+        add(part.encode())
+    for config in (network, scheduler):
         public = {key: value for key, value in config.items() if not key.startswith("_")}
         add(json.dumps(public, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
     for name, tensor in sorted(tensors.items()):

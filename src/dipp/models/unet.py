@@ -3,10 +3,8 @@
 Such a denoiser is a folder, or a hub repository, with a network (config and weights) and a scheduler config, in `unet/`
 and `scheduler/` or side by side.
 
-**Numbers.** Along timesteps the coded chain asks for the accuracy of fp32: on CUDA convolutions take three TF32
-products each (`tf32`). A sensing chain is content with one: its state is a mean of predictions, in which errors are not
-amplified (`Numbers`). On CUDA the network is captured as one graph per padded batch size, because launching its small
-kernels one by one takes longer than running them.
+**Numbers.** Along timesteps the coded chain asks for the accuracy of fp32; a sensing chain is content with TF32
+(`denoiser.Numbers`). On CUDA the network is captured as one graph per padded batch size (`engine`).
 """
 
 from __future__ import annotations
@@ -15,21 +13,21 @@ import dataclasses
 import functools
 import math
 import re
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp.errors import DippError
 from dipp.models import hub
-from dipp.models.denoiser import MAX_PICTURE, Denoiser
+from dipp.models.denoiser import MAX_PICTURE, Denoiser, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.identity import identity
 
 if TYPE_CHECKING:
     import torch
+
+    from dipp.models.engine import Graphs
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 NETWORK_CONFIGS = ("unet/config.json", "config.json")
@@ -41,22 +39,6 @@ OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_o
 OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
 PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 256 << 10}
 """Pixels in one call of the network, at most, which bounds the memory whatever the number of images."""
-MAX_GRAPHS = 16
-"""CUDA graphs that are kept at a time."""
-TENSOR_CORES = (8, 0)
-"""Compute capability from which on CUDA devices have TF32 products."""
-
-
-class Numbers(Enum):
-    """How exactly the network computes on CUDA; on the CPU it is always fp32."""
-
-    EXACT = "fp32, by three TF32 products"
-    """For steps along timesteps: a call moves pixels by less than 0.03 grey levels of 255."""
-    SENSING = "TF32"
-    """For sensing: 16 calls along chains of ε = 1 to 16 moved no pixel of 256 pictures by more than 0.27 grey levels of
-    255. (Along timesteps, four calls moved some by 2.5: there the state is extrapolated, and errors grow.)"""
-    FAST = "bf16"
-    """For the final denoising, which no other machine has to reproduce."""
 
 
 def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> UNetDenoiser:
@@ -92,9 +74,6 @@ class UNetDenoiser(Denoiser):
     multiple: int
     """Number of which both sides must be multiples, because the network halves them several times."""
     device: torch.device
-    _graphs: dict[tuple[tuple[int, ...], Numbers], _Graph] = field(default_factory=dict, repr=False)
-    _running: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    """Held while a graph runs: graphs share their memory, so only one may run at a time."""
 
     def __post_init__(self) -> None:
         height, width = self.sample_size
@@ -109,7 +88,7 @@ class UNetDenoiser(Denoiser):
         import torch
 
         network: Any = torch.compile(self.network, dynamic=False)
-        own = dataclasses.replace(self, network=network, _graphs={}, _running=threading.Lock())
+        own = dataclasses.replace(self, network=network)
         return functools.partial(own.x0, fast=True)
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
@@ -152,17 +131,15 @@ class UNetDenoiser(Denoiser):
         if self.device.type == "cpu":
             x_t = x_t.contiguous(memory_format=torch.channels_last)
             return _forward(self.network, x_t, torch.tensor([t]), Numbers.EXACT)
-        # A power of two: few graphs, and less than half of a batch is padding.
-        shape = (1 << (len(x_t) - 1).bit_length(), *x_t.shape[1:])
-        with self._running:
-            graph = self._graphs.pop((shape, numbers), None)
-            if graph is None:
-                if len(self._graphs) >= MAX_GRAPHS:  # the first is the least recently used
-                    self._graphs.pop(next(iter(self._graphs)))
-                pool = next((other.graph.pool() for other in self._graphs.values()), None)
-                graph = _Graph(self.network, shape, numbers, self.device, pool)
-            self._graphs[shape, numbers] = graph
-            return graph(x_t, t)  # a copy, which the next run does not overwrite
+        return self._graphs(x_t, t, numbers)
+
+    @functools.cached_property
+    def _graphs(self) -> Graphs:
+        import torch
+
+        from dipp.models.engine import Graphs
+
+        return Graphs(functools.partial(_forward, self.network), torch.int64, self.device)
 
     def _check_shape(self, x_t: torch.Tensor) -> None:
         shape = tuple(x_t.shape)
@@ -171,33 +148,6 @@ class UNetDenoiser(Denoiser):
         # Sides below the network's own are extended by mirroring (`windows.mirrored`), which takes memory.
         if math.prod(map(max, shape[2:], self.sample_size)) > MAX_PICTURE:
             raise DippError(f"image: {shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
-
-
-class _Graph:
-    """The network captured as a CUDA graph for one batch shape; rows beyond the batch are padding."""
-
-    def __init__(
-        self, network: torch.nn.Module, shape: tuple[int, ...], numbers: Numbers, device: torch.device, pool: Any
-    ) -> None:
-        import torch
-
-        with torch.cuda.device(device):
-            self.x_t = torch.zeros(shape, device=device).contiguous(memory_format=torch.channels_last)
-            self.t = torch.zeros(1, dtype=torch.int64, device=device)
-            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):  # libraries initialise in a first run, which must not be captured
-                _forward(network, self.x_t, self.t, numbers)
-            torch.cuda.current_stream().wait_stream(side)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, pool=pool):
-                self.output = _forward(network, self.x_t, self.t, numbers)
-
-    def __call__(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        self.x_t[: len(x_t)].copy_(x_t)
-        self.t.fill_(t)
-        self.graph.replay()
-        return self.output[: len(x_t)].clone()
 
 
 def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) -> None:
@@ -230,6 +180,8 @@ def _build(
     import torch
     from diffusers import UNet2DModel
 
+    from dipp.models.engine import ready
+
     try:
         with torch.device("meta"):  # draws no random weights: the caller's generator stays as it is
             network: Any = UNet2DModel.from_config(config)  # type: ignore[no-untyped-call]
@@ -238,26 +190,10 @@ def _build(
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
-    network = network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
-        from dipp.models.tf32 import with_split_convolutions
-
-        network = with_split_convolutions(network)
-    return network  # type: ignore[no-any-return]
+    return ready(network, device)
 
 
 def _forward(network: torch.nn.Module, x_t: torch.Tensor, t: torch.Tensor, numbers: Numbers) -> torch.Tensor:
-    import torch
+    from dipp.models.engine import computed
 
-    # Deterministic kernels, and TF32 only where it is asked for, whatever the calling program has set.
-    single = numbers is Numbers.SENSING
-    exact = torch.backends.cudnn.flags(enabled=True, benchmark=single, deterministic=True, allow_tf32=single)
-    half = torch.autocast(x_t.device.type, torch.bfloat16, enabled=numbers is Numbers.FAST, cache_enabled=False)
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with exact, half:
-            output: torch.Tensor = network(x_t, t, return_dict=False)[0]
-    finally:
-        torch.set_float32_matmul_precision(before)
-    return output.float()
+    return computed(lambda: network(x_t, t, return_dict=False)[0], x_t.device, numbers)

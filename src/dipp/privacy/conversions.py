@@ -15,7 +15,9 @@ up, an allowance down, by more than the floating-point error of its few operatio
    for every α > 1 [Canonne, Kamath & Steinke, 2020, Proposition 12; the same formula in Asoodeh et al., 2020, and Balle
    et al., 2020]. The best order is searched for; since each order is valid, an imperfect search costs a little ε and
    never the guarantee.
-4. *Groups.* A change of k pixels costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
+4. *Pure ε to ρ.* What is ε-DP is ρ-zCDP with ρ = ε·tanh(ε/2), which is at most the ε²/2 of [Bun & Steinke, 2016,
+   Proposition 1.4]; the proof stands in `dipp.codes.pairs`. For releases of which ε alone is known.
+5. *Groups.* A change of k pixels costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
 """
 
 from __future__ import annotations
@@ -36,6 +38,12 @@ def zcdp_of_range(epsilon: float) -> float:
     """ρ = ε²/8 of a selection with bounded range ε."""
     _require("epsilon", epsilon, 0.0)
     return epsilon * epsilon / 8 * UP
+
+
+def zcdp_of_pure(epsilon: float) -> float:
+    """ρ = ε·tanh(ε/2) of whatever is ε-DP."""
+    _require("epsilon", epsilon, 0.0)
+    return epsilon * math.tanh(epsilon / 2) * UP
 
 
 def total(losses: Iterable[float]) -> float:

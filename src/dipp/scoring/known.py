@@ -39,8 +39,8 @@ ANSWERS: dict[type[IntegerLaw], str] = {
 def require(on: Backend, law: IntegerLaw) -> None:
     """Refuse to go on with a backend whose kernels for this kind of law do not give the known answers."""
     if type(law) in ANSWERS:
-        asked: Any = on  # a backend is known by its identity
-        _require(asked, type(law))
+        once: Any = _require  # a protocol does not say that backends can be hashed
+        once(on, type(law))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ are really coded, along the plans of several ε, and the factor by which errors 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,15 +40,24 @@ Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
 
-def calibrate(denoiser: Denoiser, pixels: Pixels, provenance: dict[str, Any], progress: Progress = print) -> ErrorTable:
-    """Measure a denoiser on public images (N, H, W, C): its error table, with what presets of either kind need."""
+def calibrate(
+    denoiser: Denoiser,
+    pixels: Pixels,
+    provenance: dict[str, Any],
+    progress: Progress = print,
+    others: Sequence[Pixels] = (),
+) -> ErrorTable:
+    """Measure a denoiser on public images (N, H, W, C): its error table, with what presets of either kind need.
+
+    Residuals of sensing are also measured on `others`, images of further sizes; every size counts as much.
+    """
     import torch
 
     x = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
     progress("exact states")
     facts = {"model": denoiser.identity, **provenance}
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
-    table = replace(table, residuals=sensing_residuals(denoiser, pixels, progress))
+    table = replace(table, residuals=sensing_residuals(denoiser, [pixels, *others], progress))
     stepped = [preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified]
     for preset in stepped:
         for number in range(ROUNDS):

@@ -1,17 +1,19 @@
-"""Chains of sign steps that run alongside training, so that the network learns the noise that the codec makes.
+"""Sensing chains that ride along with training, so that the network learns the states that encodings reach.
 
-A coded state is not x0 plus independent noise: every step moves it by the network's prediction and by ±√P on the share
-1/P of its coordinates, with signs that lean towards x0. So only the network itself can generate such states. That costs
-no extra network call: the prediction of a training step is what a chain needs for its next step,
+A state of clipped one-bit sensing is not x0 plus noise of its own: each step asks, at a fresh group of pixels and one
+colour of each, on which side of the prediction the pixel lies, and the answers move the state. So the only honest
+source of such states is the network itself. It costs nothing: what a training step predicts is just what the chain
+needs for its next step. With residuals r = x0 − x̂0, the largest tilt V, the clip c = k·√E[r²] and the share q
+of coordinates that are touched,
 
-    SNR(s)·x_s/γ_s = SNR(t)·x_t/γ_t + ΔSNR·x̂0 + √ΔSNR·z,    P(z = +√P) = 1/(1 + exp(−2θ)),    θ = √(P·ΔSNR)·(x0 − x̂0)
+    P[s = +1] = 1/(1 + exp(−2θ)),  θ = V·clip(r/c, ±1)           gain = q·(E_touched[s·r]/E[r²])²
+    SNR' = SNR + gain,    SNR'·y' = SNR·y + gain·x̂0 + √(gain/q)·s (touched, 0 elsewhere)
 
-which is `diffusion.Transition` in terms of sums, with the channel sampled exactly.
+**Cohorts.** Clip and gain are public numbers, means over public pictures. Here these are the pictures of a cohort,
+which share all settings and walk in step. When a cohort has made its last prediction, fresh pictures start another one
+with new settings.
 
-**Sizes of steps.** They follow from θ: where it is large, a sign is nearly certain and conveys little. Each chain draws
-the mean square that θ shall have in its steps, log-uniform over `POWERS`: from the small steps of a small budget to the
-largest that a planner may take. A chain ends at the largest SNR or after `LONGEST` steps, and a fresh picture takes its
-place.
+Nothing here waits for the device, and a step changes tensors in place, so that it can be captured as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -19,93 +21,107 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
-from dipp.models.diffusion import NoiseSchedule
+from dipp.models.network import LARGEST_SNR
 
-POWERS = (0.01, 0.6)
-"""Range of the mean square of θ: from a step that conveys little to one that loses a quarter of its energy to
-saturation."""
-PERIODS = (3, 3, 3, 9)
-"""Periods P of the sign channel that chains draw from, in these proportions.
-
-A pixel's channels take turns in consecutive steps here; in the codec their order is shuffled and, with a period of
-nine, they are three steps apart.
-"""
-LONGEST = 24
-"""Largest number of steps of a chain."""
+GROUPS = (8, 16, 32)
+"""Groups of pixels in a pass."""
+PASSES = (0.1, 4.0)
+EPSILON = (0.25, 16.0)
+"""Of a touch; log-uniform, as the passes are."""
+TILTS = (2.0, 4.0)
+"""ε over V: of pairs, and of the flat code."""
+CLIPS = (0.25, 2.0)
+"""k: the clip over the residuals' deviation, log-uniform."""
+COLOURS = 3
 
 
 class Chains:
-    """The chains of a batch, each with a picture and a state of its own."""
+    """Cohorts of equally many pictures of one size, each somewhere on its way."""
 
-    def __init__(self, schedule: NoiseSchedule, largest_snr: float, device: torch.device) -> None:
-        alphas = torch.tensor(schedule.alphas_cumprod.copy(), device=device)
-        self.snrs = (alphas / (1 - alphas)).float()
-        self.gammas = alphas.sqrt().float()
-        self.largest_snr = largest_snr
-        self.state: dict[str, torch.Tensor] = {}
-        """x0 and x_t; of each chain the timestep t, the number of steps taken, power and period; of each pixel its
-        place in the cycle. Empty before `begin`."""
+    def __init__(self, cohorts: int, pictures: Tensor) -> None:
+        self.cohorts, self.size = cohorts, len(pictures) // cohorts
+        device, shape = pictures.device, (len(pictures), 1, *pictures.shape[2:])
+        self.x0 = pictures.clone()
+        self.total = torch.zeros_like(pictures)
+        """SNR·y."""
+        self.snr = torch.zeros(cohorts, device=device)
+        self.group = torch.zeros(shape, dtype=torch.uint8, device=device)
+        """Of each pixel: the step of a pass that touches it."""
+        self.colour = torch.zeros_like(self.group)
+        """Of each pixel: the one that the first pass touches."""
+        self.settings = torch.zeros(5, cohorts, device=device)
+        """Per cohort: groups, steps, V, k, and steps taken."""
+        self._groups, self._tilts = torch.tensor(GROUPS, device=device), torch.tensor(TILTS, device=device)
+        self._ranges = torch.tensor([PASSES, EPSILON, CLIPS], device=device).log()
+        self._colours = torch.arange(COLOURS, device=device).view(1, -1, 1, 1)
+        self._begin(torch.ones(cohorts, dtype=torch.bool, device=device), pictures)
+        # Cohorts shall not all be at their beginning: the first ones are short.
+        self.settings[1] = (self.settings[1] * torch.rand_like(self.snr)).ceil()
 
-    def begin(self, x0: torch.Tensor) -> None:
-        """Start a chain for each of the pictures (N, C, H, W), unless chains are under way."""
-        if not self.state:
-            self.state = self._fresh(x0)
+    @property
+    def snrs(self) -> Tensor:
+        """The SNR of each picture's state."""
+        return self._each(self.snr)
 
-    def advance(self, x_hat: torch.Tensor, x0: torch.Tensor) -> None:
-        """Take a step of each chain by its prediction x̂0; where a chain ends, a picture of `x0` starts another."""
-        now, channels = self.state, x_hat.shape[1]
-        error, t, period = now["x0"] - x_hat, now["t"], now["period"]
-        wide = (-1, 1, 1, 1)
-        # The share 1/P of the coordinates has θ² = P·ΔSNR·error².
-        gain = now["power"] / (period * error.square().mean((1, 2, 3)).clamp(min=1e-6))
-        wanted = self.snrs[t] + gain
-        # SNRs fall with t: s is the largest timestep whose SNR is as high as wanted, but at most t − 1.
-        s = torch.searchsorted(-self.snrs, -wanted, right=True) - 1
-        s = torch.minimum(s.clamp(min=0), t - 1)
-        ended = (s < 0) | (now["number"] >= LONGEST)
-        s = s.clamp(min=0)
-        ended |= self.snrs[s] > self.largest_snr
-        delta = (self.snrs[s] - self.snrs[t]).clamp(min=0).view(wide)
-        amplitude = period.sqrt().view(wide)
-        theta = amplitude * delta.sqrt() * error
-        sign = torch.where(torch.rand_like(theta) < torch.sigmoid(2 * theta), amplitude, -amplitude)
-        place = (now["place"] + now["number"].view(wide)) % period.view(wide)
-        z = torch.where(place == torch.arange(channels, device=place.device).view(1, -1, 1, 1), sign, 0)
-        total = now["x_t"] * (self.snrs[t] / self.gammas[t]).view(wide) + delta * x_hat + delta.sqrt() * z
-        following = {
-            **now,
-            "x_t": total * (self.gammas[s] / self.snrs[s]).view(wide),
-            "t": s,
-            "number": now["number"] + 1,
-            # At the end of a cycle, pixels are dealt to the steps of the next one anew.
-            "place": torch.where(
-                ((now["number"] + 1) % period == 0).view(wide), self._places(x0, period), now["place"]
-            ),
-        }
-        fresh = self._fresh(x0)
-        self.state = {
-            name: torch.where(ended.view(wide if value.ndim == 4 else (-1,)), fresh[name], value)
-            for name, value in following.items()
-        }
+    @property
+    def state(self) -> Tensor:
+        """y, and 0 before the first step."""
+        return self.total / self._wide(self.snr).clamp(min=1e-20)
 
-    def _fresh(self, x0: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The state of chains that start: pure noise at the last timestep, random power and period."""
-        count, device = len(x0), x0.device
-        low, high = (math.log(power) for power in POWERS)
-        period = torch.tensor(PERIODS, device=device)[torch.randint(len(PERIODS), (count,), device=device)]
-        return {
-            "x0": x0,
-            "x_t": torch.randn_like(x0),
-            "t": torch.full((count,), len(self.snrs) - 1, device=device),
-            "number": torch.zeros(count, dtype=torch.int64, device=device),
-            "power": torch.empty(count, device=device).uniform_(low, high).exp(),
-            "period": period,
-            "place": self._places(x0, period),
-        }
+    def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
+        """Take the step that follows the predictions x̂0; where a cohort has ended, the pictures start another."""
+        groups, steps, tilt, clip, taken = self.settings
+        residual = self.x0 - x_hat
+        energy = self._mean(residual.square())
+        step_group, step_pass = taken % groups, taken // groups
+        colour = (self.colour + self._wide(step_pass)) % COLOURS
+        touched = (self.group == self._wide(step_group)) & (colour == self._colours)
+        theta = self._wide(tilt) * (residual / self._wide(clip * energy.sqrt()).clamp(min=1e-6)).clamp(-1, 1)
+        sign = torch.where(torch.rand_like(theta) < torch.sigmoid(2 * theta), 1.0, -1.0) * touched
+        share = self._mean(touched.float()).clamp(min=1e-6)
+        # E_touched[s·r] is the mean over all coordinates divided by the share; a gain from noise alone is none.
+        agreement = (self._mean(sign * residual) / share).clamp(min=0)
+        gain = share * (agreement / energy.clamp(min=1e-8)).square()
+        self.total += self._wide(gain) * x_hat + self._wide((gain / share).sqrt()) * sign
+        self.snr += gain
+        ended = (taken >= steps) | (self.snr > LARGEST_SNR)  # the last state was predicted too, by now
+        self.settings[4] += 1
+        self._begin(ended, pictures)
 
-    @staticmethod
-    def _places(x0: torch.Tensor, period: torch.Tensor) -> torch.Tensor:
-        """A random place in the cycle, 0 … period − 1, for each pixel (N, 1, H, W)."""
-        uniform = torch.rand(len(x0), 1, *x0.shape[2:], device=x0.device)
-        return (uniform * period.view(-1, 1, 1, 1)).floor()
+    def _begin(self, ended: Tensor, pictures: Tensor) -> None:
+        """Let new chains take the places of those that have ended."""
+        low, high = self._ranges[:, :1], self._ranges[:, 1:]
+        passes, epsilon, clip = (low + (high - low) * torch.rand(3, self.cohorts, device=low.device)).exp()
+        groups, tilts = (
+            choices[torch.randint(len(choices), (self.cohorts,), device=low.device)].float()
+            for choices in (self._groups, self._tilts)
+        )
+        steps = (groups * passes).round().clamp(min=1)
+        fresh = torch.stack([groups, steps, epsilon / tilts, clip, torch.zeros_like(groups)])
+        place = (torch.rand(self.group.shape, device=low.device) * self._wide(groups)).to(torch.uint8)
+        wide = self._wide(ended)
+        self.settings.copy_(torch.where(ended, fresh, self.settings))
+        self.snr.masked_fill_(ended, 0)
+        self.x0.copy_(torch.where(wide, pictures, self.x0))
+        self.total.masked_fill_(wide, 0)
+        self.group.copy_(torch.where(wide, place, self.group))
+        self.colour.copy_(torch.where(wide, torch.randint_like(self.colour, COLOURS), self.colour))
+
+    def _each(self, values: Tensor) -> Tensor:
+        """A value a cohort, once for each of its pictures."""
+        return values[:, None].expand(-1, self.size).reshape(-1)
+
+    def _wide(self, values: Tensor) -> Tensor:
+        """Likewise, to go with pictures."""
+        return self._each(values).view(-1, 1, 1, 1)
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """The mean over the pictures and coordinates of each cohort."""
+        return values.mean((1, 2, 3)).view(self.cohorts, -1).mean(1)
+
+
+def log_uniform(low: float, high: float, count: int, device: torch.device) -> Tensor:
+    """Numbers whose logarithms are uniform between those of two others."""
+    return torch.empty(count, device=device).uniform_(math.log(low), math.log(high)).exp()

@@ -1,90 +1,92 @@
 """What a training step draws and minimises.
 
-**Loss.** The bits of a coded chain are the divergence of its path, ∫ mse_x0 dSNR/2 nats a coordinate, where mse_x0·SNR
-is the mean squared error of η. The network predicts v = γ·η − σ·x0. Over the SNRs that a codec uses, its mean squared
-error mse_x0/σ² varies by a factor of five only (0.06 to 0.28 on CIFAR-10, where that of η varies by a thousand), so
-that a plain mean square in v serves every budget; and x̂0 = γ·x_t − σ·v̂ needs no division by a small γ.
+**States.** Part of a batch are states of sensing chains (`chains`), the rest Gaussian noise at log-uniform SNRs.
 
-**Timesteps.** Four pictures of five get an SNR that is log-uniform on `CODED_SNRS`, where coded steps end. The fifth
-gets one that is log-uniform over the whole schedule, for the last calls of a sampler and for sampling from pure noise.
+**Borders.** A share of the Gaussian ones are smaller than their tile, by less than the network's stride, down to a
+single pixel where the tile is as small as that: so the continuation of pictures is learnt.
 
-**Noise.** It is Gaussian; a share of the pictures has the states that chains of sign steps reach instead
-(`training.chains`).
+**Loss.** The mean square of x0 − x̂0, divided by a running mean of the same at that SNR: between SNR 10⁻³ and 10³ it
+falls by a factor of a thousand, and every SNR shall count as much. The running means are those of bins of ln SNR, for
+each size of tiles its own.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from dipp.core.signal import to_signal
-from dipp.models.diffusion import NoiseSchedule
-from dipp.training.chains import Chains
+from dipp.training.bank import Bank
+from dipp.training.chains import Chains, log_uniform
 
-CODED_SNRS = (1e-3, 30.0)
-"""Range of SNRs at which coded steps end."""
-CODED_SHARE = 0.8
-"""Share of the pictures whose SNR is drawn from that range."""
+SNRS = (1e-3, 1e3)
+BINS = 48
+BIN_RANGE = (1e-4, 2e3)
+MEMORY = 0.99
+"""Share of the running means that a step keeps."""
 
+ODD = 0.15
+"""The share of Gaussian states with pictures that are smaller than their tile."""
 
-class Objective:
-    """The loss of a network on a batch; `coded` is the share of the batch that chains of sign steps take."""
-
-    def __init__(self, schedule: NoiseSchedule, coded: float, device: torch.device) -> None:
-        self.coded = coded
-        alphas = torch.tensor(schedule.alphas_cumprod.copy())
-        self.gamma = alphas.sqrt().float().to(device)
-        self.sigma = (1 - alphas).sqrt().float().to(device)
-        self.cumulative = density(alphas).cumsum(0).float().to(device)
-        self.chains = Chains(schedule, CODED_SNRS[1], device)
-
-    def loss(self, network: torch.nn.Module, pixels: torch.Tensor) -> torch.Tensor:
-        """The mean square of v − v̂ for uint8 pixels (N, C, H, W), which are mirrored at random and noised."""
-        mirrored = torch.rand(len(pixels), 1, 1, 1, device=pixels.device) < 0.5
-        pictures: torch.Tensor = to_signal(torch.where(mirrored, pixels.flip(3), pixels))
-        x0 = pictures
-        t = torch.searchsorted(self.cumulative, torch.rand(len(x0), device=x0.device))
-        t = t.clamp(max=len(self.gamma) - 1)
-        x_t = self._wide(self.gamma, t) * x0 + self._wide(self.sigma, t) * torch.randn_like(x0)
-        count = math.ceil(self.coded * len(x0))
-        if count:  # chains take the first places of the batch
-            self.chains.begin(pictures[:count])
-            state = self.chains.state
-            x0, x_t, t = (
-                torch.cat([state[name], value[count:]]) for name, value in (("x0", x0), ("x_t", x_t), ("t", t))
-            )
-        gamma, sigma = self._wide(self.gamma, t), self._wide(self.sigma, t)
-        x_t = x_t.contiguous(memory_format=torch.channels_last)
-        # bf16 on CUDA only: on some CPUs its backward pass ends in an illegal instruction.
-        with torch.autocast("cuda", torch.bfloat16, enabled=x0.is_cuda):
-            output: torch.Tensor = network(x_t, t, return_dict=False)[0]
-        if count:
-            v = output.detach()[:count].float()
-            x_hat = (gamma[:count] * x_t[:count] - sigma[:count] * v).clamp(-1, 1)
-            self.chains.advance(x_hat, pictures[:count])
-        # v = γ·η − σ·x0 with η = (x_t − γ·x0)/σ, and γ² + σ² = 1.
-        return (output.float() - (gamma * x_t - x0) / sigma).square().mean()
-
-    @staticmethod
-    def _wide(table: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        """table[t], in a shape that broadcasts against pictures."""
-        return table[t].view(-1, 1, 1, 1)
+Predict = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(y, SNR of each picture, mask of what is inside) → x̂0."""
 
 
-def density(alphas: torch.Tensor) -> torch.Tensor:
-    """The probability of each timestep: the width in log SNR that it stands for, weighted by the two ranges of SNRs."""
-    levels = (alphas / (1 - alphas)).log()
-    middle = (levels[1:] + levels[:-1]) / 2
-    edges = torch.cat([levels[:1], middle, levels[-1:]])
+class Weights:
+    """The running means of the squared error, by bins of ln SNR."""
 
-    def uniform(low: float, high: float) -> torch.Tensor:
-        inside = edges.clamp(low, high)
-        width = inside[:-1] - inside[1:]
-        return width / width.sum()
+    def __init__(self, device: torch.device) -> None:
+        self.low, high = (math.log(snr) for snr in BIN_RANGE)
+        self.width = (high - self.low) / (BINS - 1)
+        snr = (self.low + self.width * torch.arange(BINS, device=device)).exp()
+        self.means = 0.2 / (1 + 20 * snr) ** 0.7
+        """At first a guess."""
 
-    whole = uniform(-math.inf, math.inf)
-    low, high = (math.log(snr) for snr in CODED_SNRS)
-    if not edges[-1] < high or not edges[0] > low:  # the schedule has none of those SNRs
-        return whole
-    return CODED_SHARE * uniform(low, high) + (1 - CODED_SHARE) * whole
+    def loss(self, errors: Tensor, snr: Tensor) -> Tensor:
+        """The mean of the squared errors of pictures (N,) over the running means, which they then enter."""
+        index = ((snr.clamp(*BIN_RANGE).log() - self.low) / self.width).round().long().clamp(0, BINS - 1)
+        loss = (errors / self.means[index]).mean()
+        count = torch.zeros_like(self.means).index_add_(0, index, torch.ones_like(snr))
+        total = torch.zeros_like(self.means).index_add_(0, index, errors.detach())
+        keep = MEMORY**count  # a bin that many pictures fall into follows them faster
+        self.means.copy_(keep * self.means + (1 - keep) * total / count.clamp(min=1))
+        return loss
+
+
+class Stream:
+    """Batches of tiles of one size: cohorts of chains first, Gaussian states after them."""
+
+    def __init__(self, bank: Bank, stride: int, cohorts: int, cohort: int, gaussian: int) -> None:
+        self.bank, self.stride, self.gaussian = bank, stride, gaussian
+        self.weights = Weights(bank.tiles.device)
+        self.chains = Chains(cohorts, bank.draw(cohorts * cohort))
+
+    def loss(self, predict: Predict) -> Tensor:
+        """The loss on a batch; the chains take their next step."""
+        chains = self.chains
+        count = len(chains.x0)
+        fresh = self.bank.draw(count + self.gaussian)
+        x0 = torch.cat([chains.x0, fresh[count:]])
+        snr = torch.cat([chains.snrs, log_uniform(*SNRS, self.gaussian, x0.device)])
+        y = torch.cat([chains.state, gaussian(fresh[count:], snr[count:])])
+        inside = torch.cat([torch.ones_like(chains.x0[:, :1]), self._inside()])
+        x_hat = predict(y, snr, inside)
+        chains.advance(x_hat.detach()[:count].clamp(-1, 1), fresh[:count])
+        errors = ((x_hat - x0).square() * inside).mean((1, 2, 3)) / inside.mean((1, 2, 3))
+        return self.weights.loss(errors, snr)
+
+    def _inside(self) -> Tensor:
+        """Masks (N, 1, side, side) for the Gaussian states: all of a tile, or all but some lines below and right."""
+        device, side = self.bank.tiles.device, self.bank.tiles.shape[1]
+        odd = torch.rand(self.gaussian, 1, device=device) < ODD
+        cut = torch.where(odd, (torch.rand(self.gaussian, 2, device=device) * self.stride).floor(), 0.0)
+        lines = torch.arange(side, device=device).float()
+        down, across = ((lines < side - missing[:, None]).float() for missing in cut.unbind(1))
+        return (down[:, :, None] * across[:, None, :])[:, None]
+
+
+def gaussian(x0: Tensor, snr: Tensor) -> Tensor:
+    """y = x0 + noise/√SNR."""
+    return x0 + torch.randn_like(x0) / snr.sqrt().view(-1, 1, 1, 1)

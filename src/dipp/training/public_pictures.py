@@ -1,25 +1,44 @@
-"""Public pictures for training and calibration: folders, CIFAR-10, Parquet and NumPy files, as one uint8 array.
+"""Public pictures for training and calibration: folders, tar files, CIFAR-10, Parquet and NumPy files.
 
 A picture of the wanted size is taken as it is. A larger one gives up to `TILES` tiles of that size, evenly spread and
 at its own resolution, because the codec's network sees large pictures through windows. Pictures that are smaller or
 cannot be read are counted and skipped. The order is that of the names, the same on every machine.
+
+For networks that know many sizes there are scenes: squares from the middle of photographs that are scaled down first,
+so that a square of 32×32 is a whole picture, as in datasets of small pictures, and not a patch of sky.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from dipp.codec import pictures
 from dipp.codec.pictures import Pixels
 from dipp.data import cifar
 from dipp.errors import DippError
 
+Source = Path | bytes | Pixels | None
+"""A stored picture: a file, its content, pixels, or None for one that is missing."""
 TILES = 16
 """Tiles from one picture, at most."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Squares of `side` pixels from photographs whose shorter side is scaled down to `shorter`."""
+
+    side: int
+    shorter: int
+
+
+SCENES = (Scene(32, 32), Scene(128, 384))
+"""What networks for pictures of any size are calibrated on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +55,11 @@ def load(data: Path, size: int, limit: int | None = None) -> PublicPictures:
     """Load pictures and tiles of a source, at most `limit` of them (None: all)."""
     tiles: list[Pixels] = []
     skipped = 0
-    for picture in _each(data):
-        if picture is None or min(picture.shape[:2]) < size:
+    for found in _each(data):
+        if found is None or min(found.shape[:2]) < size:
             skipped += 1
         else:
-            tiles.extend(_tiles(picture, size))
+            tiles.extend(_tiles(found, size))
         if limit is not None and len(tiles) >= limit:
             break
     if not tiles:
@@ -48,14 +67,54 @@ def load(data: Path, size: int, limit: int | None = None) -> PublicPictures:
     return PublicPictures(np.stack(tiles[:limit]), skipped)
 
 
+def scenes(data: Path, kinds: Sequence[Scene], limit: int) -> tuple[list[Pixels], int]:
+    """Scenes of each kind (N, side, side, 3), and how many pictures were skipped.
+
+    Of the first kind there are at most `limit`; of a larger one fewer, so that all have about as many pixels. Those are
+    spread evenly over the pictures.
+    """
+    found: list[list[Pixels]] = [[] for _ in kinds]
+    skipped = 0
+    for one in _each(data):
+        if one is None or min(one.shape[:2]) < max(kind.side for kind in kinds):
+            skipped += 1
+            continue
+        for squares, kind in zip(found, kinds, strict=True):
+            squares.append(_scene(one, kind))
+        if len(found[0]) == limit:
+            break
+    count = len(found[0])
+    if not count:
+        raise DippError(f"data: {data} holds no picture that is large enough; {skipped} were skipped")
+    shares = [max(1, count * kinds[0].side ** 2 // kind.side**2) for kind in kinds]
+    picked = [np.linspace(0, count - 1, share).round().astype(int) for share in shares]
+    return [np.stack([squares[i] for i in chosen]) for squares, chosen in zip(found, picked, strict=True)], skipped
+
+
+def _scene(picture: Pixels, kind: Scene) -> Pixels:
+    height, width = picture.shape[:2]
+    scale = min(1.0, max(kind.shorter, kind.side) / min(height, width))
+    size = max(kind.side, round(width * scale)), max(kind.side, round(height * scale))
+    scaled = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS))
+    top, left = ((side - kind.side) // 2 for side in scaled.shape[:2])
+    return scaled[top : top + kind.side, left : left + kind.side]
+
+
 def _each(data: Path) -> Iterator[Pixels | None]:
     """Every picture of a source in order, or None for one that cannot be read."""
+    return map(picture, sources(data))
+
+
+def sources(data: Path) -> Iterator[Source]:
+    """Every picture of a source in order, as it is stored: what `picture` reads."""
     if data.suffix in (".npy", ".npz"):
         yield from _numpy(data)
     elif data.suffix == ".parquet":
         yield from _parquet(data)
+    elif data.suffix == ".tar":
+        yield from _tar(data)
     elif not data.is_dir():
-        raise DippError(f"data: {data} is neither a folder nor a .parquet, .npy or .npz file")
+        raise DippError(f"data: {data} is neither a folder nor a .tar, .parquet, .npy or .npz file")
     elif (data / cifar.BATCHES["train"][0]).is_file():
         for name in cifar.BATCHES["train"]:
             yield from cifar.read(data / name)[0]
@@ -64,16 +123,28 @@ def _each(data: Path) -> Iterator[Pixels | None]:
         tables = [path for path in files if path.suffix == ".parquet"]
         for path in tables:
             yield from _parquet(path)
-        for path in files if not tables else []:
-            yield _read(path)
+        yield from files if not tables else []
 
 
-def _read(source: Path | bytes) -> Pixels | None:
-    """The pixels of a picture file; None if it cannot be read."""
+def picture(source: Source) -> Pixels | None:
+    """The pixels of a stored picture; None if it cannot be read."""
+    if source is None or isinstance(source, np.ndarray):
+        return source
     try:
         return pictures.read(source)
     except DippError:
         return None
+
+
+def _tar(path: Path) -> Iterator[bytes]:
+    """The files in a tar file, in the order of their names."""
+    try:
+        with tarfile.open(path) as tar:
+            for member in sorted(tar.getmembers(), key=lambda one: one.name):
+                if content := tar.extractfile(member) if member.isfile() else None:
+                    yield content.read()
+    except (tarfile.TarError, EOFError):
+        raise DippError(f"data: {path.name} is damaged, or no tar file; get it again") from None
 
 
 def _numpy(path: Path) -> Iterator[Pixels]:
@@ -88,7 +159,7 @@ def _numpy(path: Path) -> Iterator[Pixels]:
     yield from images
 
 
-def _parquet(path: Path) -> Iterator[Pixels | None]:
+def _parquet(path: Path) -> Iterator[bytes | None]:
     """The pictures of a Parquet file's image column: bytes or, as Hugging Face's datasets write them, {bytes, path}."""
     from dipp.data.sources import Columns
     from dipp.data.tables import Tables
@@ -98,7 +169,7 @@ def _parquet(path: Path) -> Iterator[Pixels | None]:
     except DippError as error:
         raise DippError(str(error).replace("src:", "data:", 1)) from None
     for record in table.read(0, len(table)):
-        yield _read(record.content) if isinstance(record.content, bytes) else None
+        yield record.content if isinstance(record.content, bytes) else None
 
 
 def _tiles(picture: Pixels, size: int) -> list[Pixels]:

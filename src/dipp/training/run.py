@@ -1,16 +1,19 @@
-"""`dipp train`: train a denoiser on public pictures.
+"""`dipp train`: train a denoiser for photographs on public pictures.
 
-The course of a run depends on its settings and data alone. Every step seeds the generators with its own number, so a
-run that was killed goes on from its last checkpoint as if it had not been interrupted (bit for bit where the arithmetic
-is repeatable, as on the CPU). Under `--minutes` the learning rate follows the share of the time that has passed, summed
+Each step adds the losses of a stream of large tiles and of one of small ones (`objective`). Weights of convolutions
+follow Muon, all others AdamW. The learning rate rises over the first steps of every part of a run, and falls to zero in
+a straight line with the share of the run that is done. On CUDA a whole step is captured as one graph: its thousands of
+kernels take longer to start than to run.
+
+A run that was killed goes on from its checkpoint: weights and their running average in half precision, 37 MB for the
+default network, so that it travels between machines. Moments and chains start anew. Under `--minutes` time is summed
 over all parts of the run.
 
 After the first validation or pause, the folder holds a denoiser at any time:
 
-    model_index.json, unet/, scheduler/   the running average of the weights, in diffusers' format
-    training.json                         settings, data, time, losses, validations
-    samples/*.png                         pictures sampled from noise, one sheet for each validation
-    checkpoint.pt                         what the run needs to go on; it may be deleted when the run is finished
+    config.json, model.safetensors, scheduler_config.json   the running average of the weights (`models.photonet`)
+    training.json                                           settings, data, time, validations
+    checkpoint.pt                                           what the run needs to go on
 """
 
 from __future__ import annotations
@@ -27,24 +30,36 @@ import torch
 
 from dipp import files, models
 from dipp.errors import DippError
-from dipp.models.diffusion import NoiseSchedule
-from dipp.training import folder, setup, validation
-from dipp.training.objective import Objective
+from dipp.models import photonet
+from dipp.models.denoiser import torch_device
+from dipp.models.network import Network
+from dipp.training import setup
+from dipp.training.bank import Bank, Cut
+from dipp.training.muon import Muon
+from dipp.training.objective import Stream
+from dipp.training.validation import gaussian_psnr
 
 CHECKPOINT = "checkpoint.pt"
 RECORD = "training.json"
-WARM_UP_STEPS = 500
-"""Steps in which the learning rate rises; in a short run, a twentieth of its steps. Counted in steps and not in time,
-because compilation takes time as well."""
+SMALL_SIDE = 32
+"""Of small tiles, in pixels."""
+SMALL_TILES = 10
+"""Small tiles for each large one in a batch."""
+CUT_TILES = (3, 12)
+"""Large and small tiles that are cut of a small photograph (`bank`)."""
+SCENE = 0.4
+"""The least share of a photograph that a small tile shows."""
+COHORTS = (16, 64)
+"""Pictures of a cohort of chains, at most: large and small ones."""
+ADAM = 1 / 3
+"""The learning rate of AdamW over that of Muon."""
+WARM_UP_STEPS = 200
 VALIDATIONS = 5
 """Number of validations, evenly spread over a run."""
-COMPILE_MODES = ("reduce-overhead", "default", "none")
-"""How torch.compile is used on CUDA: for fused kernels and CUDA graphs (the kernels are small, and launching them one
-by one takes longer than running them), for fused kernels alone, or not at all."""
 REPORT_SECONDS = 10.0
-"""Time between two reports."""
 CHECKPOINT_SECONDS = 60.0
-"""Time between two checkpoints."""
+LOOK = 10
+"""Steps between two looks at the clock on CUDA, each of which waits for the device."""
 CLIP = 1.0
 """Largest norm of the gradient; larger ones are scaled down to it."""
 
@@ -57,39 +72,38 @@ class Settings:
     """Length of the run in steps; None if `minutes` is given."""
     minutes: float | None = None
     """Length of the run in minutes, over all its parts; None if `steps` is given."""
-    batch: int = 512
-    """Pictures in each step."""
-    learning_rate: float = 8e-4
-    """Peak of the learning rate, which decays to zero at the end."""
+    batch: int = 80
+    """Large tiles in each step; there are ten times as many small ones."""
+    learning_rate: float = 3e-3
+    """Its peak, of Muon; it falls to zero at the end."""
     ema: float = 0.9995
     """Decay per step of the running average of the weights; at the start of a run it is smaller."""
-    coded: float = 0.0
-    """Share of the batch that chains of sign steps take, instead of pictures with Gaussian noise."""
+    coded: float = 0.5
+    """Share of a batch that are states of sensing chains; the rest has Gaussian noise."""
     seed: int = 0
-    """Seed of all random choices."""
-    half: bool = False
-    """Whether weights are stored in fp16."""
-    compile_mode: str = COMPILE_MODES[0]
-    """One of `COMPILE_MODES`; without effect on the CPU."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
             raise DippError("steps, minutes: one of them is needed")
         if not (self.steps is None or self.steps >= 1) or not (self.minutes is None or 0 < self.minutes < math.inf):
             raise DippError("steps, minutes: a number above 0 is needed")
-        if self.batch < 1 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 <= self.coded <= 1:
-            raise DippError("train: batch ≥ 1, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 ≤ coded ≤ 1 are needed")
-        if self.compile_mode not in COMPILE_MODES:
-            raise DippError(f"compile: one of {', '.join(COMPILE_MODES)} is needed, got {self.compile_mode}")
+        if self.batch < 2 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 < self.coded < 1:
+            raise DippError("train: batch ≥ 2, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 < coded < 1 are needed")
 
     def progress(self, step: int, seconds: float) -> float:
         """The share of the run that is done after so many steps and seconds, from 0 to 1."""
         return min(1.0, step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf)))
 
-    def rate(self, step: int, progress: float) -> float:
-        """The learning rate: it rises linearly in the warm-up, and falls with the share of the run that is left."""
-        rising = min(WARM_UP_STEPS, -(-self.steps // 20) if self.steps else WARM_UP_STEPS)
-        return self.learning_rate * min(1.0, (step + 1) / rising) * (1 - progress)
+    def pace(self, since: int, progress: float) -> float:
+        """The learning rate over its peak, `since` steps into this part of the run."""
+        return min(1.0, (since + 1) / WARM_UP_STEPS) * (1 - progress)
+
+    def sizes(self, tiles: int, cohort: int) -> tuple[int, int, int]:
+        """Of so many tiles in a batch: cohorts of chains, pictures in each, and pictures with Gaussian noise."""
+        chains = min(tiles - 1, max(1, round(tiles * self.coded)))
+        cohort = min(cohort, chains)
+        cohorts = chains // cohort
+        return cohorts, cohort, tiles - cohorts * cohort
 
 
 @dataclass(frozen=True)
@@ -100,10 +114,9 @@ class Report:
     progress: float
     """Share of the run that is done."""
     loss: float
-    """Mean loss."""
+    """Mean loss of the two streams; about 1, since it is relative to a running mean."""
     rate: float
-    """Pictures per second."""
-    learning_rate: float
+    """Steps per second."""
 
 
 class Run:
@@ -115,45 +128,57 @@ class Run:
         output: Path,
         settings: Settings,
         *,
-        size: int = 32,
+        size: int = 192,
         network: Mapping[str, Any] | None = None,
         start: Path | None = None,
         validate_on: Path | None = None,
         device: str = "cpu",
     ) -> None:
-        self.output, self.settings, self.device = output, settings, torch.device(device)
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise DippError("device: cuda is not available here; use cpu")
+        self.output, self.settings, self.device = output, settings, torch_device(device)
         setup.check_folder(output, CHECKPOINT)
-        config, scheduler, tensors = setup.origin(network or folder.default_network(size), start)
-        self.config, self.scheduler = folder.complete(config), scheduler
+        config, tensors = setup.origin(network, start)
         torch.manual_seed(settings.seed)
-        self.network = folder.build(self.config)
+        made: Any = Network(config)
         if tensors is not None:
-            self.network.load_state_dict(tensors)
-        setup.check_disk(output, sum(tensor.numel() for tensor in self.network.parameters()))
-        training, held_out, skipped = setup.pictures(data, validate_on, self.config["sample_size"])
-        self.skipped, self.held_out = skipped, held_out
-        # All pictures stay on the device, in eight bits: CIFAR-10 takes 150 MB.
-        self.pixels = torch.from_numpy(training.transpose(0, 3, 1, 2)).contiguous().to(self.device)
-        self.network.to(self.device, memory_format=torch.channels_last).train()
-        self.parameters = [p for p in self.network.parameters() if p.requires_grad]
-        self.current = [p.detach() for p in self.parameters]  # these share memory with the parameters
-        self.average = [p.clone() for p in self.current]
-        self.optimiser = torch.optim.AdamW(
-            self.parameters, lr=settings.learning_rate, betas=(0.9, 0.99), fused=self.device.type == "cuda"
+            made.load_state_dict(tensors)
+        self.network: Network = made.to(self.device, memory_format=torch.channels_last)
+        self.parameters = list(self.network.parameters())
+        setup.check_disk(output, sum(parameter.numel() for parameter in self.parameters))
+        if size < config.stride:
+            raise DippError(f"size: at least {config.stride} is needed for this network, got {size}")
+        sides = (size, min(size, SMALL_SIDE))
+        cuts = [Cut(side, count, whole) for side, count, whole in zip(sides, CUT_TILES, (0.0, SCENE), strict=True)]
+        self.tiles = setup.tiles(data, validate_on, cuts)
+        counts = (settings.batch, SMALL_TILES * settings.batch)
+        self.streams = [
+            Stream(Bank(tiles, self.device), config.stride, *settings.sizes(count, cohort))
+            for tiles, count, cohort in zip(self.tiles.training, counts, COHORTS, strict=True)
+        ]
+        matrices = self.network.matrices()
+        others = [p for p in self.parameters if not any(p is weight for weight in matrices)]
+        cuda = self.device.type == "cuda"
+        self.muon = Muon(matrices)
+        self.adam = torch.optim.AdamW(
+            others,
+            lr=torch.zeros((), device=self.device),
+            betas=(0.9, 0.99),
+            weight_decay=0.01,
+            fused=cuda,
+            capturable=cuda,
         )
-        self.objective = Objective(NoiseSchedule.from_config(self.scheduler), settings.coded, self.device)
-        self.step, self.seconds = 0, 0.0
+        self.average = [p.detach().clone() for p in self.parameters]
+        self.rate, self.kept, self.loss = (torch.zeros((), device=self.device) for _ in range(3))
+        """Of this step the learning rate of Muon, and the share of the running average that is kept; summed losses."""
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.step, self.since, self.seconds = 0, 0, 0.0
         self.validations: list[dict[str, Any]] = []
         self.facts = {
             "data": data.name,
-            "pictures": len(training),
-            "held out": len(held_out),
-            "network": self.config,
-            "scheduler": self.scheduler,
+            "photographs": self.tiles.photographs,
+            "tiles": {f"{len(one[0])}×{len(one[0])}": len(one) for one in self.tiles.training},
+            "network": asdict(config),
             "start": None if start is None else start.name,
-            "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu",
+            "device": torch.cuda.get_device_name(self.device) if cuda else "cpu",
         }
         self._resume()
 
@@ -164,28 +189,26 @@ class Run:
 
     def train(self, tell: Callable[[Report], None], pause_after: float | None = None) -> bool:
         """Train to the end, or for `pause_after` minutes; return whether the end was reached. `tell` gets reports."""
-        settings, network = self.settings, self.network
-        if self.device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # the shapes are always the same
-            if settings.compile_mode != "none":
-                network = torch.compile(self.network, mode=settings.compile_mode)
         before, began = self.seconds, time.monotonic()
+        if self.device.type == "cuda" and self.progress < 1:
+            self._capture()
         told = saved = began
-        told_step, losses = self.step, torch.zeros((), device=self.device)
+        told_step = self.step
+        self.loss.zero_()
         while self.progress < 1:
-            rate = settings.rate(self.step, self.progress)
-            losses += self._update(network, rate)
-            self.step += 1
+            self._update()
+            if self.graph is not None and self.step % LOOK and self.step != self.settings.steps:
+                continue
+            summed = float(self.loss)  # this waits for the device
             now = time.monotonic()
             self.seconds = before + now - began
+            if not math.isfinite(summed):
+                raise DippError("train: the loss is no longer finite; lower --learning-rate and start anew")
             if now - told >= REPORT_SECONDS or self.progress == 1:
                 count = self.step - told_step
-                loss = float(losses) / count  # this waits for the device
-                now = time.monotonic()
-                if not math.isfinite(loss):
-                    raise DippError("train: the loss is no longer finite; lower --learning-rate and start anew")
-                tell(Report(self.step, self.progress, loss, count * settings.batch / (now - told), rate))
-                told, told_step, losses = now, self.step, torch.zeros_like(losses)
+                tell(Report(self.step, self.progress, summed / (2 * count), count / (now - told)))
+                told, told_step = now, self.step
+                self.loss.zero_()
             paused = pause_after is not None and now - began >= 60 * pause_after
             if now - saved >= CHECKPOINT_SECONDS or paused:
                 self._save()
@@ -199,76 +222,94 @@ class Run:
         return True
 
     def validate(self) -> dict[str, Any]:
-        """Write the denoiser, measure it as it is stored, draw a sheet of samples, and write the record of the run."""
+        """Write the denoiser, measure it as it is stored, and write the record of the run."""
         self._export()
         denoiser = models.load(self.output, str(self.device))
-        table = validation.errors(denoiser, self.held_out)
-        bits = validation.path_bits(table, denoiser)
-        samples = self.output / "samples"
-        samples.mkdir(exist_ok=True)
-        validation.sample_grid(denoiser, samples / f"{self.step:07d}.png")
-        found = {
-            "step": self.step,
-            "minutes": round(self.seconds / 60, 2),
-            "mse of x0 at SNR": {f"{snr:g}": float(f"{table.mse(snr):.4g}") for snr in bits},
-            "bits per pixel of the path to SNR": {f"{snr:g}": float(f"{value:.4g}") for snr, value in bits.items()},
-        }
+        found: dict[str, Any] = {"step": self.step, "minutes": round(self.seconds / 60, 2)}
+        for tiles in self.tiles.held_out:
+            table = gaussian_psnr(denoiser, tiles)
+            found[f"PSNR on {len(tiles[0])}×{len(tiles[0])}"] = {f"{snr:g}": round(v, 2) for snr, v in table.items()}
         self.validations.append(found)
         record = {
             **self.facts,
-            "skipped": self.skipped,
+            "skipped": self.tiles.skipped,
             "settings": asdict(self.settings),
             "steps": self.step,
-            "pictures seen": self.step * self.settings.batch,
             "minutes": round(self.seconds / 60, 2),
             "parameters": sum(parameter.numel() for parameter in self.parameters),
             "identity": denoiser.identity,
             "validations": self.validations,
         }
-        folder.write_json(self.output / RECORD, record)
+        with files.atomic(self.output / RECORD) as part:
+            part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return found
 
-    def _update(self, network: Any, rate: float) -> torch.Tensor:
-        """Take one optimiser step with the given learning rate; return its loss, which stays on the device."""
+    def _capture(self) -> None:
+        """Record a step as a graph, after some steps in which libraries choose their kernels."""
+        torch.backends.cudnn.benchmark = True  # the shapes are always the same
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._update()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._work()
+        self.graph = graph
+        torch.backends.cudnn.benchmark = False  # what is validated on comes in other sizes
+
+    def _update(self) -> None:
+        """Take one step, as the graph if there is one."""
         settings = self.settings
-        torch.manual_seed((settings.seed << 40) + self.step)
-        batch = self.pixels[torch.randint(len(self.pixels), (settings.batch,), device=self.device)]
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        if self.device.type == "cuda":  # results of the last step in the graphs' memory may be overwritten
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        loss = self.objective.loss(network, batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        self.rate.fill_(settings.learning_rate * settings.pace(self.since, self.progress))
+        self.step, self.since = self.step + 1, self.since + 1
+        self.kept.fill_(min(settings.ema, self.step / (9 + self.step)))
+        if self.graph is None:
+            self._work()
+        else:
+            self.graph.replay()
+
+    def _work(self) -> None:
+        """What a step does on the device."""
+        self.network.zero_grad(set_to_none=True)
+        for stream in self.streams:
+            loss = stream.loss(self._predict)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.loss += loss.detach()
         torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        decay = min(settings.ema, (1 + self.step) / (10 + self.step))
-        torch._foreach_lerp_(self.average, self.current, 1 - decay)
-        return loss.detach()
+        self.adam.param_groups[0]["lr"].copy_(self.rate * ADAM)
+        self.adam.step()
+        self.muon.step(self.rate)
+        moved = torch._foreach_sub([p.detach() for p in self.parameters], self.average)
+        torch._foreach_mul_(moved, 1 - self.kept)
+        torch._foreach_add_(self.average, moved)
+
+    def _predict(self, y: torch.Tensor, snr: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        """A prediction; bf16 on CUDA only: on some CPUs its backward pass ends in an illegal instruction."""
+        y = y.contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda", cache_enabled=False):
+            x_hat: torch.Tensor = self.network(y, snr, inside)
+        return x_hat.float()
+
+    def _averaged(self) -> dict[str, torch.Tensor]:
+        """The running average of the weights, by name."""
+        return dict(zip((name for name, _ in self.network.named_parameters()), self.average, strict=True))
 
     def _export(self) -> None:
         """Write the denoiser with the averaged weights."""
-        folder.write(self.output, self.config, self.scheduler, self._average(), self.settings.half)
-
-    def _average(self) -> dict[str, torch.Tensor]:
-        """The network's tensors by name, with the running averages in place of its parameters."""
-        averages = iter(self.average)
-        return {name: next(averages) for name, parameter in self.network.named_parameters() if parameter.requires_grad}
+        photonet.write(self.output, self.network.config, self._averaged())
 
     def _course(self) -> dict[str, Any]:
         """What must be equal in a checkpoint for a run to be resumed; its length may change."""
-        settings = asdict(self.settings)
-        for name in ("steps", "minutes", "half", "compile_mode"):
-            settings.pop(name)
+        settings = {name: value for name, value in asdict(self.settings).items() if name not in ("steps", "minutes")}
         return {**{name: value for name, value in self.facts.items() if name != "device"}, **settings}
 
     def _save(self) -> None:
         """Write a checkpoint."""
         content = {
-            "network": self.network.state_dict(),
-            "average": self.average,
-            "optimiser": self.optimiser.state_dict(),
-            "chains": self.objective.chains.state,
+            "weights": {name: p.detach().half().cpu() for name, p in self.network.named_parameters()},
+            "average": {name: p.half().cpu() for name, p in self._averaged().items()},
             "step": self.step,
             "seconds": self.seconds,
             "validations": json.dumps(self.validations),
@@ -291,10 +332,9 @@ class Run:
         other = [name for name, value in ours.items() if course.get(name) != json.loads(json.dumps(value))]
         if other:
             raise DippError(f"output: {self.output} holds a run with another {', '.join(other)}; use another folder")
-        self.network.load_state_dict(content["network"])
-        for mine, stored in zip(self.average, content["average"], strict=True):
+        self.network.load_state_dict({name: tensor.float() for name, tensor in content["weights"].items()})
+        for mine, stored in zip(self.average, content["average"].values(), strict=True):
             mine.copy_(stored)
-        self.optimiser.load_state_dict(content["optimiser"])
-        self.objective.chains.state = content.get("chains", {})  # absent in old checkpoints: chains start anew
         self.step, self.seconds = content["step"], content["seconds"]
+        torch.manual_seed((self.settings.seed << 40) + self.step)  # not the same tiles again
         self.validations = json.loads(content["validations"])

@@ -2,14 +2,14 @@
 
 The chains are really coded, by the codec's own masks, integers and pairs. No plan is needed for them: before each step
 the clip and the gain are computed from the public pictures' own residuals, by the planner's formulas. The residuals
-that are met go into a table by the SNR of the state; chains of several tilts are averaged, since it is the SNR that
-matters.
+that are met go into a table by the SNR of the state; chains of several tilts, and of pictures of several sizes, are
+averaged, since it is the SNR that matters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -44,6 +44,9 @@ GROUPS = 16
 """g: steps of a pass."""
 CLIP = 0.35
 """k: clip in deviations of the residual."""
+SHARES = (0.5, 1.0)
+"""Least and largest share of its tilt that a searching code is believed to realise: of few pixels it is mostly
+chance."""
 FACTORS = (0.8, 1.25)
 """Least and largest φ that are believed: of few and small pictures it is mostly chance."""
 POINTS = 40
@@ -54,14 +57,15 @@ SEARCHED_COORDINATES = 1 << 17
 """Coordinates of the pictures on which it is measured, at most."""
 
 
-def sensing_residuals(denoiser: Denoiser, pixels: Pixels, progress: Progress) -> Residuals:
-    """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C)."""
+def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Progress) -> Residuals:
+    """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C), for each of some sizes."""
     chains = []
-    for tilt, passes in TILTS.items():
-        progress(f"sensing chains of tilt {tilt:g}")
-        chains.append(sensing_chain(denoiser, pixels, tilt, passes))
+    for pixels in sizes:
+        for tilt, passes in TILTS.items():
+            progress(f"sensing chains of tilt {tilt:g} on pictures of {pixels.shape[1]}×{pixels.shape[2]}")
+            chains.append(sensing_chain(denoiser, pixels, tilt, passes))
     progress("the share of its tilt that a searching code realises")
-    return Residuals(*_table(chains), *searched(pixels))
+    return Residuals(*_table(chains), *searched(sizes[0]))
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:
@@ -127,7 +131,7 @@ def _rows(x: torch.Tensor) -> Floats:
 
 
 def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:
-    """SNRs, and sizes and φ at each of them: the mean logarithms of what the chains that pass it interpolate."""
+    """SNRs, and sizes and φ at each of them: mean logarithms of what the chains that pass it interpolate."""
     start = np.sqrt(np.mean([np.square(chain[0].sizes) for chain in chains], axis=0))
     later = [chain[1:] for chain in chains]
     columns = [np.log(np.maximum([[*one.sizes, one.touched] for one in chain], 1e-9)).T for chain in later]
@@ -135,12 +139,11 @@ def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:
     logs = np.linspace(min(place[0] for place in places), max(place[-1] for place in places), POINTS)
     rows = []
     for log in logs:
-        passing = [
-            [np.interp(log, place, column) for column in rows_of]
-            for place, rows_of in zip(places, columns, strict=True)
-            if place[0] - 1e-9 <= log <= place[-1] + 1e-9
-        ]
-        rows.append(np.exp(np.mean(passing, axis=0)))
+        # Those that pass it; if none does, those that come nearest.
+        beside = np.array([max(place[0] - log, log - place[-1], 0.0) for place in places])
+        passing = np.flatnonzero(beside <= beside.min() + 1e-9).tolist()
+        met = [[np.interp(log, places[chain], column) for column in columns[chain]] for chain in passing]
+        rows.append(np.exp(np.mean(met, axis=0)))
     sizes, touched = np.stack(rows)[:, :-1], np.stack(rows)[:, -1]
     return np.array([0.0, *np.exp(logs)]), np.stack([start, *sizes]), np.array([1.0, *touched])
 
@@ -166,4 +169,4 @@ def _realised(pixels: Pixels, pad: float, tilt: float) -> float:
     )
     drawn = on.host(on.winners(task.law, task.streams, task.offsets, scoring.select(task, on)))
     told, wanted = ((2.0 * drawn - 1) * r).sum(), (r * np.tanh(theta)).sum()
-    return min(1.0, float(told / wanted))
+    return float(np.clip(told / wanted, *SHARES))

@@ -2,56 +2,71 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from dipp import files, models
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.training import folder, public_pictures
+from dipp.models.network import Config
+from dipp.models.photonet import PhotoDenoiser
+from dipp.training import public_pictures
+from dipp.training.bank import Cut, cut_all
 
-VALIDATION_PICTURES = 256
-"""Pictures for validation, at most."""
 HELD_OUT = 50
-"""One picture in so many is held out for validation, unless pictures for that are given."""
+"""One photograph in so many is held out for validation, unless photographs for that are given."""
+VALIDATION_TILES = 64
+"""Tiles of each size for validation, at most."""
 
 
-def origin(
-    network: Mapping[str, Any], start: Path | None
-) -> tuple[Mapping[str, Any], Mapping[str, Any], dict[str, torch.Tensor] | None]:
-    """Network config, scheduler config and weights to start from: those of the denoiser `start`.
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """The tiles of a run, an array for each size."""
 
-    If `start` is None: the config `network`, the default scheduler, and None for fresh weights.
-    """
-    if start is None:
-        return network, folder.SCHEDULER, None
-    denoiser: Any = models.load(start)
-    scheduler = json.loads((start / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
-    if denoiser.schedule.prediction != "v_prediction":
-        raise DippError(f"start: a denoiser that predicts v is needed, {start} predicts {denoiser.schedule.prediction}")
-    return dict(denoiser.network.config), scheduler, denoiser.network.state_dict()
+    training: list[Pixels]
+    held_out: list[Pixels]
+    photographs: int
+    skipped: int
 
 
-def pictures(data: Path, validate_on: Path | None, size: Any) -> tuple[Pixels, Pixels, int]:
-    """Training pictures, held-out pictures, and the number of skipped ones; all pictures have the side `size`."""
-    if not isinstance(size, int):
-        raise DippError(f"network: a whole number as sample_size is needed, got {size}")
-    found = public_pictures.load(data, size)
-    if validate_on is not None:
-        other = public_pictures.load(validate_on, size, VALIDATION_PICTURES)
-        return found.pixels, other.pixels, found.skipped + other.skipped
-    if len(found.pixels) < 2:
-        raise DippError(f"data: two pictures at the least are needed, {data} has {len(found.pixels)}")
-    count = min(VALIDATION_PICTURES, -(-len(found.pixels) // HELD_OUT))
-    shuffled = np.random.default_rng(0).permutation(len(found.pixels))
-    return found.pixels[shuffled[count:]], found.pixels[shuffled[:count]], found.skipped
+def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
+    """Cut the tiles for training, and those for validation: of photographs that no tile for training is of."""
+    every = list(public_pictures.sources(data))
+    if validate_on is None:
+        others, every = every[::HELD_OUT], [one for i, one in enumerate(every) if i % HELD_OUT]
+    else:
+        others = list(islice(public_pictures.sources(validate_on), VALIDATION_TILES))
+    training, used, skipped = cut_all(every, cuts)
+    held_out, _, more = cut_all(others, [Cut(cut.side, 1, cut.whole) for cut in cuts])
+    for cut, mine, theirs in zip(cuts, training, held_out, strict=True):
+        if not len(mine) or not len(theirs):
+            raise DippError(
+                f"data: photographs of at least {cut.side}×{cut.side} are needed, to train on and to validate on; "
+                f"{skipped + more} could not be used"
+            )
+    # Spread over all: a large photograph alone gives more.
+    kept = [array[:: max(1, len(array) // VALIDATION_TILES)][:VALIDATION_TILES] for array in held_out]
+    return Tiles(training, kept, used, skipped + more)
+
+
+def origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Config, dict[str, torch.Tensor] | None]:
+    """Config and weights to start from: those of the denoiser `start`, or a config and None for fresh weights."""
+    if start is not None:
+        denoiser = models.load(start)
+        if not isinstance(denoiser, PhotoDenoiser):
+            raise DippError(f"start: a denoiser for photographs is needed, {start} holds another")
+        return denoiser.network.config, denoiser.network.state_dict()
+    try:
+        return Config.from_dict(network or {}), None
+    except (TypeError, ValueError) as error:
+        raise DippError(f"network: the config makes no network: {error}") from None
 
 
 def check_folder(output: Path, checkpoint: str) -> None:
@@ -63,7 +78,7 @@ def check_folder(output: Path, checkpoint: str) -> None:
         raise DippError(f"output: {output} is not a folder that can be made") from None
     if not os.access(output, os.W_OK):
         raise DippError(f"output: {output} cannot be written to")
-    others = {name for name in names if not files.is_part(name) and name != f".{checkpoint}.partial"}
+    others = {name for name in names if not files.is_part(name)}
     for name in names - others:  # what a process that was killed while it saved has left
         (output / name).unlink(missing_ok=True)
     if others and checkpoint not in names:
@@ -71,8 +86,8 @@ def check_folder(output: Path, checkpoint: str) -> None:
 
 
 def check_disk(output: Path, parameters: int) -> None:
-    """Refuse a disk without space for two checkpoints (weights, average and two moments in fp32) and two exports."""
-    needed = parameters * 4 * (2 * 4 + 2) + (1 << 24)
+    """Refuse a disk without space for two checkpoints (weights and average in half precision) and two exports."""
+    needed = parameters * 2 * (2 * 2 + 2) + (1 << 24)
     free = shutil.disk_usage(output).free
     if free < needed:
         raise DippError(f"output: {needed >> 20} MB of disk are needed in {output}, {free >> 20} MB are free")

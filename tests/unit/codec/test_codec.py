@@ -30,6 +30,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.format.release import Release
+from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
 from dipp.privacy.certificate import Certificate
@@ -226,9 +227,24 @@ def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
     coded = codec.encode(pictures(2), seed=SEED)
     ((state, t),) = codec.states(coded)
     expected = to_pixels(denoiser.x0(state, t))
-    np.testing.assert_array_equal(np.stack(codec.decode(coded, calls=1)), expected)
+    for decoded in (codec.decode(coded), codec.decode(coded, calls=1)):
+        np.testing.assert_array_equal(np.stack(decoded), expected)
     with pytest.raises(DippError, match="calls"):
         codec.decode(coded, calls=0)
+
+
+def test_more_calls_sample(denoiser: Denoiser) -> None:
+    """`sample` is so many calls; they are those of the fast sampler, and the picture is another one."""
+    codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
+    coded = codec.encode(pictures(2), seed=SEED)
+    ((state, t),) = codec.states(coded)
+    drawn = np.stack(codec.decode(coded, sample=True))
+    np.testing.assert_array_equal(drawn, to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, state, t)))
+    np.testing.assert_array_equal(drawn, np.stack(codec.decode(coded, calls=diffusion.FAST_CALLS)))
+    np.testing.assert_array_equal(np.stack(codec.decode(coded, sample=True, calls=3)), codec.decode(coded, calls=3))
+    assert (drawn != codec.decode(coded)).any()
+    with pytest.raises(DippError, match=r"≥ 2 is needed to sample, got 1"):
+        codec.decode(coded, sample=True, calls=1)
 
 
 @pytest.mark.parametrize("coding", [*CODINGS, Coding(Sign(7), Flat())], ids=repr)

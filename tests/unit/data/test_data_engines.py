@@ -47,7 +47,11 @@ class FakeRay:
     def iter_rows(self) -> Iterator[dict[str, str]]:
         """In another order than they were asked for."""
         for shard in self.asked[-1][::-1][: next(self.answered)]:
-            result = {"error": self.error} if self.error else {"shard": shard, "value": [shard], "encoded": 7}
+            result = (
+                {"error": self.error, "miscomputed": False}
+                if self.error
+                else {"shard": shard, "value": [shard], "encoded": 7}
+            )
             yield {"result": json.dumps(result)}
         raise RayError
 

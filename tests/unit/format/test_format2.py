@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.archives import MODEL, SEED, header_of, made_up, release, sealed, small_plan
+from helpers.archives import MODEL, header_of, made_up, release, sealed, small_plan
 from helpers.broken_archives import made_of, newer_seeds, written_again
 from helpers.paths import GOLDEN
 from helpers.sensing import sensing_plan
@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
+from dipp.core.beacon import Beacon
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan, SensingStep, Step
@@ -41,6 +42,7 @@ from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
 
+MIXED = Beacon(7, bytes(32))
 TABLE = hashlib.sha256(b"a table").hexdigest()
 FIELDS_AT = 4 + 1 + 1 + 32 + 16
 """Where the number of the fields stands: behind name, version, flags, model and seed."""
@@ -54,7 +56,10 @@ def float32(low: float, high: float) -> st.SearchStrategy[float]:
 
 
 alphas = st.fractions(Fraction(1, 2), 4, max_denominator=9)
-fields = st.tuples(st.sampled_from([None, TABLE, MODEL]), st.booleans())
+beacons = st.builds(
+    Beacon, st.integers(0, (1 << 64) - 1), st.binary(min_size=16, max_size=64), st.binary(min_size=16, max_size=16)
+)
+fields = st.tuples(st.sampled_from([None, TABLE, MODEL]), st.booleans(), st.one_of(st.none(), beacons))
 deltas = st.sampled_from([None, 1e-6, 0.5])
 
 
@@ -71,7 +76,7 @@ def sensing_drawn(draw: st.DrawFn) -> Release:
         one = tilt if same else draw(float32(0.01, 12))
         steps.append(SensingStep(one, draw(float32(0.01, 4)), draw(gains), *sizes, units))
     plan = Plan(Coding(Sign(period), code), tuple(steps), draw(st.booleans()))
-    return Release(plan, MODEL, SEED, channels, draw(deltas), *draw(fields))
+    return release(plan, channels, draw(deltas), *draw(fields))
 
 
 @st.composite
@@ -85,9 +90,9 @@ def stepped_drawn(draw: st.DrawFn) -> Release:
         Step(start, end, draw(float32(2**-14, 2**-9)), draw(st.integers(1, 99)), draw(st.integers(1, 22)), draw(units))
         for start, end in itertools.pairwise(times)
     )
-    table, given_seed = draw(fields.filter(lambda one: one[0] is not None or one[1]))
+    some = draw(fields.filter(lambda one: one[0] is not None or one[1] or one[2] is not None))
     plan = Plan(Coding(channel, code), tuple(steps), draw(st.booleans()))
-    return Release(plan, MODEL, SEED, draw(st.integers(1, 3)), draw(deltas), table, given_seed)
+    return release(plan, draw(st.integers(1, 3)), draw(deltas), *some)
 
 
 @bounded
@@ -117,7 +122,8 @@ def test_releases_come_back_in_one_spelling(public: Release, sizes: list[tuple[i
 def test_what_format_1_can_say_is_said_in_format_1(coding: Coding) -> None:
     plain = release(small_plan(coding))
     assert (plain.version, release_to_bytes(plain)[4]) == (1, 1)
-    for more in ({"table": TABLE}, {"seed_given": True}):
+    mixed = {"beacon": MIXED, "seed": MIXED.seed}
+    for more in ({"table": TABLE}, {"seed_given": True}, mixed):
         other: Any = dataclasses.replace(plain, **more)
         assert (other.version, release_to_bytes(other)[4]) == (2, 2)
     assert release(sensing_plan()).version == 2
@@ -143,9 +149,9 @@ def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
     return sealed(data[:FIELDS_AT] + varint(len(parts)) + packed + data[FIELDS_AT + 1 :])
 
 
-@pytest.mark.parametrize("key", [BEACON, SOURCE, 5, 60, 255])
+@pytest.mark.parametrize("key", [SOURCE, 5, 60, 255])
 def test_fields_that_are_not_known_are_newer(key: int) -> None:
-    """A beacon and the window of the source have keys already, and no version that writes them."""
+    """The window of the source has a key already, and no version that writes it."""
     public = release(sensing_plan())
     newer = f"written by a newer dipp (field {key} of the header); upgrade"
     known = {1: b"", 4: bytes(32)}
@@ -163,6 +169,8 @@ def test_fields_that_are_not_known_are_newer(key: int) -> None:
         ([(1, b"x")], "length"),
         ([(4, bytes(31))], "length"),
         ([(4, bytes(33))], "length"),
+        ([(BEACON, bytes(39))], "length"),
+        ([(BEACON, bytes(89))], "length"),
         ([(4, bytes(32)), (1, b"")], "field"),
         ([(1, b""), (1, b"")], "field"),
         ([(0, b"")], "field"),
@@ -172,6 +180,19 @@ def test_fields_have_one_order_and_one_length(parts: list[tuple[int, bytes]], wo
     with pytest.raises(DippError, match=f"the file is damaged or cut short: {word} is") as error:
         release_from_bytes(with_fields(release(sensing_plan()), *parts))
     assert "\n" not in str(error.value)
+
+
+def test_a_seed_that_does_not_follow_from_its_beacon_is_refused() -> None:
+    """Whatever of seed, own part, round and value was changed."""
+    public = release(sensing_plan(), beacon=Beacon(7, bytes(range(32)), bytes(range(16))))
+    data = release_to_bytes(public)
+    at = FIELDS_AT + 3
+    assert release_from_bytes(data) == public
+    for place in (FIELDS_AT - 1, at, at + 15, at + 16, at + 24, at + 55):
+        forged = bytearray(data)
+        forged[place] ^= 1
+        with pytest.raises(DippError, match="the seed does not follow from its beacon"):
+            release_from_bytes(sealed(bytes(forged)))
 
 
 def test_known_fields_are_read() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from dipp import models
@@ -62,11 +63,12 @@ def test_a_looser_budget_never_costs_quality(
 
 
 def test_a_rival_needs_a_table_that_knows_it(denoiser: Denoiser, table: ErrorTable) -> None:
-    budget = Budget.pure(16.0)
+    budget, same = Budget.pure(16.0), np.ones(len(table.snrs))
+    table = dataclasses.replace(table, inflation={"sharp": same, "thrifty": same})
     own = UNCLIPPED["sharp"].planner(denoiser, table, budget)
     assert own.rival is not None
     assert own.rival.coding == UNCLIPPED["thrifty"].coding
-    old = dataclasses.replace(table, inflation={"sharp": table.inflation["sharp"]})
+    old = dataclasses.replace(table, inflation={"sharp": same})
     assert UNCLIPPED["sharp"].planner(denoiser, old, budget).rival is None
 
 

@@ -310,3 +310,15 @@ def _plan(coding: Coding, gains: list[float], chunk_size: int = 256, separate: b
     pairs = zip(itertools.pairwise(times), gains, strict=True)
     steps = tuple(Step(t, s, float(np.float32(gain)), chunk_size, 8) for (t, s), gain in pairs)
     return Plan(coding, steps, separate)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 3.0, 20.0])
+def test_pure_epsilon_is_concentrated(epsilon: float) -> None:
+    """Randomised response is the worst that is ε-DP: no Rényi divergence of it is above ρ·a, and one comes close."""
+    rho, p = conversions.zcdp_of_pure(epsilon), 1 / (1 + math.exp(-epsilon))
+    ratios = []
+    for order in (1 + 1e-6, 1.1, 1.5, 2.0, 5.0, 20.0):
+        terms = p**order * (1 - p) ** (1 - order), (1 - p) ** order * p ** (1 - order)
+        ratios.append(math.log(math.fsum(terms)) / (order - 1) / order / rho)
+    assert 0.99 < max(ratios) < 1 + 1e-4
+    assert rho <= epsilon**2 / 2 * conversions.UP

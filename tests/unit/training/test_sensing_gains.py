@@ -35,7 +35,7 @@ def residuals() -> Residuals:
     """As `dipp calibrate` measures them, along one pass of each of two tilts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sensing, "TILTS", {0.5: 1, 2.0: 1})
-        return sensing.sensing_residuals(WienerDenoiser(SIDE), waves(512, SIDE, seed=1), lambda _: None)
+        return sensing.sensing_residuals(WienerDenoiser(SIDE), [waves(512, SIDE, seed=1)], lambda _: None)
 
 
 class Realised(NamedTuple):

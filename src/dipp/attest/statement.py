@@ -1,0 +1,156 @@
+"""Statements: what a signer says of a release, in in-toto's format (Statement v1).
+
+The subject is the `.dipp` file, or the manifest of a dataset, by its SHA-256; the manifest has the SHA-256 of every
+shard. The predicate, `PREDICATE`, says:
+
+| | |
+|---|---|
+| `dipp` | version of dipp that made the statement |
+| `issued`, `expires` | when it was made, and when it ends (null: never); UTC |
+| `certificate` | ε, ρ, δ, the unit, and the ledger that they follow from |
+| `plan` | coding and steps |
+| `model`, `seed`, `seed_given`, `beacon` | identity of the denoiser, and the public seed with its origin |
+| `images` | how many |
+
+To sign is to say: this was encoded by dipp as it stands, from pictures that the public numbers do not depend on. So
+everything that can be computed is computed again before it is signed, and again when it is verified.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dipp import __version__, files
+from dipp.attest import envelope, keys
+from dipp.data import manifest
+from dipp.data.store import ATTESTATION, MANIFEST, sha256
+from dipp.errors import DippError, NoCertificateError
+from dipp.format import archive
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "urn:dipp:release:v1"
+PLAN = ("coding", "channel", "code", "alpha", "schedule")
+COPIED = ("model", "seed", "seed_given", "beacon", "images")
+NUMBERS = ("epsilon", "rho", "delta", "unit", "pixels", "releases")
+"""Of a certificate, what must be the same when it is computed again; words may be put better by a later version."""
+PATIENCE = timedelta(minutes=10)
+"""By so much clocks may differ."""
+
+
+@dataclass(frozen=True)
+class Attestation:
+    """A statement whose signature, subject and date were checked."""
+
+    key: str
+    """Id of the key that signed it."""
+    issued: datetime
+    expires: datetime | None
+    predicate: dict[str, Any]
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def place_of(release: Path) -> Path:
+    """Where the attestation of a release lies, unless told otherwise."""
+    return release / ATTESTATION if release.is_dir() else release.with_name(f"{release.name}.{ATTESTATION}")
+
+
+def expiry(text: str) -> datetime:
+    """The date on which a statement ends, from YYYY-MM-DD: the first moment of that day, in UTC."""
+    try:
+        ends = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
+    except ValueError:
+        raise DippError(f"expires: a date YYYY-MM-DD is needed, got {text}") from None
+    if ends <= now():
+        raise DippError(f"expires: a date in the future is needed, got {text}")
+    return ends
+
+
+def sign(release: Path, key: Path, output: Path | None = None, expires: datetime | None = None) -> Path:
+    """Check a release, write a signed statement about it, and say where."""
+    signer, (subject, facts) = keys.private(key), _checked(release)
+    statement = {
+        "_type": STATEMENT,
+        "subject": [{"name": subject.name, "digest": {"sha256": sha256(subject)}}],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "dipp": __version__,
+            "issued": now().isoformat(),
+            "expires": None if expires is None else expires.isoformat(),
+            **facts,
+        },
+    }
+    target = output or place_of(release)
+    content = envelope.seal(json.dumps(statement, ensure_ascii=False).encode(), signer)
+    with files.atomic(target) as part:
+        part.write_bytes(content)
+    return target
+
+
+def verify(release: Path, key: Path, attestation: Path | None = None) -> Attestation:
+    """Check that the owner of a key has signed exactly this release, and that all he says of it follows from it."""
+    signer = keys.public(key)
+    place = attestation or place_of(release)
+    try:
+        data = place.read_bytes()
+    except OSError as error:
+        raise DippError(f"attestation: {place} cannot be read ({error.strerror})") from None
+    subject = release / MANIFEST if release.is_dir() else release
+    if not subject.is_file():
+        raise DippError(f"{release}: there is no such release")
+    try:
+        statement = json.loads(envelope.unseal(data, signer))
+        if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
+            raise DippError("attestation: it is signed, but speaks of something else than a release of dipp")
+        digests = [one["digest"]["sha256"] for one in statement["subject"]]
+        predicate = statement["predicate"]
+        issued, expires = _time(predicate["issued"]), predicate["expires"] and _time(predicate["expires"])
+        signed = {name: predicate[name] for name in ("certificate", "plan", *COPIED)}
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        raise DippError("attestation: it is signed, but not one that this version of dipp can read; upgrade") from None
+    if sha256(subject) not in digests:
+        raise DippError(f"{subject}: this is not what was signed; it was changed, or belongs to another attestation")
+    if expires is not None and now() >= expires:
+        raise DippError(f"attestation: it has expired on {expires:%Y-%m-%d}; ask its signer for a new one")
+    if issued > now() + PATIENCE:
+        raise DippError(f"attestation: it was issued in the future, on {issued:%Y-%m-%d}; look at your clock")
+    _, facts = _checked(release)
+    if _comparable(facts) != _comparable(signed):
+        raise DippError(f"{release}: what was signed does not follow from it; do not trust its signer")
+    return Attestation(keys.key_id(signer), issued, expires, predicate)
+
+
+def _checked(release: Path) -> tuple[Path, dict[str, Any]]:
+    """What is signed of a release, and what is said of it, once all of it was checked."""
+    if release.is_dir():
+        subject, facts = release / MANIFEST, manifest.verify(release)
+    else:
+        subject, facts = release, archive.open(release).facts()
+    if facts["certificate"] is None:
+        raise NoCertificateError(f"{release}: its coding has no certificate that could be attested")
+    return subject, {
+        "certificate": facts["certificate"],
+        "plan": {name: facts.get(name) for name in PLAN},
+        **{name: facts.get(name) for name in COPIED},
+    }
+
+
+def _comparable(facts: dict[str, Any]) -> Any:
+    """The facts without words, as JSON gives them back."""
+    numbers = {name: facts["certificate"][name] for name in NUMBERS}
+    return json.loads(json.dumps({**facts, "certificate": numbers}))
+
+
+def _time(text: str) -> datetime:
+    """A moment, with its zone."""
+    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", text):
+        raise TypeError
+    return datetime.fromisoformat(text)

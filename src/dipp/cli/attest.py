@@ -1,0 +1,65 @@
+"""`dipp keygen`, `dipp sign` and `dipp verify`: who released what, signed and checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp.cli.options import AsJson
+
+Released = Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")]
+
+
+def keygen(
+    key: Annotated[Path, typer.Argument(help="New private key; the public one goes to this name with .pub.")],
+) -> None:
+    """Make a pair of Ed25519 keys: one to sign with, which stays with you, and one to verify with, for everybody."""
+    from dipp.attest import keys
+
+    public, name = keys.make(key)
+    typer.echo(f"private key  {key} (keep it to yourself)\npublic key   {public}\nid           {name}")
+
+
+def sign(
+    release: Released,
+    key: Annotated[Path, typer.Option(help="Your private key.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The attestation.", show_default="attestation.json in or beside it"),
+    ] = None,
+    expires: Annotated[str | None, typer.Option(help="Date from which it is void, YYYY-MM-DD.")] = None,
+) -> None:
+    """Check a release, and sign a statement of its certificate, plan, model and version."""
+    from dipp.attest import statement
+
+    made = statement.sign(release, key, output, None if expires is None else statement.expiry(expires))
+    typer.echo(f"attested in  {made}")
+
+
+def verify(
+    release: Released,
+    key: Annotated[Path, typer.Option(help="Public key of the signer whom you trust.")],
+    attestation: Annotated[
+        Path | None, typer.Option(help="The attestation.", show_default="attestation.json in or beside it")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the owner of a key has signed exactly this release, and that what he says follows from it."""
+    from dipp.attest import statement
+    from dipp.privacy.certificate import promise
+
+    found = statement.verify(release, key, attestation)
+    if as_json:
+        typer.echo(json.dumps({"key": found.key, "statement": found.predicate}))
+        return
+    ends = "" if found.expires is None else f", until {found.expires:%Y-%m-%d}"
+    claim = found.predicate["certificate"]
+    typer.echo(
+        f"signed       by the key {found.key}, on {found.issued:%Y-%m-%d}{ends}\n"
+        f"certificate  {promise(claim['epsilon'], claim['rho'])}\n"
+        f"with         dipp {found.predicate['dipp']}, model {found.predicate['model']}\n"
+        "Whether its encoder was honest is the signer's word; all else was computed again."
+    )

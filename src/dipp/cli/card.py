@@ -1,0 +1,35 @@
+"""`dipp card`: the papers that go with a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def card(
+    release: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
+    name: Annotated[str | None, typer.Option(help="Name of the dataset.", show_default="that of its file")] = None,
+    curator: Annotated[list[str] | None, typer.Option(help="Who releases it; may be given several times.")] = None,
+    licence: Annotated[str | None, typer.Option("--license", "--licence", help="Its licence.")] = None,
+    use: Annotated[str | None, typer.Option(help="What it is meant to be used for.")] = None,
+    region: Annotated[str | None, typer.Option(help="Region that it is about, or whose laws apply.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where it is published.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the papers.", show_default="the release's own")
+    ] = None,
+) -> None:
+    """Write the papers of a release: a dataset card, Croissant metadata, and a draft for OpenDP's registry.
+
+    They replace those that are there.
+    """
+    from dipp.data import manifest
+    from dipp.papers import writing
+    from dipp.papers.guarantee import Words
+
+    if release.is_dir():
+        manifest.verify(release)  # no number is taken from a manifest that does not follow from its shards
+    words = Words(name, tuple(curator or ()), licence, use, region, url)
+    for path in writing.write(release, words, output):
+        typer.echo(path)

@@ -1,0 +1,28 @@
+"""`dipp export`: write a denoiser for ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp import files
+from dipp.errors import DippError
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser for photographs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file.")],
+) -> None:
+    """Write a denoiser as an ONNX file, for ONNX Runtime elsewhere."""
+    from dipp import models
+
+    if output.suffix.lower() != ".onnx":
+        raise DippError(f"output: a name that ends in .onnx is needed, got {output.name}")
+    files.require_writable(output)
+    denoiser = models.load(model)
+    from dipp.models.export import export as write
+
+    write(denoiser, output)
+    typer.echo(f"{output}: {output.stat().st_size} bytes, model {denoiser.identity}")

@@ -1,0 +1,131 @@
+"""`dipp odometer`: what the releases of pictures add up to, on this machine."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dipp.cli.options import AsJson
+from dipp.errors import DippError
+
+if TYPE_CHECKING:
+    from dipp.odometer import Odometer, Spent
+
+LISTED = 20
+"""Pictures that are listed, at most, and releases: those with the largest sums, and the latest."""
+EXPLANATION = """\
+Each release of a picture costs ε and ρ, for any one of its pixels. They add up for whoever sees them all, so this is
+what counts, and not the certificate of one file. A picture is known again by its pixels: copies and other names are
+the same picture, a crop or a resized or recompressed copy is another. Charged is what may have been released: a command
+that was stopped stays charged."""
+
+
+def odometer(
+    pictures: Annotated[
+        list[Path] | None, typer.Argument(help="Pictures to look up; without any, all is summed up.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="State ε at this δ as well.")] = None,
+    add: Annotated[
+        float | None,
+        typer.Option(help="Charge the pictures with a release that was made elsewhere, at this pure ε."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what the releases of pictures add up to on this machine, and explain it."""
+    from dipp.odometer import Odometer
+
+    if delta is not None and not 0 < delta < 1:
+        raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
+    found = Odometer.open()
+    if add is not None:
+        _add(found, pictures, add)
+    facts = _of_pictures(found, pictures, delta) if pictures else _of_all(found, delta)
+    typer.echo(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
+
+
+def _add(found: Odometer, pictures: list[Path] | None, epsilon: float) -> None:
+    """Charge a release of which only ε is known."""
+    from dipp.odometer import Charge, fresh_release
+    from dipp.privacy import conversions
+
+    if not pictures:
+        raise DippError("add: name the pictures that were released")
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise DippError(f"add: a finite ε above 0 is needed, got {epsilon}")
+    rho = conversions.zcdp_of_pure(epsilon)
+    marks = [_mark(found, path) for path in pictures]
+    found.charge(fresh_release(), "added", [Charge(i, mark, epsilon, rho) for i, mark in enumerate(marks)])
+
+
+def _mark(found: Odometer, path: Path) -> bytes:
+    from dipp.codec import pictures
+
+    return found.mark(pictures.read(path))
+
+
+def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None) -> dict[str, Any]:
+    """Sums and history of some pictures."""
+    items = []
+    for path in pictures:
+        mark = _mark(found, path)
+        history = [entry._asdict() for entry in found.history(mark)]
+        items.append({**_facts(found.spent(mark), delta), "name": path.name, "history": history})
+    return {"place": str(found.folder), "pictures": items}
+
+
+def _of_all(found: Odometer, delta: float | None) -> dict[str, Any]:
+    """Everything, summed up."""
+    names = ("release", "made", "command", "images", "epsilon", "rho")
+    return {
+        "place": str(found.folder),
+        "count": found.count(),
+        "pictures": [_facts(one, delta) for one in found.pictures(LISTED)],
+        "releases": [dict(zip(names, row, strict=True)) for row in found.releases()],
+    }
+
+
+def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
+    """The sums of a picture."""
+    at = {} if delta is None else {"delta": delta, "epsilon_at_delta": spent.at(delta)}
+    return {**asdict(spent), "picture": spent.picture.hex(), **at, "certificate": spent.statement(delta)}
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    """The facts as text."""
+    from dipp.privacy.printing import upper
+
+    if "count" not in facts:
+        lines = []
+        for one in facts["pictures"]:
+            lines.append(f"{one['name']}: {_releases(one['releases'])}, together {one['certificate']}")
+            lines += [
+                f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
+                f"ρ {upper(entry['rho'])}"
+                for entry in one["history"]
+            ]
+        return [*lines, "", EXPLANATION]
+    lines = [
+        f"place      {facts['place']}",
+        f"pictures   {facts['count']}, those with the most first:",
+        *(
+            f"  {one['picture'][:16]}  {_releases(one['releases'])}, together {one['certificate']}"
+            f"{'' if one['name'] is None else ' (' + one['name'] + ')'}"
+            for one in facts["pictures"]
+        ),
+        f"releases   {len(facts['releases'])}, the latest last:",
+        *(
+            f"  {one['made']}  {one['command']:<9}  {one['release']:<16}  {one['images']} images"
+            + ("" if one["epsilon"] is None else f", ε {upper(one['epsilon'])}, ρ {upper(one['rho'])} at most each")
+            for one in facts["releases"][-LISTED:]
+        ),
+    ]
+    return [*lines, "", EXPLANATION]
+
+
+def _releases(count: int) -> str:
+    return "1 release" if count == 1 else f"{count} releases"

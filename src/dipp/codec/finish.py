@@ -1,0 +1,67 @@
+"""The last state of a chain becomes a picture.
+
+| | network calls | picture |
+|---|---|---|
+| expected | 1 | the mean of all that the file allows: least squared error, nothing invented, smooth at small ε |
+| sampled | several | one that looks real; what the file does not say is drawn from what the network has learnt |
+| ancestral | every timestep | likewise, by DDPM sampling, as the paper has it |
+| noisy | 0 | the state itself |
+
+Nothing here is private: it is computed from the file alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dipp.codec.trajectory import Trajectory
+from dipp.errors import DippError
+from dipp.models import diffusion
+from dipp.models.denoiser import Denoiser
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Which picture is wanted; the expected one, unless told."""
+
+    denoise: bool = True
+    """False: the noisy reconstruction."""
+    sample: bool = False
+    """True: a plausible picture, and not the expected one."""
+    calls: int | None = None
+    """Network calls: 1 gives the expected picture, more sample. None: 1, or `diffusion.FAST_CALLS` to sample."""
+    ancestral: bool = False
+    """True: through every timestep, whatever the number of calls."""
+
+    def __post_init__(self) -> None:
+        least = 2 if self.sample else 1
+        if self.calls is not None and self.calls < least:
+            raise DippError(f"calls: a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls}")
+
+    def picture(
+        self,
+        trajectory: Trajectory,
+        denoiser: Denoiser,
+        steps: int,
+        state: torch.Tensor,
+        noise: Callable[[int], torch.Tensor],
+    ) -> torch.Tensor:
+        """The picture of a state after so many steps; `noise` has the public normals of ancestral sampling."""
+        if not self.denoise:
+            return trajectory.noisy(steps, state)[0]
+        calls = self.calls or (diffusion.FAST_CALLS if self.sample else 1)
+        if calls == 1 and not self.ancestral:
+            return trajectory.expected(steps, state)
+
+        def predict(x_t: torch.Tensor, t: int) -> torch.Tensor:
+            return denoiser.x0(x_t, t, fast=True)
+
+        noisy, t = trajectory.noisy(steps, state)
+        if self.ancestral:
+            return diffusion.ancestral(predict, denoiser.schedule, noisy, t, noise)
+        return diffusion.fast(predict, denoiser.schedule, noisy, t, calls)

@@ -1,0 +1,97 @@
+"""How a network runs: in the numbers that are asked for, and on CUDA as captured graphs.
+
+Inside the coded steps two machines must nearly agree, so the kernels are deterministic, and TF32 products are taken
+only where they are asked for, whatever the calling program has set. On CUDA, launching the small kernels of a network
+one by one takes longer than running them on small pictures, so it is captured as one graph per padded batch size.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dipp.models.denoiser import Numbers
+
+Forward = Callable[[torch.Tensor, torch.Tensor, Numbers], torch.Tensor]
+"""(states, timestep or SNR as a tensor of one number, how exactly) → the network's output in fp32."""
+
+MAX_GRAPHS = 16
+"""CUDA graphs that are kept at a time."""
+TENSOR_CORES = (8, 0)
+"""Compute capability from which on CUDA devices have TF32 products."""
+
+
+def computed(call: Callable[[], torch.Tensor], device: torch.device, numbers: Numbers) -> torch.Tensor:
+    """What a call of a network gives, in fp32, computed as exactly as is asked for."""
+    single = numbers is Numbers.SENSING
+    exact = torch.backends.cudnn.flags(enabled=True, benchmark=single, deterministic=True, allow_tf32=single)
+    half = torch.autocast(device.type, torch.bfloat16, enabled=numbers is Numbers.FAST, cache_enabled=False)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with exact, half:
+            output = call()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return output.float()
+
+
+def ready(network: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """The network on a device, to predict and not to train; on tensor cores with split convolutions (`tf32`)."""
+    placed: Any = network.eval().requires_grad_(False)
+    placed = placed.to(device, memory_format=torch.channels_last)
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
+        from dipp.models.tf32 import with_split_convolutions
+
+        placed = with_split_convolutions(placed)
+    return placed  # type: ignore[no-any-return]
+
+
+class Graphs:
+    """A network's CUDA graphs, by shape and precision; the least recently used one goes first."""
+
+    def __init__(self, forward: Forward, kind: torch.dtype, device: torch.device) -> None:
+        self.forward, self.kind, self.device = forward, kind, device
+        self.graphs: dict[tuple[tuple[int, ...], Numbers], _Graph] = {}
+        self.running = threading.Lock()
+        """Held while a graph runs: graphs share their memory, so only one may run at a time."""
+
+    def __call__(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
+        """The output for a batch, through the graph of its padded shape."""
+        # A power of two: few graphs, and less than half of a batch is padding.
+        shape = (1 << (len(x) - 1).bit_length(), *x.shape[1:])
+        with self.running:
+            graph = self.graphs.pop((shape, numbers), None)
+            if graph is None:
+                if len(self.graphs) >= MAX_GRAPHS:
+                    self.graphs.pop(next(iter(self.graphs)))
+                pool = next((other.graph.pool() for other in self.graphs.values()), None)
+                graph = _Graph(self, shape, numbers, pool)
+            self.graphs[shape, numbers] = graph
+            return graph(x, number)  # a copy, which the next run does not overwrite
+
+
+class _Graph:
+    """A network captured for one batch shape; rows beyond the batch are padding."""
+
+    def __init__(self, graphs: Graphs, shape: tuple[int, ...], numbers: Numbers, pool: Any) -> None:
+        with torch.cuda.device(graphs.device):
+            self.x = torch.zeros(shape, device=graphs.device).contiguous(memory_format=torch.channels_last)
+            self.number = torch.zeros(1, dtype=graphs.kind, device=graphs.device)
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):  # libraries initialise in a first run, which must not be captured
+                graphs.forward(self.x, self.number, numbers)
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=pool):
+                self.output = graphs.forward(self.x, self.number, numbers)
+
+    def __call__(self, x: torch.Tensor, number: float) -> torch.Tensor:
+        self.x[: len(x)].copy_(x)
+        self.number.fill_(number)
+        self.graph.replay()
+        return self.output[: len(x)].clone()

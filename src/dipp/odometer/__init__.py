@@ -1,0 +1,10 @@
+"""The odometer: what all releases of a picture add up to, over commands, folders, copies and reruns.
+
+`place` says where it is kept and under which secret key; `accounts` is the database, with its promises; `meter` is an
+odometer as a command uses it, with a limit.
+"""
+
+from dipp.odometer.accounts import Charge, Entry, LimitError, Odometer, Reading, Spent, fresh_release
+from dipp.odometer.meter import Meter
+
+__all__ = ["Charge", "Entry", "LimitError", "Meter", "Odometer", "Reading", "Spent", "fresh_release"]

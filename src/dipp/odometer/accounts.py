@@ -1,0 +1,329 @@
+"""The accounts: an SQLite database with a row for each picture of each release, and their sums.
+
+A row says that the picture with this mark was image `image` of a release, at pure ε and ρ (both infinite where the
+coding has no certificate). A release has a random name of its own, which a run over a dataset keeps when it goes on.
+
+**What is promised.**
+
+1. *Charged before released.* Whoever releases calls `charge` first. It returns when the rows are on the disk, and it
+   writes the rows of a release in one transaction: all of them, or none. So a process that is killed, at whatever
+   moment, has released nothing that is not charged. What was charged and then not released stays charged: an encoder
+   that fails and is run again has drawn twice from the same pixels, and whether it failed may depend on what it drew.
+2. *Charged once.* The rows of a release are written by the first who charges it, and by nobody again: a run that goes
+   on, or two that work on one release, charge it once. (Such a release publishes each picture once: `data.store`.)
+3. *A limit holds.* The sums are taken inside the same transaction, which excludes all others. Of processes that charge
+   one picture at the same time, those succeed whose sum is within the limit.
+
+**Composition.** For the pixels of a picture, ε's add up, and so do ρ's (`privacy.conversions`, 2), in whatever order
+and by whomever the releases are chosen; (ε, δ) follows from the sums. A release of which only ε is known counts with
+the ρ that follows from it (`conversions.zcdp_of_pure`). A release that holds the picture twice counts twice.
+
+Other pixels are another picture: a crop, a resized or a recompressed copy is not recognised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hmac
+import itertools
+import math
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core import randomness
+from dipp.errors import DippError
+from dipp.odometer import place
+from dipp.privacy import conversions
+from dipp.privacy.printing import upper
+
+DATABASE = "odometer.sqlite"
+KEY = "key"
+VERSION = 1
+PATIENCE = 600.0
+"""Seconds to wait for another process's transaction, which takes a few for a million pictures."""
+SCHEMA = (
+    "CREATE TABLE keys (proof BLOB NOT NULL)",
+    "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
+    """CREATE TABLE charges (
+        release TEXT NOT NULL REFERENCES releases (id), image INTEGER NOT NULL, picture BLOB NOT NULL,
+        epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, PRIMARY KEY (release, image)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX charges_of_picture ON charges (picture)",
+    f"PRAGMA user_version = {VERSION}",
+)
+SUMS = "SELECT picture, COUNT(*), losses(epsilon), losses(rho), MAX(name) FROM charges"
+
+
+class Charge(NamedTuple):
+    """One picture of a release."""
+
+    image: int
+    """Number of the image in the release."""
+    picture: bytes
+    """Its mark."""
+    epsilon: float
+    """Pure ε of any one pixel; infinite, if there is no certificate."""
+    rho: float
+    name: str | None = None
+    """Name of the picture, if it is to be kept."""
+
+
+class Entry(NamedTuple):
+    """A release of a picture."""
+
+    release: str
+    made: str
+    """When it was charged, in UTC."""
+    command: str
+    epsilon: float
+    rho: float
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What all releases of a picture add up to."""
+
+    picture: bytes
+    releases: int
+    """How often it was released."""
+    epsilon: float
+    rho: float
+    name: str | None = None
+    """The name that was kept, if any."""
+
+    def at(self, delta: float | None) -> float:
+        """ε of (ε, δ), or pure ε without a δ."""
+        if delta is None or math.isinf(self.epsilon):
+            return self.epsilon
+        return min(self.epsilon, _converted(self.rho, delta))
+
+    def statement(self, delta: float | None = None) -> str:
+        """The composed certificate in words, rounded up."""
+        if math.isinf(self.epsilon):
+            return "none: a release of it had no certificate"
+        pure = f"ε = {upper(self.epsilon)} pure, ρ = {upper(self.rho)} zCDP"
+        return pure if delta is None else f"ε = {upper(self.at(delta))} at δ = {upper(delta)}; {pure}"
+
+
+class Reading(NamedTuple):
+    """What a release has done to the sums of its pictures."""
+
+    pictures: int
+    """Different pictures of the release."""
+    again: int
+    """Those of them that were released more than once, by now."""
+    worst: Spent | None
+    """The picture with the largest ε, at the δ that was asked for; None, if there is no picture."""
+
+
+@dataclass(frozen=True)
+class Odometer:
+    """An odometer in a folder."""
+
+    folder: Path
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def open(cls, folder: Path | None = None) -> Odometer:
+        """The odometer of this user (`place.folder`) or of a folder; a new one, if there is none."""
+        found = place.folder() if folder is None else folder
+        try:
+            found.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
+            with _connected(found) as database, _transaction(database):
+                return cls(found, _unlocked(database, found / KEY))
+        except OSError as error:
+            raise _unusable(found, error.strerror or str(error)) from None
+
+    def mark(self, pixels: NDArray[np.uint8]) -> bytes:
+        """The mark by which a picture (H, W, C) is known again."""
+        return place.mark(self.key, pixels)
+
+    def charge(
+        self,
+        release: str,
+        command: str,
+        charges: Iterable[Charge],
+        limit: float | None = None,
+        delta: float | None = None,
+    ) -> Reading:
+        """Charge a release, once: a second call with the same release changes nothing, and does not ask for `charges`.
+
+        If a picture would then have more than the limit (pure ε, or ε at δ), nothing is charged, and `LimitError` is
+        raised. A release that was charged before has passed.
+        """
+        with _connected(self.folder) as database:
+            if _is_charged(database, release):
+                return _reading(database, release, delta)
+            # What streams in waits in a temporary table, which nobody sees, and keeps nobody waiting.
+            database.execute("CREATE TEMP TABLE pending AS SELECT * FROM charges WHERE 0")
+            with _transaction(database, "DEFERRED"):
+                rows = ((release, *charge) for charge in charges)
+                database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?)", rows)
+            with _transaction(database):
+                if _is_charged(database, release):  # by another process, meanwhile
+                    return _reading(database, release, delta)
+                made = datetime.now(UTC).isoformat(timespec="seconds")
+                database.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?)", (release, made, command))
+                database.execute("INSERT INTO charges SELECT * FROM pending")
+                reading = _reading(database, release, delta)
+                if limit is not None and reading.worst is not None and reading.worst.at(delta) > limit:
+                    raise LimitError(
+                        f"odometer: with this release, a picture would exceed the limit ε = {upper(limit)}; it would "
+                        f"have {reading.worst.statement(delta)} (dipp odometer explains). Nothing was released"
+                    )
+                return reading
+
+    def uncharged(self, release: str, images: int) -> tuple[int, ...]:
+        """Those of the images 0 … images − 1 that a release was not charged for."""
+        with _connected(self.folder) as database:
+            found = 0
+            missing: list[int] = []
+            rows = database.execute("SELECT image FROM charges WHERE release = ? ORDER BY image", (release,))
+            for (image,) in rows:
+                missing += range(found, image)
+                found = image + 1
+        return (*missing, *range(found, images))
+
+    def releases(self) -> list[tuple[str, str, str, int, float, float]]:
+        """Name, time, command, images, and the largest ε and ρ of every release, in the order of time."""
+        with _connected(self.folder) as database:
+            return database.execute(
+                "SELECT id, made, command, COUNT(image), MAX(epsilon), MAX(rho) FROM releases "
+                "LEFT JOIN charges ON release = id GROUP BY id ORDER BY number"
+            ).fetchall()
+
+    def pictures(self, most: int) -> list[Spent]:
+        """The pictures with the largest sums, at most so many."""
+        with _connected(self.folder) as database:
+            rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
+            return [Spent(*row) for row in rows]
+
+    def count(self) -> int:
+        """Number of different pictures."""
+        with _connected(self.folder) as database:
+            (found,) = database.execute("SELECT COUNT(DISTINCT picture) FROM charges").fetchone()
+        return int(found)
+
+    def spent(self, picture: bytes) -> Spent:
+        """What the releases of a picture add up to."""
+        with _connected(self.folder) as database:
+            row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
+        return Spent(picture, 0, 0.0, 0.0) if row is None else Spent(*row)
+
+    def history(self, picture: bytes) -> list[Entry]:
+        """The releases of a picture, in the order of time."""
+        with _connected(self.folder) as database:
+            rows = database.execute(
+                "SELECT id, made, command, epsilon, rho FROM charges JOIN releases ON release = id "
+                "WHERE picture = ? ORDER BY number, image",
+                (picture,),
+            )
+            return [Entry(*row) for row in rows]
+
+
+class LimitError(DippError):
+    """A picture would exceed a limit; nothing is charged."""
+
+
+def fresh_release() -> str:
+    """A random name for a release."""
+    return randomness.private_bytes(8).hex()
+
+
+class _Losses:
+    """SQL's sum of losses: the smallest float that is not below their exact sum."""
+
+    def __init__(self) -> None:
+        self._losses: list[float] = []
+
+    def step(self, loss: float) -> None:
+        """Take one more."""
+        self._losses.append(loss)
+
+    def finalize(self) -> float:
+        """The sum."""
+        found = math.fsum(self._losses)
+        if math.isinf(found) or Fraction(found) >= sum(map(Fraction, self._losses)):
+            return found
+        return math.nextafter(found, math.inf)
+
+
+@contextlib.contextmanager
+def _connected(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The database of an odometer; whatever goes wrong with it ends in one line."""
+    try:
+        database = sqlite3.connect(folder / DATABASE, PATIENCE, isolation_level=None)
+        try:
+            database.execute("PRAGMA synchronous = EXTRA")  # a transaction is on the disk when it ends
+            database.create_aggregate("losses", 1, _Losses)  # type: ignore[arg-type]
+            yield database
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise _unusable(folder, str(error)) from None
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """A transaction, which excludes all other writers if it is immediate; whatever is raised undoes it."""
+    database.execute(f"BEGIN {kind}")
+    try:
+        yield
+    except BaseException:
+        database.rollback()
+        raise
+    database.commit()
+
+
+def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
+    """The key of a database; a new database gets its tables and a key. The caller holds the lock."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise DippError(f"odometer: {key_file.parent} was written by a newer dipp; upgrade")
+    if not version:  # so nothing was ever charged, and a key that is there was left by a process that was killed here
+        key = place.make_key(key_file)
+        for line in SCHEMA:
+            database.execute(line)
+        database.execute("INSERT INTO keys VALUES (?)", (place.proof(key),))
+        return key
+    key = place.read_key(key_file)
+    (stored,) = database.execute("SELECT proof FROM keys").fetchone()
+    if not hmac.compare_digest(place.proof(key), stored):
+        raise DippError(f"odometer: {key_file} is not the key of its database; restore it, or move the folder away")
+    return key
+
+
+def _reading(database: sqlite3.Connection, release: str, delta: float | None) -> Reading:
+    of_release = "SELECT picture FROM charges WHERE release = ?"
+    rows = database.execute(f"{SUMS} WHERE picture IN ({of_release}) GROUP BY picture", (release,))
+    pictures, again, worst = 0, 0, None
+    for one in itertools.starmap(Spent, rows):
+        pictures, again = pictures + 1, again + (one.releases > 1)
+        worst = one if worst is None or one.at(delta) > worst.at(delta) else worst
+    return Reading(pictures, again, worst)
+
+
+@functools.lru_cache(maxsize=4096)
+def _converted(rho: float, delta: float) -> float:
+    """ε of ρ at δ, kept: most pictures have the same sums."""
+    return conversions.epsilon_of_zcdp(rho, delta)
+
+
+def _is_charged(database: sqlite3.Connection, release: str) -> bool:
+    row: Any = database.execute("SELECT 1 FROM releases WHERE id = ?", (release,)).fetchone()
+    return row is not None
+
+
+def _unusable(folder: Path, why: str) -> DippError:
+    return DippError(f"odometer: {folder} cannot be used ({why}); mend that, or count nothing with --no-odometer")

@@ -1,0 +1,77 @@
+"""Where the odometer is kept, and the marks by which it knows pictures again.
+
+    odometer.sqlite   what was charged (`accounts`)
+    key               32 secret bytes, for the owner alone
+
+The folder is the one that the environment variable DIPP_ODOMETER names; otherwise dipp/odometer in XDG_DATA_HOME, by
+default ~/.local/share/dipp/odometer.
+
+A picture's *mark* is HMAC-SHA256 of its pixels under the key. Equal pixels of equal size have equal marks, whatever
+their file, name, folder or format. Whoever has the database but not the key learns from a mark neither the pixels nor
+whether they are those of a picture that he guesses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core import randomness
+from dipp.errors import DippError
+
+VARIABLE = "DIPP_ODOMETER"
+"""Environment variable that moves the odometer."""
+KEY_BYTES = 32
+CONTEXT = b"dipp odometer 1 "
+"""Begins whatever is authenticated: keys of other purposes could not be confused with this one."""
+
+
+def folder() -> Path:
+    """The folder of this user's odometer."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen)
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if not data.is_absolute():  # the specification wants relative paths ignored
+        try:
+            data = Path.home() / ".local" / "share"
+        except RuntimeError:
+            raise DippError(f"odometer: there is no home folder; name a place in {VARIABLE}") from None
+    return data / "dipp" / "odometer"
+
+
+def make_key(path: Path) -> bytes:
+    """A new secret key in a file for the owner alone; the caller sees to it that nobody else makes one meanwhile."""
+    key = randomness.private_bytes(KEY_BYTES)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(key)
+        file.flush()
+        os.fsync(file.fileno())
+    return key
+
+
+def read_key(path: Path) -> bytes:
+    """The secret key; b"" if there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def proof(key: bytes) -> bytes:
+    """What the database keeps of its key, to notice another one."""
+    return hmac.digest(key, CONTEXT + b"proof", "sha256")
+
+
+def mark(key: bytes, pixels: NDArray[np.uint8]) -> bytes:
+    """The mark of eight-bit pixels (H, W, C). Grey counts as colour with three equal channels."""
+    pixels = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else np.ascontiguousarray(pixels)
+    found = hmac.new(key, CONTEXT + b"picture" + struct.pack("<3I", *pixels.shape), hashlib.sha256)
+    found.update(pixels.data)
+    return found.digest()

@@ -1,0 +1,107 @@
+"""Croissant metadata (MLCommons, version 1.0, with the vocabulary for responsible AI): JSON-LD that catalogues read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dipp.papers.guarantee import FILL_IN, Released
+
+CROISSANT = "http://mlcommons.org/croissant/"
+TERMS = (
+    *("citeAs", "column", "equivalentProperty", "extract", "field", "fileProperty", "fileObject", "fileSet", "format"),
+    *("includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex"),
+    *("repeated", "replace", "samplingRate", "separator", "source", "subField", "transform"),
+)
+"""Croissant's own words."""
+PAYLOAD = "The image's indices, packed as docs/format.md of dipp describes; dipp decodes them."
+COLUMNS = {
+    "payload": ("sc:Text", PAYLOAD),
+    "label": ("sc:Integer", "The label, as in the source; null where there is none."),
+    "width": ("sc:Integer", "Width in pixels."),
+    "height": ("sc:Integer", "Height in pixels."),
+    "id": ("sc:Integer", "Number of the image in the dataset."),
+}
+
+
+def context() -> dict[str, Any]:
+    """What the words mean."""
+    return {
+        "@language": "en",
+        "@vocab": "https://schema.org/",
+        "sc": "https://schema.org/",
+        "cr": CROISSANT,
+        "rai": f"{CROISSANT}RAI/",
+        "dct": "http://purl.org/dc/terms/",
+        **{term: f"cr:{term}" for term in TERMS},
+        "conformsTo": "dct:conformsTo",
+        "data": {"@id": "cr:data", "@type": "@json"},
+        "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+        "examples": {"@id": "cr:examples", "@type": "@json"},
+    }
+
+
+def metadata(released: Released, base: str = "", text_labels: bool = False) -> dict[str, Any]:
+    """The metadata of a release, whose files are found behind `base`. `text_labels`: its labels are text."""
+    words = released.words
+    kind = "application/x-parquet" if released.is_dataset else "application/octet-stream"
+    files = [
+        {
+            "@type": "cr:FileObject",
+            "@id": part.name,
+            "name": part.name,
+            "contentUrl": base + part.name,
+            "contentSize": f"{part.size} B",
+            "encodingFormat": kind,
+            "sha256": part.sha256,
+        }
+        for part in released.parts
+    ]
+    found: dict[str, Any] = {
+        "@context": context(),
+        "@type": "sc:Dataset",
+        "name": released.name,
+        "description": released.description,
+        "conformsTo": [f"{CROISSANT}1.0", f"{CROISSANT}RAI/1.0"],
+        "license": words.licence or FILL_IN,
+        "url": words.url or FILL_IN,
+        "datePublished": released.day.isoformat(),
+        "version": "1.0.0",
+        "creator": [{"@type": "sc:Organization", "name": name} for name in words.curators or (FILL_IN,)],
+        "citeAs": f"{', '.join(words.curators) or FILL_IN}: {released.name}, {released.day.year}.",
+        "rai:personalSensitiveInformation": [
+            f"Differential privacy: {released.parameters}.",
+            released.unit_details,
+            f"Not protected: {released.unprotected}.",
+        ],
+        "rai:dataManipulationProtocol": f"{released.mechanism} {released.composition} {released.post_processing}",
+        "rai:dataPreprocessingProtocol": [released.preprocessing],
+        "rai:dataLimitations": list(released.not_covered),
+        "rai:dataUseCases": [words.use or FILL_IN],
+        "distribution": files,
+    }
+    if released.is_dataset:
+        shards = {"@type": "cr:FileSet", "@id": "shards", "encodingFormat": kind, "includes": "shard-*.parquet"}
+        found["distribution"] = [*files, {**shards, "name": "shards", "description": "The shards, in their order."}]
+        found["recordSet"] = [
+            {
+                "@type": "cr:RecordSet",
+                "@id": "images",
+                "name": "images",
+                "description": "One record an image.",
+                "key": {"@id": "images/id"},
+                "field": [_field(name, text_labels) for name in COLUMNS],
+            }
+        ]
+    return found
+
+
+def _field(name: str, text_labels: bool) -> dict[str, Any]:
+    kind, text = COLUMNS[name]
+    return {
+        "@type": "cr:Field",
+        "@id": f"images/{name}",
+        "name": name,
+        "description": text,
+        "dataType": "sc:Text" if name == "label" and text_labels else kind,
+        "source": {"fileSet": {"@id": "shards"}, "extract": {"column": name}},
+    }

@@ -1,0 +1,192 @@
+"""The guarantee of a release in words: the answers that NIST SP 800-226 asks for before an ε is believed.
+
+Which definition, for which unit, with which parameters; what is not protected; how the losses of parts add up, and what
+is done to the result; which mechanism, in which version; who is trusted. All numbers come from the release itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from dipp import __version__
+from dipp.data import manifest, store
+from dipp.errors import DippError
+from dipp.format import archive
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT
+from dipp.privacy.printing import upper
+
+FILL_IN = "TO BE FILLED IN"
+NEEDED = ("certificate", "dipp", "images", "labels", "mechanism", "model", "payload_bpp", "schedule", "seed")
+"""Facts that papers speak of."""
+SELECTION = (
+    "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer scores "
+    "and one exact draw"
+)
+RESPONSE = "one bit a coordinate, by randomised response against the public prediction, with integer thresholds"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What only the people who release can say."""
+
+    name: str | None = None
+    """Name of the dataset; None for the name of its file or folder."""
+    curators: tuple[str, ...] = ()
+    licence: str | None = None
+    use: str | None = None
+    """What it is meant to be used for."""
+    region: str | None = None
+    """The region that it is about, or whose laws apply."""
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of the release."""
+
+    name: str
+    size: int
+    """In bytes."""
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Released:
+    """A release as papers speak of it."""
+
+    words: Words
+    facts: dict[str, Any]
+    """As `dipp info --json` gives them."""
+    parts: tuple[Part, ...]
+    is_dataset: bool
+    """A folder of shards, and not a single archive."""
+    unprotected: str
+    """What is released as it is, in words."""
+    day: date
+
+    @classmethod
+    def read(cls, place: Path, words: Words) -> Released:
+        """A release as it lies on the disk: a folder that `dipp privatize` wrote, or a `.dipp` file."""
+        day = datetime.now(UTC).date()
+        try:
+            if place.is_dir():
+                facts = store.read_manifest(place)
+                _ = [facts[name] for name in NEEDED]
+                entries = store.shard_entries(facts)
+                parts = tuple(Part(name, int(one["bytes"]), str(one["sha256"])) for name, one in entries)
+                return cls(words, facts, parts, True, str(facts["not_hidden"]), day)._named(place.resolve().name)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DippError):
+                raise
+            raise DippError(f"{place}: its manifest is damaged; get it again") from None
+        reader = f"(read by {__version__}; the file does not say which version wrote it)"
+        facts = {**archive.open(place).facts(), "dipp": reader, "labels": None}
+        part = Part(place.name, place.stat().st_size, store.sha256(place))
+        return cls(words, facts, (part,), False, manifest.not_hidden(False), day)._named(place.name)
+
+    def _named(self, name: str) -> Released:
+        return self if self.words.name else replace(self, words=replace(self.words, name=name))
+
+    @property
+    def name(self) -> str:
+        """Name of the dataset."""
+        return self.words.name or FILL_IN
+
+    @property
+    def certificate(self) -> dict[str, Any] | None:
+        """The certificate; None if there is none."""
+        found: dict[str, Any] | None = self.facts["certificate"]
+        return found
+
+    @property
+    def description(self) -> str:
+        """What it is, in a sentence or two."""
+        count, rate = self.facts["images"], self.facts["payload_bpp"]
+        bits = "" if rate is None else f" at {rate:.4g} bits a pixel"
+        return (
+            f"{count} images, each jointly compressed and privatised by dipp{bits}. Images are decoded by dipp, with "
+            f"the public denoiser whose SHA-256 identity is {self.facts['model']}."
+        )
+
+    @property
+    def unit_details(self) -> str:
+        """Which two inputs count as neighbours."""
+        return (
+            "Two collections are adjacent if they have the same number of images, of the same sizes in the same order, "
+            "and differ in one pixel of one image, in any way (all its channels, from any value to any other). A "
+            "change of k pixels costs k·ε and k²·ρ. The unit is not a person: whoever fills many pixels, or appears in "
+            "many images, is protected by the sum over those pixels."
+        )
+
+    @property
+    def parameters(self) -> str:
+        """The parameters in words, rounded up."""
+        claim = self.certificate
+        if claim is None:
+            return "none: this coding is not differentially private"
+        at = claim.get("epsilon_at_delta")
+        asked = "" if at is None else f"; (ε, δ) = ({upper(at)}, {upper(claim['delta'])})"
+        return f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {UNIT}"
+
+    @property
+    def domain(self) -> str:
+        """Which inputs are protected."""
+        return (
+            "Images of any content as arrays of eight-bit pixels. Their number, order, widths and heights are public "
+            "and the same in all collections that are compared."
+        )
+
+    @property
+    def composition(self) -> str:
+        """How the losses of parts add up."""
+        return (
+            f"Sequential composition over {len(self.facts['schedule'])} steps: pure ε adds up, and so does ρ, for the "
+            "worst pixel; (ε, δ) is converted from ρ. Parallel composition over images: each place of the source is "
+            "released once. Copies among them, and other releases of the same images, are not counted in this "
+            "certificate: their ε and ρ add to these."
+        )
+
+    @property
+    def post_processing(self) -> str:
+        """What is done to what was drawn."""
+        return (
+            "What is released are the drawn indices. Decoding turns them into pictures with a public denoiser, by "
+            "whoever has the files, and costs no privacy. No index is corrected, left out or drawn again."
+        )
+
+    @property
+    def mechanism(self) -> str:
+        """How the indices are drawn, and by which software."""
+        drawn = RESPONSE if self.facts.get("code") == "pairs" else SELECTION
+        return (
+            f"{self.facts.get('coding', self.facts['mechanism'])}: {drawn}. The certificate is computed from the "
+            "integers that the encoder used (the ledger), and every reader computes it again. Implemented in dipp "
+            f"{self.facts['dipp']}. Floating point: what depends on a pixel, from its eight bits to the draw, is "
+            "integer; the rounding of weights to integers is in ε. Private randomness: the operating system's. Timing: "
+            "not covered; the release is made offline, once."
+        )
+
+    @property
+    def preprocessing(self) -> str:
+        """What happened to the pictures before."""
+        return (
+            "Pictures are converted to eight bits a channel pixel by pixel; nothing is resized or cropped by dipp. The "
+            "denoiser, its tables and the plan come from public data, and the public seed was drawn before a picture "
+            "was read, or was given. No parameter was tuned on the private pictures by dipp."
+        )
+
+    @property
+    def trust(self) -> str:
+        """Who must be trusted, and with what."""
+        return (
+            "The curator sees the pictures and runs the encoder. Everybody else may have the release, any computing "
+            "power, and knowledge of all other pixels. The guarantee holds if " + "; ".join(ASSUMPTIONS) + "."
+        )
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the certificate says nothing about."""
+        return NOT_COVERED

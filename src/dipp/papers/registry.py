@@ -1,0 +1,92 @@
+"""A draft for the registry of differential-privacy deployments that OpenDP keeps: YAML by its schema, tier 3."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dipp.errors import NoCertificateError
+from dipp.papers.guarantee import FILL_IN, Released
+from dipp.privacy.certificate import UNIT
+
+
+def entry(released: Released) -> dict[str, Any]:
+    """The entry; a release without certificate has no place there."""
+    words, claim = released.words, released.certificate
+    if claim is None:
+        raise NoCertificateError("registry: this coding is not differentially private, so there is nothing to register")
+    day, curators = released.day.isoformat(), list(words.curators) or [FILL_IN]
+    return {
+        "url_slug": _slug(released.name, "-".join(curators), day[:4]),
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": {
+                "name": released.name,
+                "data_curators": curators,
+                "intended_use": words.use or FILL_IN,
+                "data_product_type": "Dataset",
+                "data_product_region": words.region or FILL_IN,
+                "description": released.description,
+                "publication_date": day,
+            },
+            "dp_variant": {
+                "variant_name": "Pure DP",
+                "data_domain": released.domain,
+                "unprotected_quantities": released.unprotected,
+            },
+            "privacy_loss": {
+                "privacy_unit": UNIT,
+                "privacy_unit_details": released.unit_details,
+                "privacy_parameters": {"epsilon": claim["epsilon"], "rho": claim["rho"]},
+                "privacy_parameters_details": f"{released.parameters}. Both hold; ε is the pure one.",
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "model_name_details": "The curator holds the pictures and runs the encoder.",
+                "actors": released.trust,
+                "release_type": "One release",
+                "release_type_details": FILL_IN + ": are further releases of the same pictures planned?",
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+                "access_type_details": "Files, which are read and decoded offline.",
+            },
+            "accounting": {"post_processing": released.post_processing, "composition": released.composition},
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": released.preprocessing,
+                "mechanisms": released.mechanism,
+                "justification": FILL_IN + ": why this ε?",
+            },
+            "administrative": {
+                "sources": words.url or FILL_IN,
+                "notes": "Not covered: " + "; ".join(released.not_covered) + ".",
+                "registry_authors": curators,
+            },
+        },
+    }
+
+
+def text(released: Released) -> str:
+    """The entry as YAML."""
+    return "\n".join(_yaml(entry(released))) + "\n"
+
+
+def _slug(*parts: str) -> str:
+    """The registry's name of an entry: its own rule, from name, curators and year."""
+    return "_".join(re.sub(r"\W+", "_", part.lower()) for part in parts).replace("_", "-")
+
+
+def _yaml(node: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """Mappings, lists of texts, texts and numbers; texts as JSON writes them, which is YAML."""
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield f"{indent}{key}:"
+            yield from _yaml(value, indent + "  ")
+        elif isinstance(value, list):
+            yield f"{indent}{key}:"
+            yield from (f"{indent}  - {json.dumps(one, ensure_ascii=False)}" for one in value)
+        else:
+            plain = key == "url_slug"  # where the registry's own program looks for it without quotes
+            yield f"{indent}{key}: {value if plain else json.dumps(value, ensure_ascii=False)}"

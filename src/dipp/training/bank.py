@@ -1,0 +1,105 @@
+"""Training pictures: square tiles of photographs at many scales, cut once on the CPU and drawn from on the device.
+
+A photograph is seen at scales between two ends: at its own, and shrunk until the whole of it fits a tile. Small tiles
+are whole scenes, as the pictures of small datasets are. A photograph that is smaller than a tile gives none.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+
+from dipp.codec.pictures import Pixels
+from dipp.training import public_pictures
+from dipp.training.public_pictures import Source
+
+FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BOX)
+STRETCH = 1.15
+"""Largest change of the ratio of width to height."""
+LARGE = 450
+"""A photograph whose shorter side is at least this has more to show, and gives `MORE` times as many tiles."""
+MORE = 20
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How tiles of one size are cut."""
+
+    side: int
+    tiles: int
+    """Of a small photograph."""
+    whole: float
+    """The smallest share of a photograph's shorter side in a tile; 0: as little as its own scale gives."""
+
+
+def cut_all(sources: Iterable[Source], cuts: Sequence[Cut]) -> tuple[list[Pixels], int, int]:
+    """All tiles, for each of the cuts an array (N, side, side, 3); and how many photographs were used and skipped."""
+    with ThreadPoolExecutor() as pool:  # threads suffice: decoding and scaling run beside Python
+        found = list(pool.map(functools.partial(_cut_one, cuts=cuts), sources, itertools.count()))
+    used = [tiles for tiles in found if any(tiles)]
+    each = [[tile for tiles in used for tile in tiles[number]] for number in range(len(cuts))]
+    sides = [cut.side for cut in cuts]
+    stacked = [np.stack(t) if t else np.zeros((0, s, s, 3), np.uint8) for t, s in zip(each, sides, strict=True)]
+    return stacked, len(used), len(found) - len(used)
+
+
+def _cut_one(source: Source, seed: int, cuts: Sequence[Cut]) -> list[list[Pixels]]:
+    """The tiles of one photograph, in the order of the cuts; none of one that cannot be read."""
+    pixels = public_pictures.picture(source)
+    if pixels is None:
+        return [[] for _ in cuts]
+    rng, photograph = np.random.default_rng(seed), Image.fromarray(pixels)
+    return [[_tile(photograph, cut, rng) for _ in range(_count(photograph, cut))] for cut in cuts]
+
+
+def _count(photograph: Image.Image, cut: Cut) -> int:
+    shorter = min(photograph.size)
+    return 0 if shorter < cut.side else cut.tiles * (MORE if shorter >= LARGE else 1)
+
+
+def _tile(photograph: Image.Image, cut: Cut, rng: np.random.Generator) -> Pixels:
+    shorter = min(photograph.size)
+    least = max(cut.side, cut.whole * shorter)
+    extent = math.exp(rng.uniform(math.log(least), math.log(shorter)))
+    if extent < 1.05 * cut.side:  # nothing to scale: the pixels as they are
+        x, y = (int(rng.integers(side - cut.side + 1)) for side in photograph.size)
+        return np.asarray(photograph.crop((x, y, x + cut.side, y + cut.side)))
+    stretch = math.exp(rng.uniform(-1, 1) * math.log(STRETCH) / 2)
+    wide, tall = min(photograph.width, extent * stretch), min(photograph.height, extent / stretch)
+    left, top = rng.uniform(0, photograph.width - wide), rng.uniform(0, photograph.height - tall)
+    way, box = FILTERS[rng.integers(len(FILTERS))], (left, top, left + wide, top + tall)
+    return np.asarray(photograph.resize((cut.side, cut.side), way, box, 3.0))
+
+
+class Bank:
+    """Tiles on a device, in eight bits, and batches of them."""
+
+    def __init__(self, tiles: Pixels, device: torch.device) -> None:
+        self.tiles = torch.from_numpy(tiles).to(device)
+
+    def draw(self, count: int) -> torch.Tensor:
+        """So many tiles (N, 3, side, side) in [−1, 1], mirrored, turned and with other colours at random."""
+        device = self.tiles.device
+        tiles = self.tiles[torch.randint(len(self.tiles), (count,), device=device)].permute(0, 3, 1, 2)
+        x = tiles.float() / 127.5 - 1
+
+        def chance(share: float) -> torch.Tensor:
+            return torch.rand(count, 1, 1, 1, device=device) < share
+
+        x = torch.where(chance(0.5), x.flip(3), x)
+        x = torch.where(chance(0.1), x.flip(2), x)
+        x = torch.where(chance(0.1), x.transpose(2, 3), x)
+        x = torch.where(chance(0.05), x.roll(1, 1), x)
+        x = torch.where(chance(0.03), x.mean(1, keepdim=True), x)
+        contrast = torch.empty(count, 1, 1, 1, device=device).uniform_(-0.4, 0.3).exp()
+        brightness = torch.empty(count, 3, 1, 1, device=device).normal_(0, 0.04)
+        brightness = brightness + torch.empty(count, 1, 1, 1, device=device).normal_(0, 0.12)
+        return torch.where(chance(0.5), (contrast * x + brightness).clamp(-1, 1), x).contiguous()

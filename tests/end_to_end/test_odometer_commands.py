@@ -1,0 +1,356 @@
+"""The odometer in the commands: charged before released, once, and silent in what is released."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.codecs import make_codec
+from helpers.commands import Command
+from helpers.datasets import SHARD_SIZE, Publications, save_folder, save_model, save_table, tiny_codec
+from helpers.runs import start, wait_for
+from PIL import Image
+
+from dipp.cli.options import PlanOptions
+from dipp.codec import pictures
+from dipp.codec.codec import Codec
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, Watcher, privatize
+from dipp.data.shards import Shard
+from dipp.data.store import Store
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.odometer import LimitError, Meter, Odometer
+from dipp.planning.presets import DIFFC, SHARP
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def images(folder: Path, count: int) -> list[Path]:
+    generator = np.random.default_rng(7)
+    paths = [folder / f"{number}.png" for number in range(count)]
+    for path in paths:
+        Image.fromarray(generator.integers(0, 256, (8, 8, 3), np.uint8)).save(path)
+    return paths
+
+
+@pytest.fixture
+def codec(monkeypatch: pytest.MonkeyPatch) -> Codec:
+    """What `dipp encode` encodes with."""
+    made = make_codec(SHARP)
+    monkeypatch.setattr(PlanOptions, "codec", lambda *_: made)
+    return made
+
+
+def releases(path: Path) -> int:
+    counted = Odometer.open()
+    return counted.spent(counted.mark(pictures.read(path))).releases
+
+
+# dipp encode.
+
+
+def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Command) -> None:
+    """The composed certificate is that of the pixels; nothing in the file or on the output speaks of it."""
+    (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
+    code, _, err = run("encode", one, other, "-o", made)
+    assert code == 0
+    assert "odometer" not in err
+    once = len(made.read_bytes())
+    with Image.open(one) as image:
+        image.save(tmp_path / "copy.bmp")
+    code, out, err = run("encode", tmp_path / "copy.bmp", tmp_path / "1.png", "-o", made)
+    assert code == 0
+    epsilon, _ = codec.losses(64)
+    assert "odometer: 2 of 2 pictures were released more than once by now" in err
+    assert "2 releases together: ε = " in err
+    assert "odometer" not in out
+    assert len(made.read_bytes()) == once
+    assert Odometer.open().pictures(1)[0].epsilon == pytest.approx(2 * epsilon)
+    assert releases(one) == 2
+
+
+def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tmp_path: Path, run: Command) -> None:
+    """And charges nobody, not even for the pictures that are still within the limit."""
+    (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
+    limit = 1.5 * codec.losses(64)[0]
+    assert run("encode", one, "-o", made, "--odometer-limit", limit)[0] == 0
+    made.unlink()
+    code, out, err = run("encode", other, one, "-o", made, "--odometer-limit", limit)
+    assert code == 1
+    assert not out
+    assert "a picture would exceed the limit" in err
+    assert not made.exists()
+    assert (releases(one), releases(other)) == (1, 0)
+    assert run("encode", other, one, "-o", made)[0] == 0
+
+
+def test_a_limit_at_a_delta(codec: Codec, tmp_path: Path, run: Command) -> None:
+    (one,) = images(tmp_path, 1)
+    epsilon, _ = codec.losses(64)
+    for number in range(12):
+        assert run("encode", one, "-o", tmp_path / "a.dipp", "--delta", 1e-5)[0] == 0, number
+    spent = Odometer.open().pictures(1)[0]
+    assert spent.at(1e-5) < spent.epsilon
+    between = (spent.at(1e-5) + epsilon + spent.epsilon) / 2
+    assert run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-limit", between)[0] == 1
+    assert run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-limit", between, "--delta", 1e-5)[0] == 0
+
+
+def test_one_option_counts_nothing(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
+    del codec
+    (one,) = images(tmp_path, 1)
+    assert run("encode", one, "-o", tmp_path / "a.dipp", "--no-odometer")[0] == 0
+    assert not odometer.exists()
+    code, _, err = run("encode", one, "-o", tmp_path / "a.dipp", "--no-odometer", "--odometer-limit", 3)
+    assert code == 1
+    assert "leave out --no-odometer" in err
+
+
+def test_an_odometer_that_cannot_count_stops_the_release(
+    codec: Codec, tmp_path: Path, run: Command, odometer: Path
+) -> None:
+    del codec
+    (one,) = images(tmp_path, 1)
+    odometer.mkdir()
+    (odometer / "odometer.sqlite").write_bytes(b"no database at all" * 99)
+    code, out, err = run("encode", one, "-o", tmp_path / "a.dipp")
+    assert code == 1
+    assert err.startswith("dipp: odometer: ")
+    assert not out
+    assert not (tmp_path / "a.dipp").exists()
+
+
+def test_without_certificate_nothing_is_left_of_the_sum(
+    tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlanOptions, "codec", lambda *_: make_codec(DIFFC))
+    (one,) = images(tmp_path, 1)
+    for _ in range(2):
+        code, out, err = run("encode", one, "-o", tmp_path / "a.dipp")
+        assert code == 0
+    assert "none: a release of it had no certificate" in err
+    assert "ε" not in out
+
+
+def test_charged_even_if_the_encoding_fails(
+    codec: Codec, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it fails may depend on what was drawn; so the draw counts."""
+    (one,) = images(tmp_path, 1)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise DippError("core: it is broken")
+
+    monkeypatch.setattr(type(codec), "select", fail)
+    assert run("encode", one, "-o", tmp_path / "a.dipp")[0] == 1
+    assert releases(one) == 1
+
+
+def test_a_picture_that_changes_meanwhile_is_not_released(
+    codec: Codec, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was charged as another."""
+    del codec
+    (one, other) = images(tmp_path, 2)
+    charge = Meter.charge
+
+    def swapped(self: Meter, *arguments: Any) -> str:
+        said = charge(self, *arguments)
+        one.write_bytes(other.read_bytes())
+        return said
+
+    monkeypatch.setattr(Meter, "charge", swapped)
+    code, _, err = run("encode", one, "-o", tmp_path / "a.dipp")
+    assert code == 1
+    assert "changed while it was read" in err
+    assert not (tmp_path / "a.dipp").exists()
+
+
+def test_charged_when_the_file_appears(codec: Codec, tmp_path: Path, run: Command, monkeypatch: Any) -> None:
+    """At the moment of writing, the row is on the disk: another process sees it."""
+    del codec
+    (one,) = images(tmp_path, 1)
+    save, seen = Archive.save, []
+
+    def look(self: Archive, path: Path) -> None:
+        program = "from dipp.odometer import Odometer; print(Odometer.open().count())"
+        seen.append(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)  # noqa: S603
+        save(self, path)
+
+    monkeypatch.setattr(Archive, "save", look)
+    assert run("encode", one, "-o", tmp_path / "a.dipp")[0] == 0
+    assert seen == [b"1\n"]
+
+
+# dipp odometer.
+
+
+def test_it_lists_and_explains(codec: Codec, tmp_path: Path, run: Command) -> None:
+    one, other, third = images(tmp_path, 3)
+    run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-names")
+    run("encode", one, other, "-o", tmp_path / "b.dipp")
+    code, out, _ = run("odometer", "--json")
+    facts, epsilon = json.loads(out), codec.losses(64)[0]
+    assert code == 0
+    assert facts["count"] == 2
+    assert [row["images"] for row in facts["releases"]] == [1, 2]
+    assert [(row["releases"], row["name"]) for row in facts["pictures"]] == [(2, "0.png"), (1, None)]
+    assert facts["pictures"][0]["epsilon"] == pytest.approx(2 * epsilon)
+    code, out, _ = run("odometer")
+    assert code == 0
+    assert "2 releases, together ε = " in out
+    assert "They add up for whoever sees them all" in out
+    code, out, _ = run("odometer", one, third, "--json", "--delta", 1e-6)
+    found = json.loads(out)["pictures"]
+    assert [len(row["history"]) for row in found] == [2, 0]
+    assert found[0]["epsilon_at_delta"] <= found[0]["epsilon"]
+    code, out, _ = run("odometer", third)
+    assert "2.png: 0 releases, together ε = 0 pure" in out
+
+
+def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Command) -> None:
+    """Of them only ε is known, and ρ follows from it."""
+    del codec
+    (one,) = images(tmp_path, 1)
+    code, out, _ = run("odometer", one, "--add", 3, "--json")
+    (found,) = json.loads(out)["pictures"]
+    assert code == 0
+    assert found["epsilon"] == 3
+    assert found["rho"] == pytest.approx(3 * np.tanh(1.5))
+    for word, *arguments in (("add", "--add", 3), ("add", one, "--add", -1), ("delta", "--delta", 2)):
+        code, _, err = run("odometer", *arguments)
+        assert code == 1
+        assert err.startswith(f"dipp: {word}: ")
+
+
+# dipp privatize.
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def charged_once(source_images: int) -> None:
+    counted = Odometer.open()
+    assert counted.count() == source_images
+    assert {one.releases for one in counted.pictures(10**6)} == {1}
+
+
+class Said(Watcher):
+    """Keeps what the odometer says."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def charged(self, said: str) -> None:
+        self.said.append(said)
+
+
+def test_datasets_add_up(model: Path, tmp_path: Path) -> None:
+    """Copies in other folders and formats, too; the released bytes are as without an odometer."""
+    first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
+    codec, choices, watcher = tiny_codec(model), Choices(shard_size=5), Said()
+    for source, target in ((first, "one"), (again, "two"), (again, "three.dipp")):
+        meter = Meter(Odometer.open())
+        privatize(str(source), tmp_path / target, codec, str(model), Local(1), choices, watcher=watcher, meter=meter)
+    assert [text.split(" pictures")[0] for text in watcher.said] == ["odometer: 9 of 9"] * 2
+    found = Odometer.open()
+    assert found.count() == 12
+    assert found.pictures(1)[0].epsilon == pytest.approx(3 * codec.losses(64)[0])
+    text = (tmp_path / "two" / "manifest.json").read_text()
+    assert "odometer" not in text.lower()
+    assert all(b"odometer" not in path.read_bytes().lower() for path in (tmp_path / "two").iterdir())
+
+
+def test_the_command_refuses_before_a_shard_is_published(
+    model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it is the last picture of the last shard that is too dear."""
+    monkeypatch.setattr(PlanOptions, "codec", lambda *_: tiny_codec(model))
+    source = save_folder(tmp_path / "source", 7, classes=("a",))
+    last = max(source.rglob("*.png"))
+    privatized = ("--model", model, "--workers", 1, "--shard-size", 2)
+    code, _, err = run("encode", last, "-o", tmp_path / "a.dipp", "--model", model)
+    assert code == 0, err
+    epsilon = Odometer.open().pictures(1)[0].epsilon
+    for target in ("out", "out.dipp"):
+        code, out, err = run("privatize", source, tmp_path / target, *privatized, "--odometer-limit", 1.1 * epsilon)
+        assert code == 1
+        assert not out
+        assert "a picture would exceed the limit" in err
+        assert {path.name for path in tmp_path.iterdir()} == {"source", "a.dipp"}
+    assert Odometer.open().count() == 1
+    code, out, err = run("privatize", source, tmp_path / "out", *privatized, "--odometer-limit", 3 * epsilon, "--json")
+    assert code == 0, err
+    assert err.startswith("odometer: 1 of 7 pictures")
+    assert "odometer" not in out
+
+
+def test_what_was_no_picture_when_it_was_charged_is_not_released(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """A picture that comes to life afterwards would be released and not paid for."""
+    source = save_folder(tmp_path / "source", 4, classes=("a",))
+    read, calls = pictures.read, iter(range(100))
+
+    def bad_at_first(*arguments: Any) -> Any:
+        if next(calls) == 2:
+            raise DippError("image: a bad cable")
+        return read(*arguments)
+
+    monkeypatch.setattr(pictures, "read", bad_at_first)
+    privatize(
+        str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(), meter=Meter(Odometer.open())
+    )
+    (shard,) = (Shard.read(path) for path in Store(tmp_path / "out").shards())
+    assert shard.ids.tolist() == [0, 1, 3]
+    assert "changed" in shard.skipped[0].reason
+    charged_once(3)
+
+
+def test_a_run_that_goes_on_is_charged_once(model: Path, tmp_path: Path) -> None:
+    source = save_table(tmp_path / "s.parquet", 30)
+
+    class Stopping(Local):
+        """Ends the run after a shard."""
+
+        def run(self, *arguments: Any) -> Any:
+            yield next(iter(super().run(*arguments)))
+            raise KeyboardInterrupt
+
+    codec, meter, choices = tiny_codec(model), Meter(Odometer.open()), Choices(shard_size=10)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            privatize(str(source), tmp_path / "out", codec, str(model), Stopping(), choices, meter=meter)
+    charged_once(30)
+    # With a limit that a second charge would exceed; and another release does exceed it.
+    meter = Meter(Odometer.open(), 1.5 * codec.losses(64)[0])
+    privatize(str(source), tmp_path / "out", codec, str(model), Local(1), choices, meter=meter)
+    charged_once(30)
+    with pytest.raises(LimitError):
+        privatize(str(source), tmp_path / "other", codec, str(model), Local(1), choices, meter=meter)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_is_charged_once_and_first(model: Path, tmp_path: Path) -> None:
+    """Real processes and SIGKILL, with shards out: all of their pictures, and all others, were charged before."""
+    count = 4 * SHARD_SIZE
+    source, target, gate = save_table(tmp_path / "s.parquet", count), tmp_path / "out", tmp_path / "gate"
+    watch = Publications(Store(target))
+    with start(model, source, target, 1, 2, gate, counted=True) as process:
+        wait_for(watch, 2, process)
+        charged_once(count)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert not watch.store.finished
+    gate.touch()
+    assert start(model, source, target, 1, counted=True).wait() == 0
+    assert watch.store.finished
+    charged_once(count)

@@ -1,0 +1,33 @@
+"""Runs over datasets in processes of their own, to be killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from helpers.datasets import Publications
+from helpers.paths import ROOT
+
+
+def start(
+    model: Path, source: Path, target: Path, workers: int, *held: object, counted: bool = False, **options: Any
+) -> subprocess.Popen[bytes]:
+    """The run in a process of its own; it may be held once so many shards are out, until a file is there."""
+    path = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    arguments = map(str, (model, source, target, workers, *held))
+    command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    if counted:
+        environment["COUNTED"] = "1"
+    return subprocess.Popen(command, env=environment, **options)  # noqa: S603
+
+
+def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
+    """Until so many are out. What is held does not end before: if it ends, something has gone wrong."""
+    while watch.look() < shards:
+        assert process.poll() is None, "it was over before so many shards were out"
+        time.sleep(0.01)

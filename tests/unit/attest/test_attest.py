@@ -1,0 +1,314 @@
+"""Attestation: what was signed is what is there, by whom and until when; anything else is one clear line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from helpers.archives import build, small_plan
+from helpers.commands import Command
+from helpers.datasets import save_model, save_table, tiny_codec
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dipp
+from dipp.attest import envelope, keys, statement
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize
+from dipp.errors import DippError
+from dipp.planning.presets import DIFFC, SHARP
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    keys.make(tmp_path / "me")
+    return tmp_path / "me"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    build(small_plan(SHARP), [(4, 5, 3)] * 2).save(tmp_path / "a.dipp")
+    return tmp_path / "a.dipp"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    model = save_model(folder / "model")
+    source = save_table(folder / "s.parquet", 6)
+    privatize(str(source), folder / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=3))
+    return folder / "out"
+
+
+def content(place: Path) -> dict[str, Any]:
+    """The statement in an attestation, unchecked."""
+    found: dict[str, Any] = json.loads(base64.b64decode(json.loads(place.read_bytes())["payload"]))
+    return found
+
+
+# Keys.
+
+
+def test_keys_are_the_owner_s_alone(tmp_path: Path, run: Command) -> None:
+    code, out, err = run("keygen", tmp_path / "me")
+    assert code == 0, err
+    public = keys.public(tmp_path / "me.pub")
+    assert keys.key_id(public) in out
+    assert stat.S_IMODE((tmp_path / "me").stat().st_mode) == 0o600
+    assert keys.private(tmp_path / "me").public_key() == public
+    before = (tmp_path / "me").read_bytes()
+    code, _, err = run("keygen", tmp_path / "me")
+    assert code == 1
+    assert "exists; choose another name" in err
+    assert (tmp_path / "me").read_bytes() == before
+    (tmp_path / "me").unlink()
+    assert run("keygen", tmp_path / "me")[0] == 1
+    assert not (tmp_path / "me").exists(), "a half of a pair is no pair"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
+def test_a_private_key_that_others_can_read_is_not_used(mode: int, key: Path, made: Path, run: Command) -> None:
+    key.chmod(mode)
+    code, _, err = run("sign", made, "--key", key)
+    assert code == 1
+    assert "chmod 600" in err
+
+
+@pytest.mark.parametrize("kind", ["missing", "garbage", "rsa", "swapped"])
+def test_bad_keys_are_one_line(kind: str, key: Path, made: Path, run: Command) -> None:
+    statement.sign(made, key)
+    private, public = key, key.with_name("me.pub")
+    match kind:
+        case "missing":
+            private, public = key.with_name("none"), key.with_name("none.pub")
+        case "garbage":
+            private.write_bytes(b"\xff garbage")
+            public.write_bytes(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
+        case "rsa":
+            _rsa(private, public)
+        case "swapped":
+            public.chmod(0o600)
+            private, public = public, private
+    for arguments in (("sign", made, "--key", private), ("verify", made, "--key", public)):
+        code, out, err = run(*arguments)
+        assert code == 1
+        assert not out
+        assert err.startswith("dipp: key: ")
+        assert len(err.strip().splitlines()) == 1
+
+
+def _rsa(private: Path, public: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    made = rsa.generate_private_key(65537, 2048)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private.write_bytes(made.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+    subject = serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(made.public_key().public_bytes(pem, subject))
+
+
+# What is signed.
+
+
+def test_the_envelope_is_dsse(key: Path) -> None:
+    """By the specification's formula, and with another's verification of the signature."""
+    sealed = json.loads(envelope.seal(b'{"a": 1}', keys.private(key)))
+    assert sealed["payloadType"] == "application/vnd.in-toto+json"
+    assert base64.b64decode(sealed["payload"]) == b'{"a": 1}'
+    signed = b'DSSEv1 28 application/vnd.in-toto+json 8 {"a": 1}'
+    (signature,) = sealed["signatures"]
+    keys.public(key.with_name("me.pub")).verify(base64.b64decode(signature["sig"]), signed)
+    assert signature["keyid"] == keys.key_id(keys.public(key.with_name("me.pub")))
+
+
+def test_the_statement_says_all_of_it(made: Path, key: Path) -> None:
+    found = content(statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC)))
+    facts = dipp.open(made).facts()
+    assert found["_type"] == "https://in-toto.io/Statement/v1"
+    assert found["subject"][0]["name"] == "a.dipp"
+    predicate = found["predicate"]
+    assert predicate["dipp"] == dipp.__version__
+    assert predicate["certificate"] == json.loads(json.dumps(facts["certificate"]))
+    assert predicate["certificate"]["releases"][0]["selections"], "the ledger"
+    assert predicate["plan"]["schedule"] == facts["schedule"]
+    assert predicate["model"] == facts["model"]
+    assert predicate["seed"] == facts["seed"]
+    assert predicate["expires"] == "2100-01-01T00:00:00+00:00"
+
+
+def test_signed_and_verified(made: Path, key: Path, run: Command) -> None:
+    code, out, err = run("sign", made, "--key", key, "--expires", "2100-01-01")
+    assert code == 0, err
+    assert "a.dipp.attestation.json" in out
+    public = key.with_name("me.pub")
+    code, out, err = run("verify", made, "--key", public)
+    assert code == 0, err
+    assert keys.key_id(keys.public(public)) in out
+    assert "until 2100-01-01" in out
+    assert "per one pixel" in out
+    code, out, _ = run("verify", made, "--key", public, "--json")
+    assert json.loads(out)["statement"]["certificate"]["epsilon"] == dipp.open(made).certificate.epsilon
+
+
+def test_datasets_are_signed_by_their_manifest(dataset: Path, key: Path, run: Command) -> None:
+    """And every shard is checked: what it holds follows from the manifest's checksums."""
+    public = key.with_name("me.pub")
+    assert run("sign", dataset, "--key", key)[0] == 0
+    place = dataset / "attestation.json"
+    try:
+        assert content(place)["subject"][0]["name"] == "manifest.json"
+        code, out, err = run("verify", dataset, "--key", public)
+        assert code == 0, err
+        assert "certificate  ε" in out
+        assert run("info", dataset, "--verify")[0] == 0
+        shard = min(dataset.glob("shard-*"))
+        before = shard.read_bytes()
+        shard.write_bytes(before[:-1])
+        try:
+            code, _, err = run("verify", dataset, "--key", public)
+            assert code == 1
+            assert "checksum is wrong" in err
+        finally:
+            shard.write_bytes(before)
+    finally:
+        place.unlink()
+
+
+def test_without_certificate_nothing_is_signed(key: Path, tmp_path: Path, run: Command) -> None:
+    build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
+    code, _, err = run("sign", tmp_path / "d.dipp", "--key", key)
+    assert code == 1
+    assert "no certificate" in err
+    assert not (tmp_path / "d.dipp.attestation.json").exists()
+
+
+# What is refused.
+
+
+def change(place: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Edit the statement, and leave the signature as it is."""
+    sealed = json.loads(place.read_bytes())
+    found = json.loads(base64.b64decode(sealed["payload"]))
+    edit(found)
+    sealed["payload"] = base64.b64encode(json.dumps(found).encode()).decode()
+    place.write_text(json.dumps(sealed))
+
+
+def refused(made: Path, key: Path, run: Command) -> str:
+    code, out, err = run("verify", made, "--key", key.with_name(key.name + ".pub"))
+    assert code == 1
+    assert not out
+    assert len(err.strip().splitlines()) == 1
+    return err
+
+
+def test_a_foreign_signature(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
+    keys.make(tmp_path / "other")
+    statement.sign(made, key)
+    assert "it is not signed by this key" in refused(made, tmp_path / "other", run)
+    # Whose id stands beside it does not matter.
+    sealed = json.loads(statement.place_of(made).read_bytes())
+    sealed["signatures"][0]["keyid"] = keys.key_id(keys.public(tmp_path / "other.pub"))
+    statement.place_of(made).write_text(json.dumps(sealed))
+    assert "its signature is wrong" in refused(made, tmp_path / "other", run)
+    del sealed["signatures"][0]["keyid"]
+    statement.place_of(made).write_text(json.dumps(sealed))
+    statement.verify(made, key.with_name("me.pub"))
+
+
+@pytest.mark.parametrize("what", ["epsilon", "expires", "subject", "model"])
+def test_a_changed_statement(what: str, made: Path, key: Path, run: Command) -> None:
+    place = statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC))
+
+    def edit(found: dict[str, Any]) -> None:
+        match what:
+            case "epsilon":
+                found["predicate"]["certificate"]["epsilon"] /= 2
+            case "expires":
+                found["predicate"]["expires"] = None
+            case "subject":
+                found["subject"][0]["digest"]["sha256"] = "0" * 64
+            case "model":
+                found["predicate"]["model"] = "0" * 64
+
+    change(place, edit)
+    assert "its signature is wrong; it was changed" in refused(made, key, run)
+
+
+def test_another_file(made: Path, key: Path, run: Command) -> None:
+    """One that opens, and has the same certificate."""
+    statement.sign(made, key)
+    build(small_plan(SHARP), [(4, 5, 3)] * 2, salt=1).save(made)
+    assert "this is not what was signed" in refused(made, key, run)
+
+
+def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC))
+    moments = {"2099-12-31T23:59:59+00:00": None, "2100-01-01T00:00:00+00:00": "it has expired on 2100-01-01"}
+    for moment, said in moments.items():
+        monkeypatch.setattr(statement, "now", lambda moment=moment: datetime.fromisoformat(moment))
+        if said is None:
+            statement.verify(made, key.with_name("me.pub"))
+        else:
+            assert said in refused(made, key, run)
+    monkeypatch.setattr(statement, "now", lambda: datetime(2001, 1, 1, tzinfo=UTC))
+    assert "issued in the future" in refused(made, key, run)
+
+
+def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A true signature under an ε that does not follow from the file, or under something else altogether."""
+    checked = statement._checked
+
+    def lying(release: Path) -> tuple[Path, dict[str, Any]]:
+        subject, facts = checked(release)
+        return subject, {**facts, "certificate": {**facts["certificate"], "epsilon": 0.1}}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(statement, "_checked", lying)
+        statement.sign(made, key)
+    assert "what was signed does not follow from it" in refused(made, key, run)
+    others: list[Any] = [
+        {"_type": "else"},
+        {},
+        [],
+        {"_type": statement.STATEMENT, "predicateType": statement.PREDICATE},
+    ]
+    for other in others:
+        place = statement.place_of(made)
+        place.write_bytes(envelope.seal(json.dumps(other).encode(), keys.private(key)))
+        assert "it is signed, but" in refused(made, key, run)
+
+
+def test_what_is_not_there(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
+    assert "cannot be read" in refused(made, key, run)
+    statement.sign(made, key)
+    made.unlink()
+    assert "there is no such release" in refused(made, key, run)
+    for date in ("tomorrow", "2001-01-01", "2100-13-01"):
+        code, _, err = run("sign", made, "--key", key, "--expires", date)
+        assert code == 1
+        assert err.startswith("dipp: expires: a date")
+    del tmp_path
+
+
+WORDS = st.sampled_from(["payload", "payloadType", "signatures", "sig"])
+SHAPES = st.recursive(
+    st.none() | st.text(max_size=9), lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner), max_leaves=9
+)
+SOMEBODY = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
+
+
+@given(st.binary(max_size=60) | SHAPES.map(lambda one: json.dumps(one).encode()))
+def test_whatever_is_no_envelope_is_one_line(data: bytes) -> None:
+    with pytest.raises(DippError, match=r"attestation: (this is none of dipp's|it is not signed by this key)"):
+        envelope.unseal(data, SOMEBODY)

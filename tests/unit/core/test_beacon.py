@@ -1,0 +1,49 @@
+"""A public beacon: the seed follows from it and from the sender's own part, by the formula that is written down."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from dipp.core.beacon import NOTHING, Beacon
+from dipp.errors import DippError
+
+VALUE = bytes(range(32))
+
+
+def test_the_seed_is_the_one_of_the_document() -> None:
+    one = Beacon(3, VALUE, bytes(range(16)))
+    text = b"dipp/2/beacon\x00" + bytes(range(16)) + bytes([3, 0, 0, 0, 0, 0, 0, 0]) + VALUE
+    assert one.seed == hashlib.sha256(text).digest()[:16]
+    assert one.seed.hex() == "ceae3a08adeedf22c998a4547ab906c7"
+
+
+def test_everything_enters() -> None:
+    ones = [
+        Beacon(3, VALUE),
+        Beacon(4, VALUE),
+        Beacon(3, VALUE[::-1]),
+        Beacon(3, VALUE, b"\1" * 16),
+        Beacon(3, VALUE * 2),
+    ]
+    assert len({one.seed for one in ones}) == 5
+    assert Beacon(3, VALUE).own == NOTHING
+    assert Beacon(3, VALUE).mixed_with(b"\1" * 16) == ones[3]
+
+
+def test_it_is_read_as_it_is_published() -> None:
+    assert Beacon.parse("3:" + VALUE.hex()) == Beacon.parse("3:" + VALUE.hex().upper()) == Beacon(3, VALUE)
+    for one in (Beacon((1 << 64) - 1, VALUE * 2, b"\1" * 16), Beacon(0, VALUE[:16])):
+        assert Beacon.from_bytes(one.to_bytes()) == one
+
+
+BAD = ("", "3", f":{VALUE.hex()}", "3:", f"-1:{VALUE.hex()}", "3:xyz", "3:" + "0" * 33, "3:00", "3:" + "00" * 65)
+WORSE = (f"{1 << 64}:{VALUE.hex()}", f"٣:{VALUE.hex()}", f"3:{VALUE.hex()}\n", f"{'9' * 5000}:{VALUE.hex()}")
+
+
+@pytest.mark.parametrize("text", [*BAD, *WORSE])
+def test_what_is_no_beacon_is_one_line(text: str) -> None:
+    with pytest.raises(DippError, match="beacon: ") as caught:
+        Beacon.parse(text)
+    assert len(str(caught.value)) < 120

@@ -1,0 +1,56 @@
+"""The exported network gives the denoiser's pictures, at any size and SNR, from weights in half precision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from helpers.commands import Command
+from helpers.networks import SMALL, random_network, tiny_denoiser
+
+from dipp import models
+from dipp.errors import DippError
+from dipp.models import photonet
+from dipp.models.export import export
+from dipp.models.network import Config
+
+CLOSE = 1e-4
+
+
+@pytest.mark.parametrize("config", [SMALL, Config()], ids=["small", "default"])
+def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> None:
+    photonet.write(tmp_path / "model", config, dict(random_network(config).named_parameters()))
+    code, out, err = run("export", tmp_path / "model", "-o", tmp_path / "m.onnx")
+    assert code == 0, err
+    denoiser = models.load(tmp_path / "model")
+    assert denoiser.identity in out
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    facts = session.get_modelmeta().custom_metadata_map
+    assert facts["identity"] == denoiser.identity
+    assert json.loads(facts["alphas_cumprod"]) == denoiser.schedule.alphas_cumprod.tolist()
+    assert (int(facts["stride"]), int(facts["margin"])) == (config.stride, config.margin)
+    generator = torch.Generator().manual_seed(0)
+    for shape, snr in (((1, 32, 32), 1.0), ((2, 45, 70), 0.02), ((1, 1, 3), 0.0), ((1, 200, 31), 300.0)):
+        y = torch.randn(shape[0], 3, *shape[1:], generator=generator)
+        (found,) = session.run(None, {"y": y.numpy(), "snr": np.array([snr], np.float32)})
+        np.testing.assert_allclose(found, denoiser.at_snr(y, snr).numpy(), rtol=0, atol=CLOSE)
+
+
+def test_the_file_is_as_small_as_the_weights(tmp_path: Path) -> None:
+    photonet.write(tmp_path / "model", Config(), dict(random_network(Config()).named_parameters()))
+    export(models.load(tmp_path / "model"), tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").stat().st_size < 1.02 * (tmp_path / "model" / photonet.WEIGHTS).stat().st_size
+    assert onnx.load(tmp_path / "m.onnx").opset_import[0].version >= 17
+
+
+def test_what_cannot_be_exported_says_so(tmp_path: Path, run: Command) -> None:
+    with pytest.raises(DippError, match="only networks of the class PhotoNet"):
+        export(tiny_denoiser(), tmp_path / "m.onnx")
+    code, _, err = run("export", tmp_path, "-o", tmp_path / "m.txt")
+    assert (code, err) == (1, "dipp: output: a name that ends in .onnx is needed, got m.txt\n")
+    assert list(tmp_path.iterdir()) == []

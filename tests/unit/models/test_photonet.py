@@ -1,0 +1,219 @@
+"""Denoisers for photographs: folders, identity, any size and batch, the SNR as a number."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.networks import ROUNDING, SMALL, random_network
+from safetensors.torch import load_file, save_file
+
+from dipp import models
+from dipp.errors import DippError
+from dipp.models import photonet
+from dipp.models.photonet import PhotoDenoiser
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("photonet")
+    photonet.write(place, SMALL, dict(random_network().named_parameters()))
+    return place
+
+
+@pytest.fixture(scope="module")
+def small(original: Path) -> PhotoDenoiser:
+    return load(original)
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(original, tmp_path / "copy"))
+
+
+def load(folder: Path, device: str = "cpu") -> PhotoDenoiser:
+    found = models.load(folder, device)
+    assert isinstance(found, PhotoDenoiser)
+    return found
+
+
+def noisy(count: int, *size: int) -> torch.Tensor:
+    return torch.randn(count, 3, *(size or (16, 16)), generator=torch.Generator().manual_seed(count))
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_attributes(small: PhotoDenoiser) -> None:
+    assert (small.channels, small.sample_size) == (3, (32, 32))
+    assert len(small.schedule) == 1000
+    assert len(bytes.fromhex(small.identity)) == 32
+    assert not any(parameter.requires_grad for parameter in small.network.parameters())
+
+
+def test_weights_travel_in_half_precision(original: Path, small: PhotoDenoiser) -> None:
+    stored = load_file(original / photonet.WEIGHTS)
+    assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
+    for name, parameter in random_network().named_parameters():
+        torch.testing.assert_close(small.network.get_parameter(name), parameter.half().float(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("t", [0, 250, 999])
+def test_a_timestep_is_its_snr(small: PhotoDenoiser, t: int) -> None:
+    x_t, gamma, snr = noisy(2), small.schedule.gamma(t), small.schedule.snr(t)
+    x_hat = small.x0(x_t, t)
+    assert x_hat.dtype == torch.float32
+    assert x_hat.abs().max() <= 1
+    torch.testing.assert_close(x_hat, small.at_snr(x_t / gamma, snr), rtol=0, atol=0)
+    expected = small.network(x_t / gamma, torch.tensor([snr])).clamp(-1, 1)
+    torch.testing.assert_close(x_hat, expected, rtol=0, atol=ROUNDING)
+
+
+def test_between_timesteps_the_snr_is_still_told_apart(small: PhotoDenoiser) -> None:
+    low, high = small.schedule.snr(501), small.schedule.snr(500)
+    y, middle = noisy(1), (low * high) ** 0.5
+    assert len({small.at_snr(y, snr).sum().item() for snr in (low, middle, high)}) == 3
+
+
+def test_images_do_not_depend_on_their_batch(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = noisy(7)
+    whole, sizes = small.at_snr(y, 2.0), list[int]()
+
+    def counted(network: Any, x: torch.Tensor, *rest: Any) -> torch.Tensor:
+        sizes.append(len(x))
+        assert x.is_contiguous(memory_format=torch.channels_last)
+        return forward(network, x, *rest)
+
+    forward = photonet._forward
+    monkeypatch.setattr(photonet, "_forward", counted)
+    monkeypatch.setitem(photonet.PIXELS_PER_CALL, "cpu", 3 * 16 * 16)
+    torch.testing.assert_close(small.at_snr(y, 2.0), whole, rtol=0, atol=ROUNDING)
+    assert sizes == [3, 3, 1]
+    monkeypatch.setitem(photonet.PIXELS_PER_CALL, "cpu", 1)
+    torch.testing.assert_close(small.at_snr(y.flip(0), 2.0).flip(0), whole, rtol=0, atol=ROUNDING)
+    assert sizes[3:] == [1] * 7
+
+
+def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = noisy(1, photonet.TILE + SMALL.margin + 1, 24)
+    found, heights = small.at_snr(y, 0.5), list[int]()
+    with torch.inference_mode():
+        whole = small.network(y, torch.tensor([0.5])).clamp(-1, 1)
+    torch.testing.assert_close(found, whole, rtol=0, atol=ROUNDING)
+
+    def counted(_: Any, x: torch.Tensor, *__: Any) -> torch.Tensor:
+        heights.append(x.shape[2])
+        return x
+
+    monkeypatch.setattr(photonet, "_forward", counted)
+    small.at_snr(y, 0.5)
+    assert len(heights) == 2
+    assert max(heights) < photonet.TILE
+
+
+def test_other_sizes_and_dtypes(small: PhotoDenoiser) -> None:
+    assert small.at_snr(noisy(2, 5, 1), 1.0).shape == (2, 3, 5, 1)
+    torch.testing.assert_close(small.at_snr(noisy(1).double(), 1.0), small.at_snr(noisy(1), 1.0))
+
+
+def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: Path) -> None:
+    before, y = torch.get_rng_state(), noisy(2)
+    kept = y.clone()
+    x_hat = load(original).at_snr(y, 1.0)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(y, kept)
+    assert not x_hat.is_inference()
+    assert x_hat.is_contiguous()
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 16), (0, 3, 16, 16), (1, 1, 16, 16), (1, 3, 16, 0)])
+def test_bad_shapes_are_refused(small: PhotoDenoiser, shape: tuple[int, ...]) -> None:
+    with pytest.raises(DippError, match="x_t"):
+        small.at_snr(torch.zeros(shape), 1.0)
+
+
+@pytest.mark.parametrize("snr", [-1.0, float("nan"), float("inf")])
+def test_bad_snrs_are_refused(small: PhotoDenoiser, snr: float) -> None:
+    with pytest.raises(DippError, match="snr"):
+        small.at_snr(noisy(1), snr)
+
+
+# Identity.
+
+
+def test_identity_is_of_weights_config_schedule_and_class(folder: Path, small: PhotoDenoiser) -> None:
+    found = {small.identity}
+
+    def changed() -> str:
+        identity = models.load(folder).identity
+        assert identity not in found
+        found.add(identity)
+        return identity
+
+    assert models.load(folder).identity == small.identity
+    edit(folder / photonet.CONFIG, deviation=0.25)
+    changed()
+    edit(folder / photonet.SCHEDULER_CONFIG, beta_end=0.03)
+    changed()
+    weights = load_file(folder / photonet.WEIGHTS)
+    weights["leave.bias"] = weights["leave.bias"] + 1
+    save_file(weights, folder / photonet.WEIGHTS)
+    last = changed()
+    edit(folder / photonet.CONFIG, _comment="neither names nor comments count")
+    assert models.load(folder).identity == last
+
+
+def test_the_same_numbers_in_another_architecture_are_another_model(
+    folder: Path, small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(models.ARCHITECTURES, "OtherNet", photonet.load)
+    edit(folder / photonet.CONFIG, _class_name="OtherNet")
+    assert models.load(folder).identity != small.identity
+
+
+# What is refused.
+
+
+def test_folders_that_are_not_whole_are_refused(folder: Path) -> None:
+    edit(folder / photonet.CONFIG, channels=[8, 12, 20])
+    with pytest.raises(DippError, match="do not make a network"):
+        models.load(folder)
+    edit(folder / photonet.CONFIG, channels=[8, 12, 16], heads=4)
+    with pytest.raises(DippError, match="do not make a network"):
+        models.load(folder)
+    (folder / photonet.WEIGHTS).unlink()
+    with pytest.raises(DippError, match=r"no safetensors weights; model\.safetensors is needed"):
+        models.load(folder)
+    (folder / photonet.SCHEDULER_CONFIG).unlink()
+    with pytest.raises(DippError, match=r"has no scheduler_config\.json"):
+        models.load(folder)
+
+
+def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
+    tensors = {name: tensor * 1e6 for name, tensor in random_network().named_parameters()}
+    with pytest.raises(DippError, match="not finite"):
+        photonet.write(tmp_path / "new", SMALL, tensors)
+    assert not (tmp_path / "new").exists()
+
+
+# CUDA.
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [(16, 16), (80, 64)])
+def test_cuda_agrees_with_the_cpu_in_every_batch(original: Path, small: PhotoDenoiser, size: tuple[int, int]) -> None:
+    """Small pictures through graphs, larger ones without."""
+    on_gpu = load(original, "cuda")
+    assert on_gpu.identity == small.identity
+    for count in (1, 3, 8):
+        y = noisy(count, *size)
+        for snr in (0.3, 0.3, 20.0):  # captured, then replayed
+            torch.testing.assert_close(on_gpu.at_snr(y, snr).cpu(), small.at_snr(y, snr), rtol=0, atol=1e-4)
+        quick = on_gpu.at_snr(y, 0.3, fast=True).cpu()
+        assert 0 < (quick - small.at_snr(y, 0.3)).abs().mean() < 0.02

@@ -1,0 +1,347 @@
+"""The odometer: sums that hold, marks that tell nothing, and rows that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dipp.errors import DippError
+from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, accounts, place
+from dipp.privacy import conversions
+
+PICTURE, OTHER = bytes(32), bytes(31) + b"\x01"
+
+
+def picture(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+@pytest.fixture
+def counted(odometer: Path) -> Odometer:
+    return Odometer.open(odometer)
+
+
+# Where it is, and who may read it.
+
+
+def test_tests_have_a_place_of_their_own(odometer: Path) -> None:
+    """Nobody's home is touched, in this process or in one that it starts."""
+    assert place.folder() == odometer
+    assert not odometer.is_relative_to(Path.home() / ".local")
+    program = "from dipp.odometer import place; print(place.folder())"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    assert said.strip() == str(odometer)
+
+
+def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "here"))
+    assert place.folder() == tmp_path / "here"
+    monkeypatch.delenv(place.VARIABLE)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert place.folder() == tmp_path / "data" / "dipp" / "odometer"
+    for ignored in ("", "relative/data"):
+        monkeypatch.setenv("XDG_DATA_HOME", ignored)
+        assert place.folder() == tmp_path / ".local" / "share" / "dipp" / "odometer"
+
+
+def test_it_is_the_owner_s_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Odometer.open(tmp_path / "new" / "odometer").charge("r", "test", [Charge(0, PICTURE, 1.0, 0.1)])
+    finally:
+        os.umask(before)
+    folder = tmp_path / "new" / "odometer"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
+        "key": 0o600,
+        "odometer.sqlite": 0o600,
+    }
+
+
+def test_it_opens_again_with_the_same_key(counted: Odometer) -> None:
+    assert Odometer.open(counted.folder) == counted
+    assert len(counted.key) == 32
+    assert repr(counted.key) not in repr(counted)
+
+
+@pytest.mark.parametrize("harm", ["no key", "another key", "newer", "no database", "a file in its place"])
+def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
+    counted.charge("r", "test", [Charge(0, PICTURE, 1.0, 0.1)])
+    match harm:
+        case "no key":
+            (counted.folder / "key").unlink()
+        case "another key":
+            (counted.folder / "key").write_bytes(bytes(32))
+        case "newer":
+            sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 2").connection.close()
+        case "no database":
+            (counted.folder / "odometer.sqlite").write_bytes(b"something else, and long enough to be looked at" * 100)
+        case "a file in its place":
+            shutil.rmtree(counted.folder)
+            counted.folder.write_text("")
+    with pytest.raises(DippError, match="odometer: ") as caught:
+        Odometer.open(counted.folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_of_a_process_that_died_at_the_very_start_is_replaced(tmp_path: Path) -> None:
+    """Nothing was charged under it: the database is still empty."""
+    (tmp_path / "key").write_bytes(b"half")
+    assert len(Odometer.open(tmp_path).key) == 32
+
+
+# Marks.
+
+
+def test_a_mark_is_of_the_pixels_and_the_size(counted: Odometer) -> None:
+    one = picture(4, 6, 3)
+    assert counted.mark(one) == counted.mark(one.copy()) == counted.mark(np.asfortranarray(one))
+    different = [
+        one.reshape(6, 4, 3),
+        one[::-1],
+        one[:, :5],
+        np.where(np.arange(72).reshape(4, 6, 3) == 7, one ^ 1, one),
+    ]
+    assert len({counted.mark(other) for other in [one, *different]}) == 5
+
+
+def test_grey_is_the_colour_that_it_would_be(counted: Odometer) -> None:
+    """A denoiser of one channel and one of three see the same picture."""
+    grey = picture(5, 5, 1)
+    assert counted.mark(grey) == counted.mark(np.repeat(grey, 3, axis=2))
+
+
+def test_marks_need_the_key(counted: Odometer, tmp_path: Path) -> None:
+    one = picture(4, 4, 3)
+    assert counted.mark(one) != Odometer.open(tmp_path / "other").mark(one)
+
+
+def test_it_holds_neither_pixels_nor_names(counted: Odometer) -> None:
+    one, meter = picture(16, 16, 3), Meter(counted)
+    meter.charge("r", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png")])
+    content = (counted.folder / "odometer.sqlite").read_bytes()
+    assert b"ward-7" not in content
+    assert not any(one.tobytes()[at : at + 8] in content for at in range(0, 700, 4))
+    meter = Meter(counted, names=True)
+    meter.charge("s", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png")])
+    assert counted.spent(meter.mark(one)).name == "ward-7.png"
+
+
+# Sums.
+
+LOSSES = st.floats(0, 1e6, allow_subnormal=False)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(LOSSES, LOSSES), min_size=1, max_size=12))
+def test_sums_are_upper_bounds_and_the_next_lower_float_is_none(
+    tmp_path_factory: pytest.TempPathFactory, each: list[tuple[float, float]]
+) -> None:
+    counted = Odometer.open(tmp_path_factory.mktemp("sums"))
+    for number, (epsilon, rho) in enumerate(each):
+        counted.charge(f"{number}", "test", [Charge(0, PICTURE, epsilon, rho), Charge(1, OTHER, 1.0, 1.0)])
+    spent = counted.spent(PICTURE)
+    assert spent.releases == len(each)
+    for found, losses in zip((spent.epsilon, spent.rho), zip(*each, strict=True), strict=True):
+        exact = sum(map(Fraction, losses))
+        assert Fraction(found) >= exact
+        assert not found or Fraction(math.nextafter(found, 0)) < exact
+
+
+def test_epsilon_at_delta_follows_from_the_sums(counted: Odometer) -> None:
+    for number in range(20):
+        counted.charge(str(number), "test", [Charge(0, PICTURE, 1.0, 0.125)])
+    spent = counted.spent(PICTURE)
+    assert (spent.epsilon, spent.rho) == (20.0, 2.5)
+    assert spent.at(None) == 20.0
+    assert spent.at(1e-6) == conversions.epsilon_of_zcdp(2.5, 1e-6) < 14
+    assert spent.at(1e-300) == 20.0
+
+
+def test_a_release_without_certificate_leaves_none(counted: Odometer) -> None:
+    counted.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
+    counted.charge("b", "test", [Charge(0, PICTURE, math.inf, math.inf)])
+    spent = counted.spent(PICTURE)
+    assert spent.at(1e-6) == spent.epsilon == math.inf
+    assert spent.statement().startswith("none")
+    with pytest.raises(LimitError):
+        counted.charge("c", "test", [Charge(0, PICTURE, 1.0, 0.1)], limit=1e9)
+
+
+def test_a_picture_twice_in_a_release_counts_twice(counted: Odometer) -> None:
+    reading = counted.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1), Charge(1, PICTURE, 1.0, 0.1)])
+    assert (reading.pictures, reading.again) == (1, 1)
+    assert counted.spent(PICTURE).epsilon == 2.0
+
+
+def test_a_release_is_charged_once(counted: Odometer) -> None:
+    def charges() -> Iterator[Charge]:
+        asked.append(True)
+        yield Charge(0, PICTURE, 1.0, 0.1)
+
+    asked: list[bool] = []
+    for _ in range(3):
+        counted.charge("a", "test", charges())
+    assert len(asked) == 1
+    assert counted.spent(PICTURE) == Spent(PICTURE, 1, 1.0, 0.1)
+
+
+def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
+    def charges() -> Iterator[Charge]:
+        yield Charge(0, PICTURE, 1.0, 0.1)
+        raise DippError("src: gone")
+
+    with pytest.raises(DippError, match="gone"):
+        counted.charge("a", "test", charges())
+    assert counted.count() == 0
+    assert not counted.releases()
+
+
+def test_who_still_reads_pictures_keeps_nobody_waiting(counted: Odometer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survey of a large dataset takes minutes; others charge and look meanwhile, without a moment's patience."""
+    monkeypatch.setattr(accounts, "PATIENCE", 0.0)
+
+    def charges() -> Iterator[Charge]:
+        yield Charge(0, PICTURE, 1.0, 0.1)
+        Odometer.open(counted.folder).charge("quick", "test", [Charge(0, PICTURE, 2.0, 0.1)])
+        assert counted.spent(PICTURE).epsilon == 2.0
+        yield Charge(1, OTHER, 1.0, 0.1)
+
+    reading = counted.charge("slow", "test", charges())
+    assert reading.again == 1
+    assert counted.spent(PICTURE).epsilon == 3.0
+
+
+def test_the_limit(counted: Odometer) -> None:
+    """Three of 1.5 are 4.5, which is allowed; a fourth is not, and takes nothing else along."""
+    for number in range(3):
+        counted.charge(str(number), "test", [Charge(0, PICTURE, 1.5, 0.1)], limit=4.5)
+    with pytest.raises(LimitError, match=r"ε = 4\.5; it would have ε = 6 pure"):
+        counted.charge("3", "test", [Charge(0, OTHER, 1.5, 0.1), Charge(1, PICTURE, 1.5, 0.1)], limit=4.5)
+    assert counted.spent(PICTURE).epsilon == 4.5
+    assert counted.spent(OTHER).releases == 0
+    # The same at a δ, where the sums are worth less.
+    counted.charge("4", "test", [Charge(0, PICTURE, 1.5, 0.1)], limit=5.9, delta=1e-5)
+
+
+def test_images_that_were_not_charged(counted: Odometer) -> None:
+    counted.charge("a", "test", [Charge(image, PICTURE, 1.0, 0.1) for image in (5, 1, 2)])
+    assert counted.uncharged("a", 8) == (0, 3, 4, 6, 7)
+    assert counted.uncharged("none", 2) == (0, 1)
+
+
+def test_lists(counted: Odometer) -> None:
+    counted.charge("a", "encode", [Charge(0, PICTURE, 1.0, 0.1)])
+    counted.charge("b", "privatize", [Charge(0, PICTURE, 2.0, 0.2), Charge(1, OTHER, 2.5, 0.2)])
+    assert [one.picture for one in counted.pictures(9)] == [PICTURE, OTHER]
+    assert [one.picture for one in counted.pictures(1)] == [PICTURE]
+    assert [(one[0], *one[2:]) for one in counted.releases()] == [
+        ("a", "encode", 1, 1.0, 0.1),
+        ("b", "privatize", 2, 2.5, 0.2),
+    ]
+    assert [(one.release, one.epsilon) for one in counted.history(PICTURE)] == [("a", 1.0), ("b", 2.0)]
+
+
+def test_what_is_said(counted: Odometer) -> None:
+    meter = Meter(counted)
+    assert meter.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)]) == ""
+    said = meter.charge("b", "test", [Charge(0, PICTURE, 1.0, 0.1), Charge(1, OTHER, 3.0, 0.1)])
+    assert said.startswith("odometer: 1 of 2 pictures")
+    assert "ε = 3 pure" in said
+
+
+# Processes.
+
+CHARGE = """
+import sys
+from pathlib import Path
+from dipp.errors import DippError
+from dipp.odometer import Charge, LimitError, Odometer
+folder, release, limit = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+counted = Odometer.open(folder)
+print("open", flush=True)
+sys.stdin.readline()
+try:
+    counted.charge(release, "test", [Charge(i, bytes(32), 1.0, 0.1) for i in range(1)], limit)
+    print("charged", flush=True)
+except LimitError:
+    print("refused", flush=True)
+"""
+
+
+def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+
+
+def test_of_processes_at_once_as_many_succeed_as_the_limit_allows(tmp_path: Path) -> None:
+    """They also make the odometer at once, with one key."""
+    running = [start(CHARGE, tmp_path / "new", f"r{number}", 3.0) for number in range(8)]
+    for process in running:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+    said = sorted(process.communicate("\n")[0] for process in running)
+    assert said == ["charged\n"] * 3 + ["refused\n"] * 5
+    assert Odometer.open(tmp_path / "new").spent(PICTURE) == Spent(PICTURE, 3, 3.0, 0.30000000000000004)
+
+
+def test_processes_that_share_a_release_charge_it_once(tmp_path: Path) -> None:
+    running = [start(CHARGE, tmp_path / "new", "same", 1.0) for _ in range(4)]
+    assert [process.communicate("\n")[0] for process in running] == ["open\ncharged\n"] * 4
+    assert Odometer.open(tmp_path / "new").spent(PICTURE).releases == 1
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from dipp.odometer import Charge, Odometer, accounts
+folder, moment = Path(sys.argv[1]), sys.argv[2]
+def wait():
+    print("here", flush=True)
+    time.sleep(1000)
+def charges():
+    for image in range(20000):
+        if moment == "streaming" and image == 19000:
+            wait()
+        yield Charge(image, image.to_bytes(32), 1.0, 0.1)
+reading = accounts._reading
+def before_commit(*arguments):
+    found = reading(*arguments)
+    if moment == "before the commit":
+        wait()
+    return found
+accounts._reading = before_commit
+counted = Odometer.open(folder)
+counted.charge("killed", "test", charges())
+wait()
+"""
+
+
+@pytest.mark.parametrize(("moment", "charged"), [("streaming", 0), ("before the commit", 0), ("charged", 20000)])
+def test_killed_at_any_moment_all_is_charged_or_nothing(moment: str, charged: int, tmp_path: Path) -> None:
+    """By SIGKILL. What it has written without a commit is taken back by the next that opens the file."""
+    with start(KILLED, tmp_path, moment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    counted = Odometer.open(tmp_path)
+    assert counted.count() == charged
+    assert len(counted.uncharged("killed", 20000)) == 20000 - charged
+    counted.charge("next", "test", [Charge(0, PICTURE, 1.0, 0.1)])

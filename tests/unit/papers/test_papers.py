@@ -1,0 +1,298 @@
+"""The papers of a release: programs of others read them, and they say what the release says of itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from helpers.archives import build, small_plan
+from helpers.archives import release as release_of
+from helpers.broken_archives import made_of
+from helpers.commands import Command
+from helpers.datasets import save_folder, save_model, save_table, tiny_codec
+from helpers.paths import ROOT
+from helpers.sensing import sensing_plan
+
+import dipp
+from dipp.cli.options import PlanOptions
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize
+from dipp.data.store import PAPERS
+from dipp.errors import DippError, NoCertificateError
+from dipp.papers import registry, writing
+from dipp.papers.guarantee import FILL_IN, Released, Words
+from dipp.planning.presets import DIFFC, SHARP
+from dipp.privacy.printing import upper
+
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    # Those of mlcroissant and rdflib, about themselves.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"),
+]
+SCHEMA = yaml.safe_load((ROOT / "tests" / "schemas" / "opendp" / "deployments-schema.yaml").read_text())
+WORDS = Words("Pets", ("Ministry of Pets", "Cats' Guild"), "CC-BY-4.0", "training", "Earth", "https://example.org/pets")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def dataset(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    source = save_table(folder / "s.parquet", 6)
+    privatize(str(source), folder / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=4))
+    return folder / "out"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    build(small_plan(SHARP), [(4, 5, 3)] * 2, delta=1e-6).save(tmp_path / "a.dipp")
+    return tmp_path / "a.dipp"
+
+
+def problems(entry: Any) -> list[str]:
+    """What the registry's schema has against an entry, by the check that the registry itself makes."""
+    validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
+    return [error.message for error in validator.iter_errors(entry)]
+
+
+# OpenDP's registry.
+
+
+@pytest.mark.parametrize("words", [WORDS, Words()], ids=["filled in", "as privatize leaves it"])
+def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -> None:
+    """Both kinds of release, by its schema and by the other rules of its checks."""
+    for release in (dataset, made):
+        text = registry.text(Released.read(release, words))
+        entry = yaml.safe_load(text)
+        assert problems(entry) == []
+        assert entry == registry.entry(Released.read(release, words))
+        basic = entry["deployment"]["basic"]
+        slug = [basic["name"], "-".join(basic["data_curators"]), basic["publication_date"].split("-")[0]]
+        expected = "_".join(re.sub(r"\W+", "_", part.lower()) for part in slug).replace("_", "-")
+        assert text.startswith(f"url_slug: {expected}\n")
+        styles = {token.style for token in yaml.scan(text) if hasattr(token, "style")}
+        assert styles <= {None, '"'}
+        assert not re.search(r"\\\\[^()]", text)
+
+
+def test_the_schema_can_refuse(dataset: Path) -> None:
+    entry = registry.entry(Released.read(dataset, WORDS))
+    entry["deployment"]["surprise"] = 1
+    del entry["deployment"]["basic"]["intended_use"]
+    entry["deployment"]["basic"]["publication_date"] = "16 November"
+    assert len(problems(entry)) == 3
+
+
+def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
+    """All that the schema knows but what is a matter of the curator alone."""
+
+    def leaves(node: dict[str, Any], path: str = "") -> set[str]:
+        inner = node.get("properties")
+        return {path} if inner is None else {one for key in inner for one in leaves(inner[key], f"{path}/{key}")}
+
+    def filled(node: Any, path: str = "") -> set[str]:
+        return (
+            {path} if not isinstance(node, dict) else {one for k, v in node.items() for one in filled(v, f"{path}/{k}")}
+        )
+
+    missing = leaves(SCHEMA) - filled(registry.entry(Released.read(dataset, WORDS)))
+    assert missing == {
+        "/deployment/basic/data_product_sector",
+        "/deployment/deployment_model/data_source_type_details",
+        "/deployment/privacy_loss/privacy_parameters/delta",
+    }
+
+
+def test_its_numbers_are_those_of_the_certificate(dataset: Path, made: Path) -> None:
+    for release, claim in ((dataset, dipp.load(dataset).certificate), (made, dipp.open(made).certificate)):
+        assert claim is not None
+        entry = registry.entry(Released.read(release, WORDS))["deployment"]["privacy_loss"]
+        assert entry["privacy_parameters"] == {"epsilon": claim.epsilon, "rho": claim.rho}
+        assert entry["privacy_unit"] == claim.unit
+        assert f"ε = {upper(claim.epsilon)} (pure), ρ = {upper(claim.rho)}" in entry["privacy_parameters_details"]
+    at = dipp.open(made).certificate.epsilon_at_delta
+    assert at is not None
+    assert f"(ε, δ) = ({upper(at)}, 1e-06)" in Released.read(made, WORDS).parameters
+
+
+def test_what_is_not_private_is_not_registered(tmp_path: Path) -> None:
+    """It has a card, which says so, and metadata."""
+    build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
+    with pytest.raises(NoCertificateError, match="nothing to register"):
+        registry.entry(Released.read(tmp_path / "d.dipp", WORDS))
+    written = writing.write(tmp_path / "d.dipp", WORDS)
+    assert [path.name for path in written] == [*PAPERS[:2]]
+    text = written[0].read_text()
+    assert "this coding is not differentially private" in text
+    assert "ε =" not in text
+
+
+# Croissant.
+
+
+def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> None:
+    """By the library of those who made it: no error, no warning, and the records come out."""
+    import mlcroissant
+
+    writing.write(dataset, WORDS)
+    found = mlcroissant.Dataset(jsonld=str(dataset / "croissant.json"))
+    issues = found.metadata.ctx.issues
+    assert (set(issues.errors), set(issues.warnings)) == (set(), set())
+    rows = list(found.records("images"))
+    assert [row["images/id"] for row in rows] == list(range(6))
+    assert [row["images/label"] for row in rows] == dipp.load(dataset).labels()
+    assert {(row["images/height"], row["images/width"]) for row in rows} == {(8, 8)}
+    content = json.loads((dataset / "croissant.json").read_text())
+    stated = {one["name"]: one["sha256"] for one in content["distribution"] if "sha256" in one}
+    assert stated == {
+        one["name"]: one["sha256"] for one in json.loads((dataset / "manifest.json").read_text())["shards"]
+    }
+    assert content["license"] == "CC-BY-4.0"
+
+
+@pytest.mark.parametrize("break_it", ["two fields of one name", "unknown file set", "no file", "no type of a field"])
+def test_croissant_that_is_wrong_is_noticed(break_it: str, dataset: Path, tmp_path: Path) -> None:
+    import mlcroissant
+
+    writing.write(dataset, WORDS, tmp_path)
+    content = json.loads((tmp_path / "croissant.json").read_text())
+    match break_it:
+        case "two fields of one name":
+            content["recordSet"][0]["field"][0]["@id"] = content["recordSet"][0]["field"][1]["@id"]
+        case "unknown file set":
+            content["recordSet"][0]["field"][0]["source"]["fileSet"]["@id"] = "elsewhere"
+        case "no file":
+            del content["distribution"][0]["contentUrl"]
+        case "no type of a field":
+            del content["recordSet"][0]["field"][0]["dataType"]
+    with pytest.raises(mlcroissant.ValidationError):
+        mlcroissant.Dataset(jsonld=content)
+
+
+def test_croissant_of_a_single_file(made: Path) -> None:
+    import mlcroissant
+
+    writing.write(made, WORDS)
+    found = mlcroissant.Dataset(jsonld=str(made.with_name("a.dipp.papers") / "croissant.json"))
+    assert not found.metadata.ctx.issues.errors
+    assert [(one.name, one.content_url) for one in found.metadata.distribution] == [("a.dipp", "../a.dipp")]
+
+
+def test_labels_in_words(model: Path, tmp_path: Path) -> None:
+    """A column of text is one in the metadata, too."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(save_table(tmp_path / "s.parquet", 3))
+    names = [f"a{label}" for label in table["label"].to_pylist()]
+    pq.write_table(table.drop_columns("label").append_column("label", [names]), tmp_path / "t.parquet")
+    out = tmp_path / "out"
+    privatize(str(tmp_path / "t.parquet"), out, tiny_codec(model), str(model), Local(1), Choices())
+    writing.write(out, WORDS)
+    fields = json.loads((out / "croissant.json").read_text())["recordSet"][0]["field"]
+    assert {one["name"]: one["dataType"] for one in fields}["label"] == "sc:Text"
+
+
+# The card.
+
+
+def test_the_card_says_what_is_asked(dataset: Path) -> None:
+    """Unit, definition, parameters, what is not protected, composition, post-processing, mechanism, versions, trust."""
+    writing.write(dataset, WORDS)
+    text = (dataset / "README.md").read_text()
+    _, front, body = text.split("---\n", 2)
+    assert yaml.safe_load(front)["license"] == "CC-BY-4.0"
+    certificate = dipp.load(dataset).certificate
+    assert certificate is not None
+    for word in (
+        certificate.unit,
+        f"ε = {upper(certificate.epsilon)} (pure)",
+        "number, order, widths and heights of the images, their labels",
+        "exponential mechanism",
+        "Sequential composition over 3 steps",
+        "costs no privacy",
+        dipp.__version__,
+        json.loads((dataset / "manifest.json").read_text())["model"],
+        "The unit is not a person",
+        *certificate.not_covered,
+        *(certificate.assumptions),
+        "Ministry of Pets, Cats' Guild",
+    ):
+        assert word in body, word
+    assert FILL_IN not in body
+
+
+def test_a_card_of_sensing_names_its_mechanism(tmp_path: Path) -> None:
+    made_of(release_of(sensing_plan()), [(4, 5, 3)]).save(tmp_path / "s.dipp")
+    assert "randomised response" in Released.read(tmp_path / "s.dipp", WORDS).mechanism
+
+
+# The commands.
+
+
+def test_card_writes_for_both_kinds(dataset: Path, made: Path, tmp_path: Path, run: Command) -> None:
+    for release, place in ((dataset, dataset), (made, made.with_name("a.dipp.papers"))):
+        code, out, err = run("card", release, "--curator", "A", "--curator", "B", "--name", "N")
+        assert code == 0, err
+        assert out.split() == [str(place / name) for name in PAPERS]
+        assert "- curators: A, B" in (place / "README.md").read_text()
+    assert run("info", dataset, "--verify")[0] == 0
+    code, out, _ = run("card", made, "-o", tmp_path / "elsewhere")
+    assert (code, sorted(path.name for path in (tmp_path / "elsewhere").iterdir())) == (0, sorted(PAPERS))
+    for wrong in (tmp_path / "none.dipp", tmp_path):
+        code, _, err = run("card", wrong)
+        assert code == 1
+        assert len(err.strip().splitlines()) == 1
+
+
+def test_damaged_manifests_are_one_line(dataset: Path, tmp_path: Path) -> None:
+    for part in ("shards", "not_hidden", "images", "seed"):
+        content = json.loads((dataset / "manifest.json").read_text())
+        del content[part]
+        (tmp_path / "manifest.json").write_text(json.dumps(content))
+        with pytest.raises(DippError, match="its manifest is damaged"):
+            writing.write(tmp_path, WORDS)
+        assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_lie_in_the_manifest_gets_no_card(dataset: Path, tmp_path: Path, run: Command) -> None:
+    for path in dataset.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    content = json.loads((dataset / "manifest.json").read_text())
+    content["certificate"]["epsilon"] /= 2
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    code, _, err = run("card", tmp_path)
+    assert code == 1
+    assert "certificate of the manifest is not what the shards hold" in err
+
+
+def test_privatize_writes_them_and_overwriting_replaces_them(
+    model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of an old release stays beside a new one; nor does its attestation. Dropped labels are in none of them."""
+    monkeypatch.setattr(PlanOptions, "codec", lambda *_: tiny_codec(model))
+    source, out = save_folder(tmp_path / "source", 4), tmp_path / "out"
+    arguments = ("privatize", source, out, "--model", model, "--workers", 1, "--drop-labels")
+    code, said, err = run(*arguments)
+    assert code == 0, err
+    assert {*PAPERS, "manifest.json"} < {path.name for path in out.iterdir()}
+    assert "papers       README.md, croissant.json, deployment.yaml" in said
+    before = {name: (out / name).read_text() for name in PAPERS}
+    for text in before.values():
+        assert all(word not in text.lower() for word in ("secret-name", "dog", "odometer"))
+    (out / "attestation.json").write_text("old")
+    code, _, err = run(*arguments, "--overwrite")
+    assert code == 0, err
+    assert not (out / "attestation.json").exists()
+    assert (out / "README.md").read_text() != before["README.md"]
+    assert run("info", out, "--verify")[0] == 0
+    code, _, err = run(*arguments[:2], tmp_path / "one.dipp", *arguments[3:])
+    assert code == 0, err
+    assert sorted(path.name for path in (tmp_path / "one.dipp.papers").iterdir()) == sorted(PAPERS)
