@@ -205,10 +205,11 @@ def test_a_real_plan_is_audited_on_its_model(
     assert code == 0, err
     found = json.loads(out)["model"]
     assert all(0 < found[kind]["ratio"] <= 1 for kind in ("random", "extreme", "adversarial"))
-    assert 3 < found["random"]["claimed"] <= 4
-    if clipped:  # one pixel that crosses its clip both ways tells all that pairs may tell
-        assert found["random"]["ratio"] > 0.99
+    assert found["random"]["claimed"] <= 4
+    if clipped:  # a network that predicts nothing is given clips beyond the range of pixels, which do not cost all of ε
+        assert found["random"]["claimed"] > 1
     else:
+        assert found["random"]["claimed"] > 3
         assert found["adversarial"]["ratio"] > found["random"]["ratio"]
 
 

@@ -58,6 +58,7 @@ from dipp.data.tables import Tables
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
+from dipp.models import embedded
 from dipp.planning.presets import DIFFC
 from dipp.privacy.ledger import Recorder
 from dipp.training import calibrate as calibration
@@ -583,11 +584,11 @@ PAGE = (DOCS / "datasets.md").read_text()
 
 
 def test_the_worked_example_runs(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The commands and the code of the docs, on pictures of two classes that a certificate of ε = 16 leaves apart."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(model, "MODEL")
+    shutil.copytree(embedded.FOLDER, "MODEL")
     generator = np.random.default_rng(0)
     for name, level in {"night": 20, "noon": 235}.items():
         (tmp_path / "pets" / name).mkdir(parents=True)
