@@ -146,12 +146,7 @@ class Turns(Mask):
         """The coordinates that have their slot in this step."""
         self.require(channels)
         cycle, slot = divmod(step, self.cycle)
-        rank = np.empty(pixels, np.int64)
-        rank[randomness.permutation(randomness.stream(seed, image, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
-        keys = randomness.uniforms(randomness.stream(seed, image, cycle, "mask/channels"), pixels * channels)
-        position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
-        slots = (rank[:, None] + position * (self.cycle // channels)) % self.cycle
-        return np.flatnonzero((slots == slot).reshape(-1)).astype(np.int64)
+        return np.flatnonzero(_slots(seed, image, cycle, self.cycle, pixels, channels) == slot).astype(np.int64)
 
     def counts(self, steps: int, pixels: int, channels: int) -> Integers:
         """Whole cycles of P ranks fill every slot C times; `_counts` adds what the ranks that are left fill."""
@@ -170,6 +165,18 @@ class Turns(Mask):
                     met[(slot - place) % self.cycle].append(charge)
             dearest.append(max(map(math.fsum, met.values())))
         return math.fsum(dearest)
+
+
+@functools.lru_cache(maxsize=1)  # the steps of a cycle follow each other, and the shuffles take long for large pictures
+def _slots(seed: bytes, image: int, cycle: int, period: int, pixels: int, channels: int) -> NDArray[np.uint16]:
+    """The slot of every coordinate in a cycle of P steps."""
+    rank = np.empty(pixels, np.int64)
+    rank[randomness.permutation(randomness.stream(seed, image, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
+    keys = randomness.uniforms(randomness.stream(seed, image, cycle, "mask/channels"), pixels * channels)
+    position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
+    slots = ((rank[:, None] + position * (period // channels)) % period).astype(np.uint16).reshape(-1)
+    slots.flags.writeable = False
+    return slots
 
 
 def of_period(period: int) -> Mask:

@@ -280,7 +280,7 @@ FORBIDDEN_PARAMETERS = {
     "entropy",
     "urandom",
 }
-SEED_TAKERS = {"stream", "touched", "chunks", "order"}
+SEED_TAKERS = {"stream", "touched", "_slots", "chunks", "order"}
 """Functions of public randomness."""
 
 
