@@ -7,7 +7,7 @@ BENCH ?= build/bench
 # so that its kernels are tested as they run, in parallel.
 PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2
 
-.PHONY: demo check test bench lint clean
+.PHONY: demo check test bench lint page clean
 
 # Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two to four minutes.
 demo: .venv/.demo
@@ -17,14 +17,28 @@ demo: .venv/.demo
 check: lint
 	$(PYTEST) tests/unit -m "not slow"
 
-# The whole suite.
+# The whole suite. The page is tested where it is built and a Chromium is installed.
 test: lint
 	$(PYTEST)
+	@{ command -v chromium && test -f site/play/index.html; } >/dev/null || \
+		echo "The page was not tested: that takes \`make page\`, and Chromium."
 
 lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The page that runs in the browser, in site/play: `dipp page` serves it, and so can any static server. Needs Node.js 20
+# or later; npm fetches the runtime of the network at the versions of web/package-lock.json. The port of the integers is
+# tested against what Python computes before anything is built.
+page: .venv/.test web/node_modules/.package-lock.json
+	$(BIN)/python web/tools/vectors.py build/page/vectors.json
+	cd web && npm run --silent check && npm run --silent test
+	$(BIN)/python web/tools/content.py build/page/content
+	cd web && npm run --silent build -- ../build/page/content ../site/play
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
 
 # Every benchmark that needs neither a GPU nor data from elsewhere, cut down to a few minutes on two cores; JSON and
 # plots go to the folder $(BENCH). This shows that the benchmarks run, and lets two commits be compared on one machine.
@@ -58,4 +72,4 @@ bench: .venv/.test
 	touch $@
 
 clean:
-	rm -rf .venv demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv demo build site web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

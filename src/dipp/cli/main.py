@@ -18,6 +18,7 @@ from dipp.cli.export import export
 from dipp.cli.info import info
 from dipp.cli.odometer import odometer
 from dipp.cli.options import grouped
+from dipp.cli.page import page
 from dipp.cli.privatize import privatize
 from dipp.cli.schedule import schedule
 from dipp.cli.simulate import simulate
@@ -29,7 +30,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 COMMANDS = (
     *(simulate, encode, decode, info, audit, privatize, odometer),
     *(card, keygen, sign, verify),
-    *(schedule, calibrate, train, export, experiment),
+    *(schedule, calibrate, train, export, experiment, page),
 )
 
 for command in COMMANDS:

@@ -246,6 +246,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--commit": None,
         },
     ),
+    "page": (["folder"], {"--port": 8321}),
 }
 """Arguments and options, with their defaults: scripts rely on them. What version 0.1 has is there as it was."""
 

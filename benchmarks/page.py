@@ -1,0 +1,133 @@
+"""The page in a real Chromium: seconds to encode and to decode a picture, in WebAssembly alone.
+
+    make page && python benchmarks/page.py --out benchmarks/results/page.json [--shots docs]
+
+`--shots` also takes the pictures of docs/page.md. Times are from the click to the result, after the network has been
+loaded; the number of threads is what the browser sees of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+from provenance import provenance, write
+
+from dipp.cli.page import BUILT, server
+
+SAMPLES = Path(__file__).parents[1] / "examples" / "pictures"
+SIDES = (128, 256, 512)
+EPSILON = 4.0
+PATIENCE = 1_200_000
+"""Milliseconds."""
+
+
+def opened(browser: Browser, origin: str, **options: Any) -> Page:
+    """The page, with its network loaded."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{origin}/?engine=wasm")
+    page.wait_for_selector("#engine:not(:empty)")
+    return page
+
+
+def give(page: Page, name: str, content: bytes) -> None:
+    """Choose a file."""
+    page.set_input_files("#file", {"name": name, "mimeType": "image/png", "buffer": content})
+
+
+def wait(page: Page) -> None:
+    """Until nothing is under way, and something was made."""
+    page.wait_for_selector("#cancel", state="hidden")
+    page.wait_for_selector("#sizes:not([hidden])")
+
+
+def timed(browser: Browser, origin: str, side: int) -> dict[str, Any]:
+    """Encode a picture of so many pixels a side, and decode the file in a page of its own."""
+    out = io.BytesIO()
+    Image.open(SAMPLES / "cat.png").resize((side, side)).save(out, "PNG")
+    page = opened(browser, origin)
+    give(page, "cat.png", out.getvalue())
+    page.wait_for_selector("#encode:not([disabled])")
+    start = time.perf_counter()
+    page.click("#encode")
+    wait(page)
+    encoded = time.perf_counter() - start
+    with page.expect_download() as waiting:
+        page.click("#download")
+    made = waiting.value.path().read_bytes()
+    page.context.close()
+    page = opened(browser, origin)
+    start = time.perf_counter()
+    give(page, "cat.dipp", made)
+    wait(page)
+    decoded = time.perf_counter() - start
+    words = page.inner_text("#engine")
+    page.context.close()
+    return {"side": side, "bytes": len(made), "encode_s": encoded, "decode_s": decoded, "engine": words}
+
+
+def shots(browser: Browser, origin: str, folder: Path) -> None:
+    """The pictures of the document."""
+    wide, narrow = {"width": 1180, "height": 880}, {"width": 390, "height": 844}
+    for name, sample, scheme, size, epsilon, right in (
+        ("page", 2, "light", wide, 6, "expected"),
+        ("page-rival", 2, "dark", wide, 6, "rival"),
+        ("page-narrow", 1, "light", narrow, 8, "expected"),
+    ):
+        page = opened(browser, origin, viewport=size, color_scheme=scheme)
+        page.click(f".sample:nth-child({sample})")
+        page.wait_for_selector("#encode:not([disabled])")
+        page.fill("#epsilon", str(epsilon))
+        page.click("#encode")
+        wait(page)
+        page.select_option("#right", right)
+        _keep(page.screenshot(), folder / f"{name}.jpg")
+        if name == "page":
+            for part in ("pixel", "certificate"):
+                _keep(page.locator(f"#{part}").screenshot(), folder / f"page-{part}.jpg")
+        if name == "page-narrow":
+            page.locator("#see").scroll_into_view_if_needed()
+            page.evaluate("document.getElementById('see').scrollIntoView()")
+            _keep(page.screenshot(), folder / f"{name}.jpg")
+        page.context.close()
+
+
+def _keep(content: bytes, path: Path) -> None:
+    Image.open(io.BytesIO(content)).convert("RGB").save(path, quality=88, optimize=True)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--shots", type=Path)
+    arguments = parser.parse_args()
+    with server(BUILT, 0) as running, sync_playwright() as playwright:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{running.server_port}"
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        if arguments.shots:
+            shots(browser, origin, arguments.shots)
+        if arguments.out:
+            load = os.getloadavg()[0]
+            rows = [timed(browser, origin, side) for side in SIDES]
+            found = {"epsilon": EPSILON, "cores": os.cpu_count(), "load_before": load, "rows": rows}
+            write(arguments.out, {**provenance(), **found})
+            for row in rows:
+                print(row)
+        browser.close()
+        running.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""`dipp page`: serve the page that runs in a browser, on this machine alone."""
+
+from __future__ import annotations
+
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp.errors import DippError
+
+ADDRESS = "127.0.0.1"
+BUILT = Path(__file__).parents[3] / "site" / "play"
+"""Where `make page` puts it, in a checkout."""
+HEADERS = {
+    # Without these two, browsers do not let WebAssembly use threads.
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; "
+        "img-src 'self' blob:; media-src 'self' blob:; style-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+KINDS = {
+    ".mjs": "text/javascript",
+    ".js": "text/javascript",
+    ".wasm": "application/wasm",
+    ".onnx": "application/octet-stream",
+}
+"""Types that some systems do not know, or know wrongly."""
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Files of one folder, with the headers; nothing is logged."""
+
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | KINDS
+
+    def end_headers(self) -> None:
+        """Add ours to those of the file."""
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: who asked for what is nobody's business."""
+
+
+def server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """A server of the built page; 0 is any free port."""
+    if not (folder / "index.html").is_file():
+        raise DippError(f"page: it is not built in {folder}; run `make page` in a checkout of dipp, or name its folder")
+    try:
+        return ThreadingHTTPServer((ADDRESS, port), partial(Handler, directory=str(folder)))
+    except OSError as error:
+        raise DippError(f"port: {port} cannot be used ({error.strerror}); take another with --port") from None
+
+
+def page(
+    folder: Annotated[Path, typer.Argument(help="Folder of the built page.", show_default="site/play")] = BUILT,
+    port: Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)] = 8321,
+) -> None:
+    """Serve the page on this machine: drag a picture in, and it never leaves the browser."""
+    with server(folder, port) as running:
+        typer.echo(f"http://{ADDRESS}:{running.server_port}/  (Ctrl-C ends it)")
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("")

@@ -1,0 +1,480 @@
+"""The page in a real Chromium: files go both ways between it and Python, nothing leaves it, and everybody can use it.
+
+It runs where a Chromium is found and `make page` has built the page. With DIPP_PAGE_TESTS=required, as in continuous
+integration, it fails where they are not.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.paths import GOLDEN, ROOT
+from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+
+from dipp import models
+from dipp.cli.page import BUILT, server
+from dipp.codec.codec import Codec
+from dipp.codes import Flat, Pairs
+from dipp.core.channels import Sign
+from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.format.archive import Archive
+from dipp.format.header import checksum
+from dipp.models import embedded
+from dipp.models.denoiser import Denoiser
+from dipp.privacy.printing import upper
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MODEL = embedded.FOLDER
+AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
+SAMPLES = ROOT / "examples/pictures"
+NAMES = ("astronaut.png", "cat.png", "coffee.png")
+ENGINES = {"wasm": "WebAssembly", "webgpu": "WebGPU"}
+MINUTES = 5 * 60_000
+"""Milliseconds that a busy machine may take."""
+MISSING = [
+    *([] if CHROMIUM else ["no Chromium is installed"]),
+    *([] if (BUILT / "index.html").is_file() else ["the page is not built (`make page`)"]),
+]
+
+pytestmark = pytest.mark.slow
+if MISSING and os.environ.get("DIPP_PAGE_TESTS") != "required":
+    pytest.skip(f"{' and '.join(MISSING)}", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[str]:
+    """The page, served as `dipp page` serves it."""
+    assert not MISSING, MISSING
+    with server(BUILT, 0) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def with_gpu(playwright: Playwright) -> Iterator[Browser]:
+    """A browser with WebGPU, which its own software draws."""
+    switches = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]
+    switches += ["--use-vulkan=swiftshader", "--no-sandbox"]
+    found = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((BUILT / "plans.json").read_text())
+    return content
+
+
+@functools.cache
+def denoiser() -> Denoiser:
+    return models.load(MODEL)
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    found = browser.new_context(viewport={"width": 1280, "height": 900})
+    found.set_default_timeout(MINUTES)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, origin: str) -> Page:
+    """The page, ready; whatever it says on the console is a mistake."""
+    found = context.new_page()
+    found.on("pageerror", lambda error: pytest.fail(str(error)))
+    opened(found, origin)
+    return found
+
+
+def opened(page: Page, origin: str, engine: str = "wasm") -> None:
+    page.goto(f"{origin}/?engine={engine}")
+    expect(page.locator("#engine")).to_contain_text(ENGINES[engine], timeout=MINUTES)
+
+
+def give(page: Page, name: str, content: bytes) -> None:
+    kind = "application/octet-stream" if name.endswith(".dipp") else "image/png"
+    page.set_input_files("#file", {"name": name, "mimeType": kind, "buffer": content})
+
+
+def set_budget(page: Page, table: dict[str, Any], epsilon: float, rate: float = 1.0) -> None:
+    page.fill("#epsilon", str(table["epsilons"].index(epsilon)))
+    page.fill("#rate", str(table["rates"].index(rate)))
+
+
+def encode(page: Page) -> bytes:
+    """What a click on the button makes."""
+    page.click("#encode")
+    expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
+    return downloaded(page, "#download")
+
+
+def downloaded(page: Page, button: str) -> bytes:
+    with page.expect_download() as waiting:
+        page.click(button)
+    return waiting.value.path().read_bytes()
+
+
+def shown(page: Page) -> Any:
+    """The file's picture, as the page shows it."""
+    return pixels(downloaded(page, "#download-png"))
+
+
+def pixels(content: bytes) -> Any:
+    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
+
+
+def png(width: int, height: int) -> bytes:
+    array = np.random.default_rng(width).integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(array).resize((width, height)).save(out, "PNG")
+    return out.getvalue()
+
+
+def sample(name: str) -> bytes:
+    """The middle of a sample picture, of no size that a network likes."""
+    out = io.BytesIO()
+    Image.open(SAMPLES / name).crop((20, 20, 115, 99)).save(out, "PNG")
+    return out.getvalue()
+
+
+def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
+    """A plan of the page's table, for the flat code with as many candidates as are quick."""
+    entry = next(one for one in table["plans"] if (one["epsilon"], one["rate"]) == (epsilon, 1.0))
+    size, bits = (1, 1) if isinstance(code, Pairs) else (40, 8)
+    tilt = entry["tilt"] if isinstance(code, Pairs) else entry["tilt"] / 4
+    steps = zip(entry["clips"], entry["gains"], strict=True)
+    made = tuple(SensingStep(float(np.float32(tilt)), clip, gain, size, bits) for clip, gain in steps)
+    return Plan(Coding(Sign(period=entry["period"]), code), made)
+
+
+# Files go both ways.
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_python_verifies_and_decodes_what_the_page_made(page: Page, table: Any, name: str, epsilon: float) -> None:
+    original = sample(name)
+    give(page, name, original)
+    set_budget(page, table, epsilon)
+    made = Archive.from_bytes(encode(page))
+    assert made.certificate.epsilon <= epsilon < 1.01 * made.certificate.epsilon
+    assert upper(made.certificate.epsilon) in page.inner_text("#statement")
+    assert (made.release.table, made.release.seed_given) == (table["table"], False)
+    (decoded,) = Codec(denoiser(), made.release.plan).decode(made)
+    theirs = shown(page)
+    assert np.abs(decoded - theirs).max() <= 2
+    # It is that picture, and not any: far nearer to the original than mid-grey is.
+    assert np.square(theirs - pixels(original)).mean() < 0.5 * np.square(pixels(original) - 127.5).mean()
+
+
+@pytest.mark.parametrize("code", [Pairs(), Flat()], ids=lambda code: code.name)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_verifies_and_decodes_what_python_made(
+    page: Page, table: Any, name: str, epsilon: float, code: Pairs | Flat
+) -> None:
+    codec = Codec(denoiser(), plan_of(table, epsilon, code), table=table["table"])
+    made = codec.encode([Image.open(io.BytesIO(sample(name)))])
+    (decoded,) = codec.decode(made)
+    give(page, "python.dipp", made.to_bytes())
+    expect(page.locator("#status")).to_contain_text("Decoded and checked", timeout=MINUTES)
+    assert upper(made.certificate.epsilon) in page.inner_text("#statement")
+    assert np.abs(shown(page) - decoded).max() <= 2
+    assert page.locator("#pixel").is_visible() == isinstance(code, Pairs)
+    assert downloaded(page, "#download") == made.to_bytes()
+
+
+def test_webgpu_and_python_agree(with_gpu: Browser, origin: str, table: Any) -> None:
+    """What a graphics processor computes differs by rounding only; this one is drawn by software."""
+    page = with_gpu.new_page()
+    opened(page, origin, "webgpu")
+    give(page, "small.png", png(31, 25))
+    set_budget(page, table, 4.0)
+    made = Archive.from_bytes(encode(page))
+    (decoded,) = Codec(denoiser(), made.release.plan).decode(made)
+    assert np.abs(decoded - shown(page)).max() <= 2
+    page.close()
+
+
+def test_every_image_of_an_archive_can_be_seen(page: Page, table: Any) -> None:
+    codec = Codec(denoiser(), plan_of(table, 4.0, Pairs()))
+    images = [
+        np.asarray(Image.open(SAMPLES / name).resize(size))
+        for name, size in zip(NAMES, [(40, 32), (40, 32), (17, 9)], strict=True)
+    ]
+    made = codec.encode(images)
+    give(page, "three.dipp", made.to_bytes())
+    for number, decoded in enumerate(codec.decode(made)):
+        if number:
+            page.fill("#image", str(number + 1))
+            page.press("#image", "Enter")
+        expect(page.locator("#status")).to_contain_text("Decoded", timeout=MINUTES)
+        assert np.abs(shown(page) - decoded).max() <= 2
+
+
+def test_certificates_of_all_plans_are_pythons(page: Page, table: Any) -> None:
+    for one in table["plans"]:
+        set_budget(page, table, one["epsilon"], one["rate"])
+        assert f"ε = {upper(one['certificate'][0])}." in page.inner_text("#belief")
+
+
+# Nothing leaves.
+
+
+def test_no_request_leaves_the_origin_and_the_page_works_offline(
+    context: BrowserContext, origin: str, table: Any
+) -> None:
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    page = context.new_page()
+    opened(page, origin)
+    page.wait_for_function("() => navigator.serviceWorker.controller !== null", timeout=MINUTES)
+    blocked = page.evaluate("fetch('https://example.org/').then(() => 'went out', (error) => String(error))")
+    assert blocked.startswith("TypeError")
+    asked[:] = [url for url in asked if url != "https://example.org/"]  # blocked before it was sent
+    context.set_offline(True)
+    page.reload()
+    opened(page, origin)
+    assert page.evaluate("crossOriginIsolated")
+    give(page, "small.png", png(40, 30))
+    set_budget(page, table, 4.0)
+    Archive.from_bytes(encode(page))
+    assert asked
+    assert all(url.startswith((f"{origin}/", "blob:")) for url in asked), asked
+    assert all("?" not in url or url.endswith("/?engine=wasm") for url in asked), asked
+
+
+# What goes wrong.
+
+
+def test_wrong_files_get_one_clear_sentence(page: Page, table: Any) -> None:
+    codec = Codec(denoiser(), plan_of(table, 4.0, Pairs()))
+    whole = codec.encode([np.zeros((16, 16, 3), np.uint8)]).to_bytes()
+    lying = bytearray(whole[:-4])
+    at = whole.index(np.float64(Archive.from_bytes(whole).certificate.epsilon).tobytes())
+    lying[at : at + 8] = np.float64(1.0).tobytes()
+    wrong = {
+        "text.png": (b"this is a text", "neither a picture"),
+        "empty.png": (b"", "empty"),
+        "png.dipp": (png(8, 8), "not a dipp archive"),
+        "cut.dipp": (whole[:-9], "damaged or cut short"),
+        "newer.dipp": (whole[:4] + b"\x07" + whole[5:], "upgrade"),
+        "lying.dipp": (bytes(lying) + checksum(bytes(lying)), "do not trust the file"),
+        "other.dipp": ((GOLDEN / "sensing-pairs.dipp").read_bytes(), "another denoiser"),
+        "paper.dipp": ((GOLDEN / "coded-paper.dipp").read_bytes(), "dipp decode"),
+    }
+    for name, (content, words) in wrong.items():
+        give(page, name, content)
+        error = page.locator("#error")
+        expect(error).to_contain_text(words, timeout=MINUTES)
+        text = error.inner_text()
+        assert text.endswith(".")
+        assert len(text) < 200
+        assert "\n" not in text
+    # It goes on.
+    give(page, "small.png", png(24, 24))
+    expect(page.locator("#error")).to_be_hidden()
+    Archive.from_bytes(encode(page))
+
+
+def test_a_large_picture_is_scaled_only_if_that_is_asked_for(page: Page) -> None:
+    give(page, "large.png", png(1600, 900))
+    expect(page.locator("#large-words")).to_contain_text("524,288 pixels; this picture has 1,440,000")
+    expect(page.locator("#encode")).to_be_disabled()
+    page.click("#scale")
+    expect(page.locator("#picked")).to_contain_text("965×543 pixels")
+    expect(page.locator("#encode")).to_be_enabled()
+
+
+def test_cancelling_leaves_nothing_and_the_page_goes_on(page: Page) -> None:
+    give(page, "cat.png", (SAMPLES / "cat.png").read_bytes())
+    page.click("#encode")
+    page.click("#cancel")
+    expect(page.locator("#status")).to_contain_text("Cancelled", timeout=MINUTES)
+    expect(page.locator("#certificate")).to_be_hidden()
+    give(page, "small.png", png(24, 24))
+    Archive.from_bytes(encode(page))
+
+
+def test_a_browser_without_scripts_is_told_what_is_needed(browser: Browser, origin: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(origin)
+    assert "needs a browser" in page.inner_text("#status")
+    context.close()
+
+
+def test_a_browser_that_lacks_something_is_told_what(context: BrowserContext, origin: str) -> None:
+    page = context.new_page()
+    page.add_init_script("delete globalThis.OffscreenCanvas; WebAssembly.validate = () => false")
+    page.goto(origin)
+    expect(page.locator("#error")).to_contain_text(
+        "This browser has no WebAssembly with SIMD, no canvases off the screen;"
+    )
+
+
+# Ways in.
+
+
+def test_pictures_can_be_dropped_and_pasted(page: Page) -> None:
+    content = list(png(20, 30))
+    for event, field in (("drop", "dataTransfer"), ("paste", "clipboardData")):
+        page.evaluate(
+            """([kind, field, bytes]) => {
+                const data = new DataTransfer();
+                data.items.add(new File([Uint8Array.from(bytes)], `${kind}.png`, { type: "image/png" }));
+                const event = new Event(kind, { bubbles: true, cancelable: true });
+                Object.defineProperty(event, field, { value: data });
+                document.body.dispatchEvent(event);
+            }""",
+            [event, field, content],
+        )
+        expect(page.locator("#picked")).to_have_text(f"{event}: 20×30 pixels.")
+
+
+def test_the_camera_takes_a_picture_and_is_stopped(playwright: Playwright, origin: str) -> None:
+    switches = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    found = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
+    page = found.new_page()
+    opened(page, origin)
+    page.click("#camera")
+    page.click("#snap")
+    expect(page.locator("#picked")).to_contain_text("camera: 640×480 pixels.", timeout=MINUTES)
+    assert page.evaluate(
+        "document.getElementById('video').srcObject.getTracks().every((t) => t.readyState === 'ended')"
+    )
+    found.close()
+
+
+def test_a_browser_without_a_camera_says_so(page: Page) -> None:
+    page.click("#camera")
+    expect(page.locator("#error")).to_contain_text("There is no camera")
+
+
+# What one pixel's ε means.
+
+
+def test_odds_of_a_pixel_are_those_of_the_file(page: Page, table: Any) -> None:
+    """They stay within e^ε, and the curve is there."""
+    out = io.BytesIO()
+    Image.fromarray(np.repeat(np.array([0, 255], np.uint8), 512).reshape(32, 32)).convert("RGB").save(out, "PNG")
+    give(page, "halves.png", out.getvalue())
+    set_budget(page, table, 2.0)
+    epsilon = Archive.from_bytes(encode(page)).certificate.epsilon
+    # Black above, white below: a bit says so with a probability of 88 %. That ten pixels of each all say the same has a
+    # probability below 1e-9.
+    met = set()
+    for y in range(6, 26):
+        page.fill("#pixel-x", str(y))
+        page.fill("#pixel-y", str(y))
+        odds = page.locator("#odds")
+        expect(odds).to_contain_text("asked for one bit of its")
+        found = re.search(r"are (?:(\S+) to 1|1 to (\S+)) now", odds.inner_text())
+        assert found
+        met.add(bool(found[1]))
+        assert 1 <= float((found[1] or found[2]).replace(",", "")) <= np.exp(epsilon) * 1.005
+    assert met == {True, False}
+    sheet = page.locator("#sheet")
+    box = sheet.bounding_box()
+    assert box
+    sheet.click(position={"x": 0.1 * box["width"], "y": 0.95 * box["height"]})
+    expect(page.locator("#pixel-x")).to_have_value("3")
+    expect(page.locator("#pixel-y")).to_have_value("30")
+
+
+def test_a_second_file_of_a_picture_adds_up(page: Page) -> None:
+    give(page, "small.png", png(24, 24))
+    first, second = (Archive.from_bytes(encode(page)) for _ in range(2))
+    assert first.release.seed != second.release.seed
+    words = page.locator("#again")
+    expect(words).to_contain_text("2 files")
+    stated = re.search(r"ε = ([\d.]+):", words.inner_text())
+    assert stated
+    assert float(stated[1]) >= first.certificate.epsilon + second.certificate.epsilon
+
+
+# Everybody can use it.
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_nothing(browser: Browser, origin: str, scheme: Any, width: int) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
+    context.set_default_timeout(MINUTES)
+    page = context.new_page()
+    opened(page, origin)
+    page.evaluate(AXE.read_text())
+    for stage in ("empty", "large", "done"):
+        if stage == "large":
+            give(page, "large.png", png(1600, 900))
+            expect(page.locator("#large")).to_be_visible()
+        if stage == "done":
+            give(page, "small.png", png(32, 24))
+            encode(page)
+            page.click("summary")
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert not found["violations"], (stage, json.dumps(found["violations"])[:2000])
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
+    context.close()
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    """From the top of the page: a sample, both sliders, the encoding, the line and the pixel."""
+    reached: list[str] = []
+
+    def tab_to(selector: str) -> None:
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
+            if page.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        pytest.fail(f"{selector} is not reached: {reached}")
+
+    tab_to("#choose")
+    tab_to(".sample")
+    page.keyboard.press("Enter")
+    expect(page.locator("#picked")).to_contain_text("128×128")
+    tab_to("#epsilon")
+    before = page.inner_text("#epsilon-value")
+    page.keyboard.press("ArrowLeft")
+    assert float(page.inner_text("#epsilon-value")) < float(before)
+    tab_to("#rate")
+    page.keyboard.press("Home")
+    tab_to("#encode")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
+    tab_to("#split")
+    page.keyboard.press("Home")
+    assert page.evaluate("document.getElementById('right-canvas').style.clipPath") == "inset(0px 0px 0px 0%)"
+    tab_to("#pixel-x")
+    page.keyboard.press("ArrowUp")
+    tab_to("#download")

@@ -1,0 +1,36 @@
+/**
+ * What a file of pairs says about one pixel: the likelihood of its bits, had the pixel been of each grey level.
+ *
+ * Given the file's other bits, the law of a bit is that of its shift, P[+] = T[m]/2^64: exactly the one that the encoder
+ * draws by. So these are the odds of the very adversary that the certificate speaks of, who knows all other pixels.
+ */
+
+import { thresholds } from "../codes/pairs";
+import type { Told } from "./chain";
+
+export interface Odds {
+  /** ln P[file | grey level], up to a constant that is the same for all. */
+  readonly likelihoods: Float64Array;
+  /** ln of the odds of black against white, where both were equally likely before. */
+  readonly blackToWhite: number;
+  /** The channel of each bit of the file that was drawn by this pixel. */
+  readonly asked: readonly number[];
+}
+
+export function oddsOfPixel(told: readonly Told[], pixel: number, channels: number): Odds {
+  const likelihoods = new Float64Array(256);
+  const asked: number[] = [];
+  for (const { arithmetic, coordinates, centres, bits: drawn } of told) {
+    coordinates.forEach((coordinate, i) => {
+      if (Math.floor(coordinate / channels) !== pixel) return;
+      asked.push(coordinate % channels);
+      const table = thresholds(arithmetic.limit, arithmetic.fractionBits);
+      const levels = arithmetic.levels();
+      likelihoods.forEach((_, grey) => {
+        const up = table[arithmetic.clipped(levels[grey]! - centres[i]!) + arithmetic.limit]!;
+        likelihoods[grey]! += Math.log(Number(drawn[i] ? up : (1n << 64n) - up) * 2 ** -64);
+      });
+    });
+  }
+  return { likelihoods, blackToWhite: likelihoods[0]! - likelihoods[255]!, asked };
+}

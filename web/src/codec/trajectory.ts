@@ -1,0 +1,49 @@
+/**
+ * The public state of a picture along a plan of sensing: y, an estimate of x0 with noise of power 1/SNR. With SNR s so
+ * far and the gain g of a step, it is the precision-weighted mean of what was known and of the new observation:
+ *
+ *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
+ *
+ * Before the first step nothing is known: the prediction is mid-grey, and the network is not asked.
+ */
+
+import { fsum } from "../core/exact";
+import type { Plan } from "../core/plan";
+import { DippError } from "../errors";
+import type { Denoiser, Size } from "../models/denoiser";
+
+export class Sensing {
+  constructor(
+    private readonly plan: Plan,
+    private readonly denoiser: Denoiser,
+    private readonly size: Size,
+  ) {
+    if (!plan.sensing) throw new DippError("this file takes steps along timesteps; decode it with `dipp decode`");
+  }
+
+  /** SNR after so many steps: the exact sum of their gains. */
+  snr(steps: number): number {
+    return fsum(this.plan.steps.slice(0, steps).map((step) => step.gain));
+  }
+
+  /** x̂0 before a step; what is not finite counts as 0, on both sides. */
+  async predict(number: number, state: Float32Array): Promise<Float32Array> {
+    if (!number) return state;
+    const found = await this.denoiser.predict(state, this.snr(number), this.size);
+    return found.map((value) => (Number.isFinite(value) ? value : 0));
+  }
+
+  /** The state after a step, whose noise is ±√P, by bits, at places of the state and 0 elsewhere; in place. */
+  advance(number: number, state: Float32Array, prediction: Float32Array, places: Int32Array, bits: Uint8Array): void {
+    const before = this.snr(number);
+    const gain = this.plan.steps[number]!.gain;
+    const total = before + gain;
+    const [known, told, sensed] = [before / total, gain / total, Math.sqrt(gain) / total].map(Math.fround);
+    const size = Math.fround(Math.sqrt(this.plan.period));
+    const noise = Math.fround(sensed! * size);
+    for (let i = 0; i < state.length; i += 1) {
+      state[i] = Math.fround(known! * state[i]!) + Math.fround(told! * prediction[i]!);
+    }
+    for (let i = 0; i < places.length; i += 1) state[places[i]!]! += bits[i] ? noise : -noise;
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Pairs: one bit a coordinate, randomised response against the prediction. Nothing is searched.
+ *
+ *     P[+] = 1/(1 + e^−2v),   v = m·ln 2/2^S nats,   bit = (u < T[m]) for one private 64-bit integer u
+ *
+ * with the integer threshold T[m] = ⌊2^64·P[+]⌋ for m > 0, 2^64 − T[−m] for m < 0 and 2^63 for m = 0. The proof of the
+ * price stands in `dipp/codes/pairs.py`.
+ */
+
+import type { Charge, Code, Moved } from "../core/code";
+import { exp, isqrt, ln, ln2, nearest, ONE, over, times } from "../core/exact";
+import { privateWords } from "../core/randomness";
+import { DippError } from "../errors";
+
+/** Largest V in nats. */
+const MAX_TILT = 20;
+/** Bits to which powers of two with fractional exponents are computed. */
+const POWER_BITS = 192n;
+
+/** 2^(−2^i/2^S)·2^192 for i = 0 … S: each the square root of the next, rounded down, from 2^−1 down. */
+function roots(fractionBits: number): bigint[] {
+  const found = [1n << (POWER_BITS - 1n)];
+  for (let i = 0; i < fractionBits; i += 1) found.push(isqrt(found[found.length - 1]! << POWER_BITS));
+  return found.reverse();
+}
+
+/** T[m] for m = −largest … largest (entry m + largest), by integer arithmetic alone. */
+export function thresholds(largest: number, fractionBits: number): BigUint64Array {
+  const powers = roots(fractionBits);
+  const one = 1n << POWER_BITS;
+  const table = new BigUint64Array(2 * largest + 1);
+  table[largest] = 1n << 63n;
+  for (let m = 1; m <= largest; m += 1) {
+    const units = 2 * m;
+    let product = one;
+    powers.forEach((root, i) => {
+      if (i < fractionBits && (units >> i) & 1) product = (product * root) >> POWER_BITS;
+    });
+    const upper = (one << 64n) / (one + (product >> BigInt(units >> fractionBits)));
+    table[largest + m] = upper;
+    table[largest - m] = (1n << 64n) - upper;
+  }
+  return table;
+}
+
+/** One private bit a shift. */
+export function drawBits(shifts: Int32Array, limit: number, table: BigUint64Array): Uint8Array {
+  const drawn = privateWords(shifts.length);
+  const bits = new Uint8Array(shifts.length);
+  for (let i = 0; i < shifts.length; i += 1) bits[i] = drawn[i]! < table[shifts[i]! + limit]! ? 1 : 0;
+  return bits;
+}
+
+const PRICES = new Map<string, Charge>();
+
+/** 1 + 2^−40: relative rounding that covers the error of the few operations here, and of the last one to a double. */
+const UP = ONE + (ONE >> 40n);
+
+function priced({ units, largest, fractionBits }: Moved): Charge {
+  const bit = ln2() >> BigInt(fractionBits); // nats of a unit
+  const v = BigInt(largest) * bit;
+  const d = BigInt(units) * bit;
+  const whole = ONE + exp(2n * v);
+  const eta = times(whole >> 63n, UP);
+  const pure = times(ln(whole) - ln(ONE + exp(2n * (v - d))), UP) + eta;
+  const grown = exp(pure);
+  const range = 2n * d + 2n * eta;
+  const squared = times(range, range) / 8n;
+  const response = times(pure, over(grown - ONE, grown + ONE));
+  return { epsilon: nearest(pure), rho: nearest(times(squared < response ? squared : response, UP)) };
+}
+
+export const PAIRS: Code = {
+  name: "pairs",
+  number: 1,
+  alpha: { numerator: 1, denominator: 1 },
+
+  requireSizes(chunkSize, indexBits) {
+    if (chunkSize !== 1 || indexBits !== 1) {
+      throw new DippError(
+        `pairs: chunks of one coordinate with an index of one bit are needed, got ${chunkSize} and ${indexBits}`,
+      );
+    }
+  },
+
+  charge(moved, touched, apart) {
+    if (!apart && touched > 1) throw new DippError("pairs: each coordinate is a chunk of its own");
+    if (!(moved.largest * Math.LN2 * 2 ** -moved.fractionBits <= MAX_TILT)) {
+      throw new DippError(`tilt: at most ${MAX_TILT} nats are possible for a pair`);
+    }
+    const key = `${moved.units} ${moved.largest} ${moved.fractionBits}`;
+    const price = PRICES.get(key) ?? priced(moved);
+    PRICES.set(key, price);
+    return { epsilon: touched * price.epsilon, rho: touched * price.rho };
+  },
+};

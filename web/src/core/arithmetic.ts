@@ -1,0 +1,92 @@
+/**
+ * The integer arithmetic of a step: where the private pixel becomes an integer shift, and what that costs.
+ *
+ *     A(x) = trunc(unit·x),    c = round(unit·x̂0) within ±A(1),    m = clip(A(x) − c, −M, M)
+ *
+ * `dipp/core/arithmetic.py` has the proof: for a fixed public c, one coordinate moves a shift by at most D units.
+ */
+
+import { DippError } from "../errors";
+import { rint } from "./exact";
+
+const MIN_LEVEL = 128;
+const MIN_CLIP = 512;
+const MAX_LEVEL = 1 << 10;
+const MAX_SLOPE = 1 << 28;
+/** Largest S. */
+const MAX_FRACTION_BITS = 15;
+/** x of each of the 256 pixel values. */
+export const SIGNAL_OF_PIXEL = Float64Array.from({ length: 256 }, (_, pixel) => pixel / 127.5 - 1);
+
+/** α as a fraction in lowest terms. */
+export interface Rational {
+  readonly numerator: number;
+  readonly denominator: number;
+}
+
+/** The clip of a step: the largest tilt V in nats, and the residual c from which on the tilt is V. */
+export interface Clip {
+  readonly tilt: number;
+  readonly width: number;
+}
+
+export class Arithmetic {
+  /** S: a unit of score is 2^−S bits. */
+  readonly fractionBits: number;
+  /** Units of integer shift per unit of x. */
+  readonly unit: number;
+  /** A(1) = −A(−1). */
+  readonly levelOfOne: number;
+  /** M; undefined, where there is no clip. */
+  readonly largestShift: number | undefined;
+  /** No integer shift is larger in size. */
+  readonly limit: number;
+  /** D: units by which one coordinate can move any candidate's score. */
+  readonly sensitivity: number;
+
+  /** `slope` is that of the channel, L: the nats by which a unit of shift can move the score of an unclipped step. */
+  constructor(slope: number, gain: number, alpha: Rational, clip?: Clip) {
+    const share = alpha.numerator / alpha.denominator;
+    const level = (share * (clip ? clip.tilt / clip.width : slope * Math.sqrt(gain))) / Math.LN2;
+    const largest = clip ? (share * clip.tilt) / Math.LN2 : level;
+    const least = clip ? MIN_CLIP : MIN_LEVEL;
+    const most = MAX_FRACTION_BITS - Math.max(0, ceilLog2(alpha));
+    let bits = 0;
+    while (bits < most && Math.trunc(largest * 2 ** bits) < least) bits += 1;
+    this.fractionBits = bits;
+    this.unit = level * 2 ** bits;
+    this.levelOfOne = Math.trunc(this.unit);
+    const digits = Math.trunc(largest * 2 ** bits);
+    const name = clip ? `tilt: ${clip.tilt}` : `snr_gain: ${gain}`;
+    if (!(digits >= 1 && this.levelOfOne >= 1)) throw new DippError(`${name} is too small to move any score`);
+    if (!(digits < MAX_LEVEL)) throw new DippError(`${name} is too large for one step`);
+    if (!(this.levelOfOne < MAX_SLOPE)) throw new DippError(`clip: a width of ${clip?.width} is too small`);
+    this.largestShift = clip ? digits : undefined;
+    this.limit = clip ? Math.min(2 * this.levelOfOne, digits) : 2 * this.levelOfOne;
+    this.sensitivity = 2 * (clip ? Math.min(this.levelOfOne, digits) : this.levelOfOne);
+  }
+
+  /** A of each of the 256 pixel values: what private pixels are looked up in. */
+  levels(): Int32Array {
+    return Int32Array.from(SIGNAL_OF_PIXEL, (x) => Math.trunc(this.unit * x));
+  }
+
+  /** c of a public prediction; 0 for one that is not finite, so that no transcript makes the encoder fail. */
+  centre(prediction: number): number {
+    if (!Number.isFinite(prediction)) return 0;
+    return Math.min(Math.max(rint(this.unit * prediction), -this.levelOfOne), this.levelOfOne);
+  }
+
+  /** m within ±M. */
+  clipped(shift: number): number {
+    const most = this.largestShift;
+    return most === undefined ? shift : Math.min(Math.max(shift, -most), most);
+  }
+}
+
+/** ⌈log2 α⌉, exactly. */
+function ceilLog2({ numerator, denominator }: Rational): number {
+  let bits = -MAX_FRACTION_BITS;
+  while (denominator * 2 ** bits < numerator) bits += 1;
+  return bits;
+}

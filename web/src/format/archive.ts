@@ -1,0 +1,175 @@
+/**
+ * Archives: images as indices in a `.dipp` file, with the certificate that covers every byte.
+ *
+ * Indices have a fixed length and are packed bit to bit; image i of a run of equal sizes starts at bit i·B. Images of 512
+ * bits and more carry a CRC-16 of their own; the last four bytes of a file are the CRC-32 of all before.
+ */
+
+import { PAIRS } from "../codes/pairs";
+import { damaged, DippError } from "../errors";
+import { Certificate } from "../privacy/certificate";
+import { Ledger } from "../privacy/ledger";
+import { BitReader, BitWriter, ByteReader, crc16, crc32, joined } from "./bytes";
+import { checkKind, type Header, headerBytes, readHeader, type Release, type Run } from "./header";
+
+const TRAILER_BYTES = 4;
+const CHECKSUM_FROM_BITS = 512;
+const CHECKSUM_BITS = 16;
+/** Sizes × steps of any archive; more must have as many bits. */
+const WORK = 1 << 20;
+
+/** What every image of a size has in the file. */
+class Layout {
+  readonly counts: readonly number[];
+  readonly indexBits: number;
+
+  constructor(private readonly release: Release, pixels: number) {
+    this.counts = release.plan.chunkCounts(pixels, release.channels);
+    this.indexBits = release.plan.steps.reduce((total, step, i) => total + this.counts[i]! * step.indexBits, 0);
+  }
+
+  get hasChecksum(): boolean {
+    return this.indexBits >= CHECKSUM_FROM_BITS;
+  }
+
+  /** Bits of an image, its checksum included. */
+  get bits(): number {
+    return this.indexBits + (this.hasChecksum ? CHECKSUM_BITS : 0);
+  }
+
+  pack(indices: ArrayLike<number>): Uint8Array {
+    const writer = new BitWriter(this.bits);
+    let at = 0;
+    this.release.plan.steps.forEach((step, i) => {
+      for (let left = this.counts[i]!; left; left -= 1) writer.put(indices[at++]!, step.indexBits);
+    });
+    if (at !== indices.length) throw new DippError(`indices: ${at} are needed for an image of its size`);
+    if (this.hasChecksum) writer.put(crc16(indices), CHECKSUM_BITS);
+    return writer.bytes;
+  }
+
+  unpack(data: Uint8Array, image: number): Uint32Array {
+    const reader = new BitReader(data, image * this.bits);
+    const indices = new Uint32Array(this.counts.reduce((total, count) => total + count, 0));
+    let at = 0;
+    this.release.plan.steps.forEach((step, i) => {
+      for (let left = this.counts[i]!; left; left -= 1) indices[at++] = reader.take(step.indexBits);
+    });
+    if (this.hasChecksum && reader.take(CHECKSUM_BITS) !== crc16(indices)) {
+      throw damaged("the checksum of an image is wrong");
+    }
+    return indices;
+  }
+}
+
+export class Archive {
+  private constructor(
+    readonly bytes: Uint8Array,
+    private readonly header: Header,
+    /** Where each run starts in the file. */
+    private readonly starts: readonly number[],
+    private readonly layouts: ReadonlyMap<number, Layout>,
+  ) {}
+
+  /**
+   * Archive one picture, given its indices in the order of steps and chunks. `recorded` is what the encoder wrote down as
+   * it went: nothing is archived if that is not what the plan says, from which every reader makes the certificate.
+   */
+  static build(release: Release, height: number, width: number, indices: ArrayLike<number>, recorded: Ledger): Archive {
+    const planned = Ledger.planned(release.plan, release.channels, height * width);
+    if (!planned.equals(recorded)) {
+      throw new DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this");
+    }
+    const header = headerBytes(release, [{ images: 1, height, width }], new Certificate(planned));
+    const data = joined([header, new Layout(release, height * width).pack(indices)]);
+    const trailer = new Uint8Array(TRAILER_BYTES);
+    new DataView(trailer.buffer).setUint32(0, crc32(data), true);
+    return Archive.fromBytes(joined([data, trailer]));
+  }
+
+  /** Check and take over the bytes of a file. */
+  static fromBytes(bytes: Uint8Array): Archive {
+    checkKind(bytes.subarray(0, 5));
+    const inner = bytes.subarray(0, Math.max(0, bytes.length - TRAILER_BYTES));
+    const trailer = bytes.subarray(inner.length);
+    if (trailer.length < TRAILER_BYTES || new DataView(bytes.buffer, bytes.byteOffset + inner.length).getUint32(0, true) !== crc32(inner)) {
+      throw damaged("its checksum is wrong");
+    }
+    const reader = new ByteReader(inner);
+    const header = readHeader(reader);
+    const { release, runs } = header;
+    const sizes = new Set(runs.map((run) => run.height * run.width));
+    const steps = release.plan.steps.length;
+    // An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
+    const least = sizes.size * release.plan.mask.leastSteps(steps);
+    if (least > 8 * reader.left || sizes.size * steps > Math.max(WORK, 8 * reader.left)) {
+      throw damaged("its images do not fit into it");
+    }
+    const layouts = new Map([...sizes].map((pixels) => [pixels, new Layout(release, pixels)]));
+    const starts = [reader.at];
+    for (const { images, height, width } of runs) {
+      const bits = images * layouts.get(height * width)!.bits;
+      if (bits > 8 * reader.left) throw damaged("its images do not fit into it");
+      starts.push(starts[starts.length - 1]! + Math.ceil(bits / 8));
+      const filling = (8 - (bits % 8)) % 8;
+      if (inner[starts[starts.length - 1]! - 1]! & (2 ** filling - 1)) throw damaged("bits behind an image are not zero");
+    }
+    if (starts[starts.length - 1] !== inner.length) throw damaged("its length is wrong");
+    return new Archive(bytes, header, starts, layouts);
+  }
+
+  get release(): Release {
+    return this.header.release;
+  }
+
+  get version(): number {
+    return this.header.version;
+  }
+
+  get runs(): readonly Run[] {
+    return this.header.runs;
+  }
+
+  get certificate(): Certificate {
+    return this.header.certificate;
+  }
+
+  /** Number of images. */
+  get length(): number {
+    return this.runs.reduce((total, run) => total + run.images, 0);
+  }
+
+  /** Whether the file is one of pairs, of which one pixel's odds can be told. */
+  get pairs(): boolean {
+    return this.release.plan.code.name === PAIRS.name;
+  }
+
+  /** Size and indices of one image, decoded without any other. */
+  image(number: number): { height: number; width: number; indices: Uint32Array; counts: readonly number[] } {
+    let first = 0;
+    for (const [i, { images, height, width }] of this.runs.entries()) {
+      if (number < first + images) {
+        const layout = this.layouts.get(height * width)!;
+        const data = this.bytes.subarray(this.starts[i], this.starts[i + 1]);
+        return { height, width, indices: layout.unpack(data, number - first), counts: layout.counts };
+      }
+      first += images;
+    }
+    throw new DippError(`image: 0 to ${this.length - 1} is needed, got ${number}`);
+  }
+
+  /** Bits a pixel of the indices alone. */
+  get payloadBpp(): number {
+    const bits = this.runs.reduce((total, run) => total + run.images * this.layouts.get(run.height * run.width)!.indexBits, 0);
+    return bits / this.pixels;
+  }
+
+  /** Bits a pixel of the whole file. */
+  get fileBpp(): number {
+    return (8 * this.bytes.length) / this.pixels;
+  }
+
+  private get pixels(): number {
+    return Math.max(1, this.runs.reduce((total, run) => total + run.images * run.height * run.width, 0));
+  }
+}

@@ -1,0 +1,173 @@
+/** Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that trusts nobody. */
+
+import { damaged } from "../errors";
+
+const MAX_VARINT_BYTES = 10;
+const MAX_COLUMN_WIDTH = 32;
+
+export class ByteReader {
+  at = 0;
+
+  constructor(private readonly data: Uint8Array) {}
+
+  /** Bytes that are still to come. */
+  get left(): number {
+    return this.data.length - this.at;
+  }
+
+  take(count: number): Uint8Array {
+    if (count > this.left) throw damaged("it ends too early");
+    this.at += count;
+    return this.data.subarray(this.at - count, this.at);
+  }
+
+  /** A number from low to high: seven bits a byte, the lowest first, no byte more than needed. */
+  varint(name: string, low: number, high: number): number {
+    let value = 0n;
+    for (let place = 0; place < MAX_VARINT_BYTES; place += 1) {
+      const byte = this.take(1)[0]!;
+      value |= BigInt(byte & 0x7f) << BigInt(7 * place);
+      if (byte < 0x80) {
+        if (place && !byte) break;
+        return within(name, Number(value), low, high);
+      }
+    }
+    throw damaged(`${name} has too many bytes`);
+  }
+
+  /** `count` numbers from low to high: the smallest, the width of the differences to it, the differences. */
+  column(name: string, count: number, low: number, high: number): number[] {
+    if (!count) return [];
+    const base = this.varint(name, low, high);
+    if (count === 1) return [base];
+    const width = within(name, this.take(1)[0]!, 0, MAX_COLUMN_WIDTH);
+    const bits = new BitReader(this.take(Math.ceil((count * width) / 8)));
+    const differences = Array.from({ length: count }, () => bits.take(width));
+    let [least, most] = [Infinity, 0];
+    for (const one of differences) [least, most] = [Math.min(least, one), Math.max(most, one)];
+    if (!bits.restIsZero() || least !== 0 || bitLength(most) !== width) {
+      throw damaged(`the column ${name} is not packed as it should be`);
+    }
+    within(name, base + most, low, high);
+    return differences.map((one) => base + one);
+  }
+
+  double(): number {
+    const bytes = this.take(8);
+    return new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0, true);
+  }
+}
+
+/** Reads bits from the highest of a byte to the lowest. */
+export class BitReader {
+  constructor(private readonly data: Uint8Array, private at = 0) {}
+
+  /** A number of up to 32 bits, its highest first. */
+  take(width: number): number {
+    let value = 0;
+    for (let i = 0; i < width; i += 1, this.at += 1) {
+      value = value * 2 + ((this.data[this.at >> 3]! >> (7 - (this.at & 7))) & 1);
+    }
+    return value;
+  }
+
+  restIsZero(): boolean {
+    const end = 8 * this.data.length;
+    while (this.at < end) if (this.take(1)) return false;
+    return true;
+  }
+}
+
+/** Writes bits from the highest of a byte to the lowest. */
+export class BitWriter {
+  private at = 0;
+  readonly bytes: Uint8Array;
+
+  constructor(bits: number) {
+    this.bytes = new Uint8Array(Math.ceil(bits / 8));
+  }
+
+  put(value: number, width: number): void {
+    for (let place = width - 1; place >= 0; place -= 1, this.at += 1) {
+      if (Math.floor(value / 2 ** place) % 2) this.bytes[this.at >> 3]! |= 0x80 >> (this.at & 7);
+    }
+  }
+}
+
+function within(name: string, value: number, low: number, high: number): number {
+  if (!(value >= low && value <= high)) throw damaged(`${name} is ${value}, where ${low} to ${high} is possible`);
+  return value;
+}
+
+function bitLength(value: number): number {
+  return value ? Math.floor(Math.log2(value)) + 1 : 0;
+}
+
+/** The bytes that `ByteReader.varint` reads. */
+export function varint(value: number): Uint8Array {
+  const out: number[] = [];
+  while (value >= 0x80) {
+    out.push((value % 0x80) | 0x80);
+    value = Math.floor(value / 0x80);
+  }
+  return Uint8Array.from([...out, value]);
+}
+
+/** The bytes that `ByteReader.column` reads. */
+export function column(values: readonly number[]): Uint8Array {
+  if (values.length < 2) return joined(values.map(varint));
+  let [base, most] = [Infinity, 0];
+  for (const value of values) [base, most] = [Math.min(base, value), Math.max(most, value)];
+  const width = bitLength(most - base);
+  const bits = new BitWriter(values.length * width);
+  for (const value of values) bits.put(value - base, width);
+  return joined([varint(base), Uint8Array.of(width), bits.bytes]);
+}
+
+export function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const out = new Uint8Array(parts.reduce((total, part) => total + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+const CRC_32 = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  return crc;
+});
+
+/** The CRC-32 of zlib. */
+export function crc32(data: Uint8Array): number {
+  let crc = ~0;
+  for (const byte of data) crc = CRC_32[(crc ^ byte) & 0xff]! ^ (crc >>> 8);
+  return ~crc >>> 0;
+}
+
+const CRC_16 = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  return crc;
+});
+
+/** CRC-16 (polynomial 0x1021, start 0xFFFF) of indices, each as four bytes with the highest first. */
+export function crc16(indices: ArrayLike<number>): number {
+  let crc = 0xffff;
+  for (let i = 0; i < indices.length; i += 1) {
+    for (let shift = 24; shift >= 0; shift -= 8) {
+      crc = (CRC_16[((crc >> 8) ^ (indices[i]! >>> shift)) & 0xff]! ^ (crc << 8)) & 0xffff;
+    }
+  }
+  return crc;
+}
+
+export function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function fromHex(text: string): Uint8Array {
+  return Uint8Array.from({ length: text.length / 2 }, (_, i) => Number.parseInt(text.slice(2 * i, 2 * i + 2), 16));
+}

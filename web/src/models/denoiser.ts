@@ -1,0 +1,17 @@
+/**
+ * The protocol of a denoiser: x̂0 of a public state y = x0 + noise/√SNR. It is public, and no certificate depends on what
+ * it computes. States and predictions are (C, H, W) in 32-bit floats, with pixels in [−1, 1].
+ */
+
+export interface Size {
+  readonly height: number;
+  readonly width: number;
+}
+
+export interface Denoiser {
+  /** Hex SHA-256 by which files name it. */
+  readonly identity: string;
+  readonly channels: number;
+  /** x̂0 within [−1, 1]. */
+  predict(state: Float32Array, snr: number, size: Size): Promise<Float32Array>;
+}

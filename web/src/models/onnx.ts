@@ -1,0 +1,70 @@
+/**
+ * The shipped network in ONNX Runtime Web: on WebGPU where there is an adapter, in WebAssembly else. Its inputs are the
+ * state y (1, C, H, W) and the SNR (1); any height and width will do.
+ */
+
+import type * as Runtime from "onnxruntime-web";
+import { DippError } from "../errors";
+import type { Denoiser, Size } from "./denoiser";
+
+export type Engine = "webgpu" | "wasm";
+
+/** Files of the runtime, beside the page. */
+const FILES: Record<Engine, { script: string; support: string }> = {
+  webgpu: { script: "ort.webgpu.min.mjs", support: "ort-wasm-simd-threaded.asyncify" },
+  wasm: { script: "ort.wasm.min.mjs", support: "ort-wasm-simd-threaded" },
+};
+/** More threads than this gain little on pictures of the size that browsers handle. */
+const MOST_THREADS = 8;
+
+export class OnnxDenoiser implements Denoiser {
+  private constructor(
+    private readonly runtime: typeof Runtime,
+    private readonly session: Runtime.InferenceSession,
+    readonly engine: Engine,
+    readonly threads: number,
+    readonly identity: string,
+    readonly channels: number,
+  ) {}
+
+  /** Load runtime and network; `place` is the folder of the page, `network` the file's bytes. */
+  static async load(
+    place: URL,
+    network: Uint8Array,
+    identity: string,
+    channels: number,
+    engine: Engine,
+  ): Promise<OnnxDenoiser> {
+    const { script, support } = FILES[engine];
+    const runtime = (await import(new URL(`ort/${script}`, place).href)) as typeof Runtime;
+    const threads = self.crossOriginIsolated ? Math.min(MOST_THREADS, navigator.hardwareConcurrency || 1) : 1;
+    runtime.env.wasm.numThreads = threads;
+    runtime.env.wasm.wasmPaths = {
+      mjs: new URL(`ort/${support}.mjs`, place).href,
+      wasm: new URL(`ort/${support}.wasm`, place).href,
+    };
+    const session = await runtime.InferenceSession.create(network, { executionProviders: [engine], logSeverityLevel: 3 });
+    return new OnnxDenoiser(runtime, session, engine, threads, identity, channels);
+  }
+
+  async predict(state: Float32Array, snr: number, { height, width }: Size): Promise<Float32Array> {
+    const y = new this.runtime.Tensor("float32", state, [1, this.channels, height, width]);
+    const level = new this.runtime.Tensor("float32", Float32Array.of(snr), [1]);
+    const { x0 } = await this.session.run({ y, snr: level });
+    const found = await x0?.getData();
+    if (!(found instanceof Float32Array) || found.length !== state.length) {
+      throw new DippError("the network did not answer; load the page again");
+    }
+    return found.map((value) => Math.min(Math.max(value, -1), 1));
+  }
+}
+
+/** WebGPU, if a real adapter answers. */
+export async function bestEngine(): Promise<Engine> {
+  try {
+    const adapter = await navigator.gpu?.requestAdapter();
+    return adapter ? "webgpu" : "wasm";
+  } catch {
+    return "wasm";
+  }
+}

@@ -1,0 +1,33 @@
+/** The camera: it runs only while its picture is on the page, and a snapshot stops it. */
+
+import { DippError } from "../errors";
+import { element } from "./dom";
+
+let camera: MediaStream | undefined;
+
+export async function startCamera(): Promise<void> {
+  try {
+    camera = await navigator.mediaDevices.getUserMedia({ video: true });
+  } catch {
+    throw new DippError("there is no camera, or this page may not use it");
+  }
+  const video = element<HTMLVideoElement>("video");
+  video.srcObject = camera;
+  await video.play();
+  element("shutter").hidden = false;
+}
+
+export function stopCamera(): void {
+  camera?.getTracks().forEach((track) => track.stop());
+  camera = undefined;
+  element("shutter").hidden = true;
+}
+
+/** What the camera sees now, as a PNG. */
+export function snapshot(): Promise<Blob> {
+  const video = element<HTMLVideoElement>("video");
+  const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);
+  canvas.getContext("2d")!.drawImage(video, 0, 0);
+  stopCamera();
+  return canvas.convertToBlob();
+}

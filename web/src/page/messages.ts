@@ -1,0 +1,39 @@
+/** What the page and its worker say to each other. */
+
+import type { Odds } from "../codec/odds";
+import type { Engine } from "../models/onnx";
+import type { Table } from "./table";
+
+/** Of the encoding or decoding that the worker is at. */
+export type Request =
+  | {
+      readonly type: "start";
+      readonly place: string;
+      readonly table: Table;
+      /** Public seeds, one for each encoding of this visit. */
+      readonly seeds: readonly Uint8Array[];
+      readonly engine: Engine | undefined;
+    }
+  | { readonly type: "encode"; readonly plan: number; readonly height: number; readonly width: number; readonly pixels: Uint8Array }
+  | { readonly type: "decode"; readonly file: Uint8Array; readonly image: number }
+  | { readonly type: "odds"; readonly pixel: number }
+  | { readonly type: "cancel" };
+
+export type Reply =
+  | { readonly type: "loading"; readonly share: number }
+  | { readonly type: "ready"; readonly engine: Engine; readonly threads: number }
+  | { readonly type: "progress"; readonly done: number; readonly calls: number }
+  | {
+      readonly type: "done";
+      readonly file: Uint8Array;
+      readonly image: number;
+      readonly height: number;
+      readonly width: number;
+      /** The file's picture, and the state it was made of: pixel·3 + channel. */
+      readonly expected: Uint8Array;
+      readonly noisy: Uint8Array;
+      readonly odds: boolean;
+    }
+  | ({ readonly type: "odds"; readonly pixel: number } & Odds)
+  | { readonly type: "cancelled" }
+  | { readonly type: "error"; readonly message: string };

@@ -1,0 +1,56 @@
+/** The certificate as people read it: a statement, what it rests on, what it leaves out, and the ledger. */
+
+import type { Archive } from "../format/archive";
+import { hex } from "../format/bytes";
+import { largestBelief, upper } from "../privacy/certificate";
+import { element, grouped, made, row } from "./dom";
+import type { Table } from "./table";
+
+const DELTAS = [1e-5, 1e-7, 1e-9];
+
+export function showCertificate(archive: Archive, table: Table): void {
+  const { certificate, release } = archive;
+  const { ledger } = certificate;
+  const epsilon = upper(certificate.epsilon);
+  element("statement").textContent =
+    `ε = ${epsilon} pure, ρ = ${upper(certificate.rho)} zCDP, per ${table.unit}`;
+  element("certificate-words").textContent =
+    `Change one pixel in any way, whatever the others are: no file becomes more than e^ε = ` +
+    `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. Whoever knew everything else, and held black and ` +
+    `white equally likely for this pixel, holds neither more likely than ${largestBelief(certificate.epsilon)} % afterwards. ` +
+    `k pixels together cost k times ε. This page has computed it from the file's public numbers` +
+    (archive.version === 1 || release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
+  list("assumptions", table.assumptions);
+  list("not-covered", table.notCovered);
+  element("ledger").replaceChildren(
+    ...ledger.selections.map((one) => {
+      const charge = ledger.charge(one);
+      const numbers = [one.chunks, one.sensitivity, one.fractionBits, one.clip, one.slope];
+      const cells = numbers.map((value) => (value === undefined ? "none" : grouped(value)));
+      return row(String(one.step + 1), ...cells, upper(charge.epsilon), upper(charge.rho));
+    }),
+  );
+  const worst = row(`worst pixel, touched ${ledger.touches} ${ledger.touches === 1 ? "time" : "times"}`, epsilon, upper(certificate.rho));
+  worst.firstElementChild!.setAttribute("colspan", "6");
+  element("ledger-total").replaceChildren(worst);
+  const facts: [string, string][] = [
+    ["(ε, δ)", DELTAS.map((delta) => `ε = ${upper(certificate.approximate(delta))} at δ = 10^−${Math.round(-Math.log10(delta))}`).join(", ")],
+    ["code", `${release.plan.code.name} on the sign channel, ${release.plan.steps.length} steps, format ${archive.version}`],
+    ["images", archive.runs.map((run) => `${run.images} of ${run.width}×${run.height}`).join(", ")],
+    ["seed", `${hex(release.seed)}${release.seedGiven ? ", given by the caller" : ", drawn before the picture was read"}`],
+    ...(release.beacon ? [["beacon", beaconWords(release.beacon)] as [string, string]] : []),
+    ["denoiser", release.model],
+    ["table", release.table ?? "none"],
+  ];
+  element("facts").replaceChildren(...facts.flatMap(([name, value]) => [made("dt", name), made("dd", value)]));
+}
+
+/** Round and value of a beacon, to be compared with what was published. */
+function beaconWords(beacon: Uint8Array): string {
+  const round = new DataView(beacon.buffer, beacon.byteOffset).getBigUint64(16, true);
+  return `round ${round}, value ${hex(beacon.subarray(24))}; the seed follows from it`;
+}
+
+function list(id: string, lines: readonly string[]): void {
+  element(id).replaceChildren(...lines.map((line) => made("li", line)));
+}

@@ -1,0 +1,77 @@
+/**
+ * Any picture as eight-bit pixels: those that the certificate speaks of. Alpha is composited on white, an orientation is
+ * applied, and profiles are ignored: all of it one pixel at a time. Nothing is resized unless the user asks.
+ */
+
+import type { Picture } from "../codec/codec";
+import { DippError } from "../errors";
+
+/** Pixels that a browser can encode in minutes and within its memory. */
+export const MOST_PIXELS = 1 << 19;
+/** Pixels beyond which a picture is not even looked at. */
+const MOST_DECODED = 1 << 26;
+
+export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
+  if (await isAnimated(file)) throw new DippError("a single picture is needed, this has several frames");
+  let bitmap: ImageBitmap;
+  try {
+    bitmap = await createImageBitmap(file, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
+  } catch {
+    throw new DippError("this is neither a picture that the browser can read nor a .dipp file");
+  }
+  if (bitmap.width * bitmap.height > MOST_DECODED) throw new DippError("pictures of at most 64 megapixels are possible");
+  return bitmap;
+}
+
+/** Whether a file has several frames, where the browser can tell. */
+async function isAnimated(file: Blob): Promise<boolean> {
+  if (!("ImageDecoder" in globalThis) || !/gif|webp|png|avif/.test(file.type)) return false;
+  try {
+    const decoder = new ImageDecoder({ data: await file.arrayBuffer(), type: file.type });
+    await decoder.tracks.ready;
+    const frames = decoder.tracks.selectedTrack?.frameCount ?? 1;
+    decoder.close();
+    return frames > 1;
+  } catch {
+    return false;
+  }
+}
+
+/** The pixels of a picture, at its own size or, if the user asked, at another. */
+export function pixelsOf(source: CanvasImageSource, width: number, height: number): Picture {
+  const canvas = new OffscreenCanvas(width, height);
+  const context = canvas.getContext("2d", { willReadFrequently: true })!;
+  context.fillStyle = "#fff";
+  context.fillRect(0, 0, width, height);
+  context.imageSmoothingQuality = "high";
+  context.drawImage(source, 0, 0, width, height);
+  const shown = context.getImageData(0, 0, width, height).data;
+  const pixels = new Uint8Array(3 * width * height);
+  for (let i = 0; i < width * height; i += 1) {
+    for (let channel = 0; channel < 3; channel += 1) pixels[3 * i + channel] = shown[4 * i + channel]!;
+  }
+  return { width, height, pixels };
+}
+
+/** The largest size with the same shape that can be encoded. */
+export function smaller(width: number, height: number): [number, number] {
+  const share = Math.sqrt(MOST_PIXELS / (width * height));
+  return [Math.max(1, Math.floor(width * share)), Math.max(1, Math.floor(height * share))];
+}
+
+/** A picture as the browser draws it. */
+export function shown({ width, height, pixels }: Picture): ImageData {
+  const data = new ImageData(width, height);
+  for (let i = 0; i < width * height; i += 1) {
+    for (let channel = 0; channel < 3; channel += 1) data.data[4 * i + channel] = pixels[3 * i + channel]!;
+    data.data[4 * i + 3] = 255;
+  }
+  return data;
+}
+
+/** A picture as a file of the browser's own making. */
+export async function fileOf(picture: Picture, type: string, quality?: number): Promise<Blob> {
+  const canvas = new OffscreenCanvas(picture.width, picture.height);
+  canvas.getContext("2d")!.putImageData(shown(picture), 0, 0);
+  return canvas.convertToBlob(quality === undefined ? { type } : { type, quality });
+}

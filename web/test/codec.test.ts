@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { decode, encode, toPixels } from "../src/codec/codec";
+import { oddsOfPixel } from "../src/codec/odds";
+import { Archive } from "../src/format/archive";
+import { fromHex, hex } from "../src/format/bytes";
+import type { Denoiser } from "../src/models/denoiser";
+import { vectors } from "./vectors";
+
+const SHRINKING: Denoiser = {
+  identity: createHash("sha256").update("shrinking").digest("hex"),
+  channels: 3,
+  async predict(state, snr) {
+    const share = Math.fround(snr / (snr + 1));
+    return state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
+  },
+};
+const quiet = (): void => {};
+
+/** Private bytes for a test: SHA-256 of 0, 1, 2, …, as `tools/vectors.py` has them. */
+async function withCountedBytes<T>(run: () => Promise<T>): Promise<T> {
+  let used = 0;
+  const before = crypto.getRandomValues;
+  crypto.getRandomValues = <A extends ArrayBufferView | null>(array: A): A => {
+    const bytes = array as unknown as Uint8Array;
+    for (let i = 0; i < bytes.length; i += 1, used += 1) {
+      const counter = Buffer.alloc(8);
+      counter.writeBigUInt64LE(BigInt(Math.floor(used / 32)));
+      bytes[i] = createHash("sha256").update(counter).digest()[used % 32]!;
+    }
+    return array;
+  };
+  try {
+    return await run();
+  } finally {
+    crypto.getRandomValues = before;
+  }
+}
+
+test("with the same private bytes, the same file comes out", async () => {
+  const own = vectors.encodings!.filter((one) => one.code === "pairs");
+  assert.ok(own.length >= 5);
+  for (const one of own) {
+    const source = Archive.fromBytes(fromHex(one.file));
+    const { height, width } = source.image(0);
+    const made = await withCountedBytes(() =>
+      encode(source.release, { height, width, pixels: fromHex(one.picture) }, SHRINKING, quiet));
+    assert.equal(hex(made.archive.bytes), one.file);
+  }
+});
+
+test("a private pixel is read once for each bit that it is asked for, and nowhere else", async () => {
+  const one = vectors.encodings!.filter((file) => file.code === "pairs")[3]!;
+  const source = Archive.fromBytes(fromHex(one.file));
+  const { height, width } = source.image(0);
+  const reads = new Map<string, number>();
+  const pixels = new Proxy(fromHex(one.picture), {
+    get(target, name) {
+      reads.set(String(name), (reads.get(String(name)) ?? 0) + 1);
+      return Reflect.get(target, name) as unknown;
+    },
+  });
+  const made = await encode(source.release, { height, width, pixels }, SHRINKING, quiet);
+  const asked = new Map<string, number>();
+  for (const { coordinates } of made.walked.told) {
+    for (const coordinate of coordinates) asked.set(String(coordinate), (asked.get(String(coordinate)) ?? 0) + 1);
+  }
+  assert.deepEqual([...reads].sort(), [...asked].sort());
+  assert.equal([...reads.values()].reduce((sum, count) => sum + count, 0), made.walked.indices.length);
+});
+
+test("files of both codes decode to Python's pixels", async () => {
+  for (const one of vectors.encodings!) {
+    const source = Archive.fromBytes(fromHex(one.file));
+    const { expected, state } = await decode(source, 0, SHRINKING, quiet);
+    assert.equal(hex(toPixels(expected, 3)), one.expected);
+    const noisy = toPixels(state.map((y) => y * one.gamma), 3);
+    const theirs = fromHex(one.noisy);
+    noisy.forEach((value, i) => assert.ok(Math.abs(value - theirs[i]!) <= 1));
+  }
+});
+
+test("another denoiser is refused in one line", async () => {
+  const source = Archive.fromBytes(fromHex(vectors.encodings![0]!.file));
+  await assert.rejects(decode(source, 0, { ...SHRINKING, identity: "00" }, quiet), /another denoiser/);
+});
+
+test("no pixel's odds exceed the certificate", async () => {
+  for (const one of vectors.encodings!.filter((one) => one.code === "pairs")) {
+    const source = Archive.fromBytes(fromHex(one.file));
+    const { told, height, width } = await decode(source, 0, SHRINKING, quiet);
+    let most = 0;
+    for (let pixel = 0; pixel < height * width; pixel += 1) {
+      const { likelihoods, asked } = oddsOfPixel(told, pixel, 3);
+      assert.ok(asked.length <= 3);
+      const spread = Math.max(...likelihoods) - Math.min(...likelihoods);
+      most = Math.max(most, spread);
+    }
+    assert.ok(most <= source.certificate.epsilon * (1 + 1e-12), `${most} ${source.certificate.epsilon}`);
+    assert.ok(most > 0.5 * source.certificate.epsilon || height * width < 10);
+  }
+});

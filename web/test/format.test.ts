@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Archive } from "../src/format/archive";
+import { crc32, fromHex, hex } from "../src/format/bytes";
+import { headerBytes } from "../src/format/header";
+import { DippError } from "../src/errors";
+import { Ledger } from "../src/privacy/ledger";
+import { digest, double, fromDouble, vectors } from "./vectors";
+
+test("files open, with Python's certificate, rates and indices", () => {
+  for (const one of vectors.archives!) {
+    const archive = Archive.fromBytes(fromHex(one.file));
+    assert.equal(double(archive.certificate.epsilon), one.epsilon);
+    if (one.code === "pairs") assert.equal(double(archive.certificate.rho), one.rho);
+    assert.equal(archive.payloadBpp, one.payload_bpp);
+    assert.equal(archive.fileBpp, one.file_bpp);
+    [1e-5, 1e-9].forEach((delta, i) => {
+      const found = archive.certificate.approximate(delta);
+      assert.ok(Math.abs(found - one.at_delta[i]) <= 1e-9 * one.at_delta[i]);
+    });
+    const [change, epsilon] = one.change;
+    assert.equal(double(archive.certificate.ledger.worst(change).epsilon), epsilon);
+    one.shapes.forEach(([height, width]: [number, number], number: number) => {
+      const image = archive.image(number);
+      assert.deepEqual([image.height, image.width], [height, width]);
+      assert.equal(digest(image.indices), one.indices[number]);
+    });
+  }
+});
+
+test("headers and payloads are written byte for byte as Python writes them", () => {
+  let written = 0;
+  for (const one of vectors.archives!) {
+    const archive = Archive.fromBytes(fromHex(one.file));
+    const { release, runs } = archive;
+    if (one.code !== "pairs") continue;
+    const header = hex(headerBytes(release, runs, archive.certificate));
+    assert.equal(one.file.slice(0, header.length), header);
+    if (archive.length !== 1) continue;
+    const { height, width, indices } = archive.image(0);
+    const ledger = Ledger.planned(release.plan, release.channels, height * width);
+    assert.equal(hex(Archive.build(release, height, width, indices, ledger).bytes), one.file);
+    written += 1;
+  }
+  assert.ok(written > 3);
+});
+
+test("a ledger that is not the plan's is not archived", () => {
+  const one = vectors.archives!.find((file) => file.code === "pairs" && file.shapes.length === 1);
+  const archive = Archive.fromBytes(fromHex(one.file));
+  const { height, width, indices } = archive.image(0);
+  const planned = Ledger.planned(archive.release.plan, 3, height * width);
+  const [first, ...rest] = planned.selections;
+  const wrong = new Ledger(3, planned.mask, planned.code, [{ ...first!, sensitivity: first!.sensitivity - 2 }, ...rest]);
+  assert.throws(() => Archive.build(archive.release, height, width, indices, wrong), /what the encoder did/);
+});
+
+test("what Python refuses is refused, and nothing else", () => {
+  let [opened, refused] = [0, 0];
+  for (const { damaged } of vectors.archives!) {
+    for (const one of damaged) {
+      if (one.opens) {
+        Archive.fromBytes(fromHex(one.file));
+        opened += 1;
+      } else {
+        assert.throws(() => Archive.fromBytes(fromHex(one.file)), DippError, one.why);
+        refused += 1;
+      }
+    }
+  }
+  assert.ok(opened > 100 && refused > 100, `${opened} ${refused}`);
+});
+
+test("what is no archive, cut short or changed gets one line", () => {
+  const whole = fromHex(vectors.archives![1]!.file);
+  for (let length = 0; length < whole.length; length += 1) {
+    assert.throws(() => Archive.fromBytes(whole.slice(0, length)), DippError);
+  }
+  assert.throws(() => Archive.fromBytes(new TextEncoder().encode("\x89PNG....")), /not a dipp archive/);
+  const newer = whole.slice();
+  newer[4] = 3;
+  assert.throws(() => Archive.fromBytes(newer), /newer dipp/);
+  const changed = whole.slice();
+  changed[60]! ^= 1;
+  assert.throws(() => Archive.fromBytes(changed), /checksum/);
+});
+
+test("golden files of earlier versions open, and say what they said", () => {
+  for (const one of vectors.golden!) {
+    const data = fromHex(one.file);
+    if (!one.readable) {
+      assert.throws(() => Archive.fromBytes(data), /dipp decode/, one.name);
+      continue;
+    }
+    const archive = Archive.fromBytes(data);
+    assert.equal(archive.release.plan.sensing, one.sensing);
+    assert.equal(archive.certificate.epsilon, fromDouble(one.claims[0]));
+    one.indices.forEach((expected: string, i: number) => assert.equal(digest(archive.image(i).indices), expected));
+  }
+});
+
+test("checksums are zlib's", () => {
+  assert.equal(crc32(new TextEncoder().encode("123456789")), 0xcbf43926);
+});

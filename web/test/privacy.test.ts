@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { flat } from "../src/codes/flat";
+import { drawBits, PAIRS, thresholds } from "../src/codes/pairs";
+import { largestBelief, upper } from "../src/privacy/certificate";
+import { digest, double, fromDouble, vectors } from "./vectors";
+
+test("pairs and flat charge what Python charges", () => {
+  for (const one of vectors.prices!) {
+    const [units, largest, fractionBits] = one.moved;
+    const pair = PAIRS.charge({ units, largest, fractionBits }, 1, true);
+    assert.deepEqual([double(pair.epsilon), double(pair.rho)], one.pairs, JSON.stringify(one.moved));
+    const searched = flat({ numerator: 1, denominator: 1 }).charge({ units, largest, fractionBits }, 1, true);
+    assert.equal(double(searched.epsilon), one.flat[0]);
+    const rho = fromDouble(one.flat[1]);
+    assert.ok(Math.abs(searched.rho - rho) <= rho * 2 ** -50); // a square, by a power function or by a product
+  }
+});
+
+test("thresholds are Python's, all of them", () => {
+  const tables = vectors.prices!.filter((one) => one.thresholds);
+  assert.ok(tables.length >= 20);
+  for (const one of tables) assert.equal(digest(thresholds(one.moved[1], one.moved[2])), one.thresholds);
+});
+
+test("bits are drawn by their thresholds", () => {
+  // 2^17 draws of a bit of probability p: the count is off by more than 6 deviations with a probability below 1e-8.
+  const table = thresholds(40, 5);
+  const count = 1 << 17;
+  for (const shift of [-40, -11, 0, 17]) {
+    const bits = drawBits(new Int32Array(count).fill(shift), 40, table);
+    const p = 1 / (1 + 2 ** ((-2 * shift) / 32));
+    const ones = bits.reduce((total, bit) => total + bit, 0);
+    assert.ok(Math.abs(ones - p * count) < 6 * Math.sqrt(count * p * (1 - p)), `${shift}: ${ones} of ${count}`);
+  }
+});
+
+test("printed bounds are upper bounds, and Python's", () => {
+  for (const one of vectors.prices!) {
+    const value = fromDouble(one.pairs[0]);
+    if (!/e/.test(one.printed)) assert.equal(upper(value), one.printed);
+    for (const digits of [1, 3, 6]) {
+      const text = upper(value, digits);
+      assert.ok(Number(text) >= value && Number(text) <= value * (1 + 10 ** (1 - digits) * 1.01), `${value} ${text}`);
+    }
+  }
+  assert.equal(upper(4, 3), "4");
+  assert.equal(upper(3.9999999, 3), "4");
+  assert.equal(upper(9.999999, 3), "10");
+  assert.equal(upper(0.123401, 3), "0.124");
+  assert.equal(upper(2957.3, 3), "2960");
+  assert.equal(upper(8_886_110.6, 3), "8,890,000");
+  assert.equal(largestBelief(4), "98.21");
+  assert.ok(Number(largestBelief(1)) > 100 / (1 + Math.exp(-1)));
+});

@@ -1,0 +1,27 @@
+/** What the Python code computes: `tools/vectors.py` writes it. */
+
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const PLACE = process.env.DIPP_VECTORS ?? join(process.cwd(), "..", "build", "page", "vectors.json");
+
+/** JSON has no types; each test names the fields that it needs. */
+export const vectors = JSON.parse(readFileSync(PLACE, "utf8")) as Record<string, any[]>;
+
+/** The bits of a double, as Python writes them. */
+export function double(value: number): string {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, value);
+  return view.getBigUint64(0).toString(16).padStart(16, "0");
+}
+
+export function fromDouble(text: string): number {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, BigInt(`0x${text}`));
+  return view.getFloat64(0);
+}
+
+export function digest(array: ArrayBufferView): string {
+  return createHash("sha256").update(new Uint8Array(array.buffer, array.byteOffset, array.byteLength)).digest("hex");
+}

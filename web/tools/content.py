@@ -1,0 +1,107 @@
+"""Write what the page needs of Python: `content.py OUT --model MODEL` makes plans.json, network.onnx and the samples.
+
+Plans are those of pairs, in few network calls, for each ε and rate of a grid. Everything in them is public and follows
+from the model's calibration; the page computes their certificates again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+from dipp import __version__, models
+from dipp.codes import Pairs
+from dipp.errors import DippError
+from dipp.models import embedded
+from dipp.models.export import export
+from dipp.planning.planner import Point
+from dipp.planning.sensing import Choice, SensingPlanner
+from dipp.planning.table import ErrorTable
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
+
+EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""Payload bits per pixel."""
+CALLS = 15
+"""Network calls along the chain: half of what the command line takes, since a browser is slower."""
+PIXELS = 256 * 256
+"""Of the pictures that the plans are made for; they serve all sizes."""
+SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
+
+
+class PairsPlanner(SensingPlanner):
+    """The planner of sensing, of pairs alone: the one code that the page draws by."""
+
+    @functools.cached_property
+    def _choices(self) -> list[Choice]:
+        return [choice for choice in super()._choices if isinstance(choice.code, Pairs)]
+
+
+def planner(model: str) -> tuple[PairsPlanner, dict[str, Any]]:
+    """The planner of a model, and what files say of it."""
+    denoiser, table = models.load(model), ErrorTable.of_model(model)
+    measured = table.provenance.get("model", denoiser.identity)
+    if table.residuals is None or measured != denoiser.identity:
+        raise DippError("calibration: one of sensing, for this model, is needed; make it with `dipp calibrate`")
+    names = {"model": denoiser.identity, "table": table.residuals.digest, "channels": denoiser.channels}
+    made = PairsPlanner(table.residuals, denoiser.schedule, denoiser.channels, PIXELS, CALLS, max(RATES))
+    return made, names
+
+
+def described(epsilon: float, rate: float, point: Point, channels: int) -> dict[str, Any]:
+    """A plan for JSON: floats are written so that they are read back exactly."""
+    plan = point.plan
+    (tilt,) = {step.tilt for step in plan.steps}
+    promised = Certificate.of(plan, channels, PIXELS)
+    return {
+        "epsilon": epsilon,
+        "rate": rate,
+        "period": plan.mask.period,
+        "tilt": tilt,
+        "clips": [step.clip for step in plan.steps],
+        "gains": [step.snr_gain for step in plan.steps],
+        "bpp": point.bpp,
+        "psnr": round(point.psnr, 2),
+        "certificate": [promised.epsilon, promised.rho],
+    }
+
+
+def plans(model: str) -> dict[str, Any]:
+    """All plans of the grid."""
+    own, names = planner(model)
+    found = [
+        described(epsilon, rate, own.choose(Budget.pure(epsilon), bpp=rate), own.channels)
+        for epsilon in EPSILONS
+        for rate in RATES
+    ]
+    if not all(math.isfinite(one["psnr"]) and one["certificate"][0] <= one["epsilon"] for one in found):
+        raise DippError("plans: one exceeds its budget; report this")
+    words = {"unit": UNIT, "assumptions": ASSUMPTIONS, "notCovered": NOT_COVERED}
+    grid = {"epsilons": EPSILONS, "rates": RATES, "pixels": PIXELS}
+    return {"version": __version__, **names, **grid, **words, "plans": found}
+
+
+def main() -> None:
+    """Write everything into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--model", default=str(embedded.FOLDER))
+    arguments = parser.parse_args()
+    out: Path = arguments.out
+    (out / "samples").mkdir(parents=True, exist_ok=True)
+    pictures = sorted(SAMPLES.glob("*.png"))
+    for path in pictures:
+        shutil.copyfile(path, out / "samples" / path.name)
+    content = plans(arguments.model) | {"samples": [path.name for path in pictures]}
+    (out / "plans.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    export(models.load(arguments.model), out / "network.onnx")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,315 @@
+"""Write what the Python code computes, for the tests of its port to TypeScript: `vectors.py OUT.json`.
+
+Everything is drawn from a fixed seed. Doubles are written as 16 hex digits, so that they are compared to the last bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import math
+import random
+import struct
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dipp.codec.codec import Codec
+from dipp.codes import Flat, Pairs, pairs
+from dipp.core import chunking, masks, randomness
+from dipp.core.arithmetic import Arithmetic, Clip
+from dipp.core.beacon import Beacon
+from dipp.core.channels import Sign
+from dipp.core.code import Moved
+from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.format.header import checksum
+from dipp.format.release import Release
+from dipp.models.denoiser import Denoiser
+from dipp.models.diffusion import NoiseSchedule
+from dipp.privacy.printing import upper
+
+SIZES = ((1, 1, 3), (2, 3, 3), (7, 9, 3), (16, 24, 3), (31, 33, 3), (20, 20, 1))
+
+
+def double(value: float) -> str:
+    """The bits of a double."""
+    return struct.pack(">d", value).hex()
+
+
+def digest(array: Any, kind: str) -> str:
+    """SHA-256 of numbers in a byte order."""
+    return hashlib.sha256(np.ascontiguousarray(array, kind).tobytes()).hexdigest()
+
+
+def float32(value: float) -> float:
+    """The nearest 32-bit float."""
+    return float(np.float32(value))
+
+
+class Shrinking(Denoiser):
+    """A denoiser that a test can write down twice: x̂0 = y·SNR/(SNR + 1), within [−1, 1]."""
+
+    def __init__(self) -> None:
+        self.schedule = NoiseSchedule(np.linspace(0.99, 0.01, 50))
+        self.identity = hashlib.sha256(b"shrinking").hexdigest()
+        self.channels, self.sample_size, self.device = 3, (8, 8), torch.device("cpu")
+
+    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
+        """At the SNR of a timestep."""
+        return self.at_snr(x_t / self.schedule.gamma(t), self.schedule.snr(t), fast=fast)
+
+    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
+        """At any SNR."""
+        return (y * float32(snr / (snr + 1))).clamp(-1, 1)
+
+
+class Counted:
+    """Private bytes for tests: SHA-256 of 0, 1, 2, …, one after the other."""
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def __call__(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        first, last = self.used // 32, -(-(self.used + count) // 32)
+        blocks = b"".join(hashlib.sha256(struct.pack("<Q", i)).digest() for i in range(first, last))
+        found = blocks[self.used - 32 * first :][:count]
+        self.used += count
+        return found
+
+
+class Vectors:
+    """All of them, from one generator."""
+
+    def __init__(self) -> None:
+        self.draw = random.Random(7)
+
+    def seed(self) -> bytes:
+        """A public seed."""
+        return self.draw.randbytes(16)
+
+    def plan(self, code: Flat | Pairs, steps: int | None = None, touches: int = 0) -> Plan:
+        """A random sensing plan; `touches` bounds how often a pixel is touched, if given."""
+        count = steps or self.draw.choice([1, 2, 5, 16, 32])
+        groups = self.draw.choice([1, 2, 4, 16]) if not touches else max(1, -(-count // touches))
+        tilt = float32(math.exp(self.draw.uniform(math.log(0.05), math.log(8 if code.name == "pairs" else 1.5))))
+        made = []
+        for _ in range(count):
+            clip, gain = (struct.unpack("<f", b"\0\0" + struct.pack("<f", value)[2:])[0] for value in self._sizes())
+            size, bits = (1, 1) if code.name == "pairs" else (self.draw.randint(1, 200), self.draw.randint(4, 12))
+            made.append(SensingStep(tilt, clip, gain, size, bits))
+        return Plan(Coding(Sign(period=3 * groups), code), tuple(made))
+
+    def _sizes(self) -> tuple[float, float]:
+        return math.exp(self.draw.uniform(-4, 0)), math.exp(self.draw.uniform(-6, 1))
+
+    def release(self, plan: Plan, channels: int = 3, model: str | None = None) -> Release:
+        """A release of a plan."""
+        table = self.draw.choice([None, hashlib.sha256(b"table").hexdigest()])
+        delta = self.draw.choice([None, 1e-6])
+        name = model or hashlib.sha256(b"model").hexdigest()
+        given, seed, beacon = self.draw.random() < 0.5, self.seed(), None
+        if self.draw.random() < 0.3:
+            beacon = Beacon(self.draw.getrandbits(60), self.draw.randbytes(self.draw.randint(16, 64)), seed)
+            seed = beacon.seed
+        return Release(plan, name, seed, channels, delta, table, given, beacon)
+
+    def streams(self) -> Iterator[dict[str, Any]]:
+        """Derivation of streams, words, permutations and draws."""
+        for purpose, image, step in itertools.product(("candidates", "mask/pixels", "chunks"), (0, 3, 1 << 40), (0, 7)):
+            seed = self.seed()
+            source = randomness.stream(seed, image, step, purpose)
+            count = self.draw.choice([1, 2, 63, 1000])
+            places = [(self.draw.randrange(50), self.draw.randrange(9), self.draw.randrange(1 << 20)) for _ in range(5)]
+            yield {
+                "seed": seed.hex(),
+                "image": image,
+                "step": step,
+                "purpose": purpose,
+                "stream": list(source),
+                "words": randomness._words(source, 11).tolist(),
+                "permutation": randomness.permutation(source, count).tolist(),
+                "draws": [
+                    [*place, int(randomness.draws(source, place[0], np.array(place[1]), np.array(place[2])))]
+                    for place in places
+                ],
+            }
+
+    def masks(self) -> Iterator[dict[str, Any]]:
+        """Touched coordinates, their deal to chunks, counts and worst charges."""
+        for (height, width, channels), period in itertools.product(SIZES, (1, 3, 4, 12, 93)):
+            if period != 1 and period < channels:
+                continue
+            mask, seed, pixels = masks.of_period(period), self.seed(), height * width
+            step = self.draw.randrange(2 * period)
+            touched = mask.touched(seed, step, pixels, channels)
+            charges = [self.draw.uniform(0, 2) for _ in range(self.draw.choice([1, 5, 32, 200]))]
+            found = {
+                "seed": seed.hex(),
+                "step": step,
+                "pixels": pixels,
+                "channels": channels,
+                "period": period,
+                "touched": touched.tolist(),
+                "counts": mask.counts(2 * period, pixels, channels).tolist(),
+                "charges": [double(charge) for charge in charges],
+                "worst": double(mask.worst(charges, channels)),
+                "chunks": None,
+            }
+            if len(touched):
+                size = self.draw.choice([1, 7, 50])
+                count = max(-(-len(touched) // size), mask.touches(channels))
+                dealt = chunking.chunks(seed, step, pixels * channels, count, channels=channels, coordinates=touched)
+                found["chunks"] = {"count": count, "order": dealt.order.tolist(), "offsets": dealt.offsets.tolist()}
+            yield found
+
+    def arithmetics(self) -> Iterator[dict[str, Any]]:
+        """Integers of steps, clipped and not."""
+        for _ in range(200):
+            alpha = self.draw.choice([Fraction(1), Fraction(2), Fraction(3, 2), Fraction(1, 3)])
+            period = self.draw.choice([1, 3, 12, 93])
+            clip = Clip(float32(math.exp(self.draw.uniform(-5, 2.2))), float32(math.exp(self.draw.uniform(-6, 1))))
+            gain = float32(math.exp(self.draw.uniform(-12, 0)))
+            clipped = self.draw.random() < 0.7
+            try:
+                own = Arithmetic(Sign(period=period), gain, alpha, clip if clipped else None)
+            except DippError:
+                continue
+            states = np.array([self.draw.uniform(-1.2, 1.2) for _ in range(20)] + [math.nan, math.inf, 0.0], np.float32)
+            yield {
+                "alpha": [alpha.numerator, alpha.denominator],
+                "period": period,
+                "gain": gain,
+                "clip": [clip.tilt, clip.width] if clipped else None,
+                "fraction_bits": own.fraction_bits,
+                "unit": double(own.unit),
+                "level": own.level_of_one,
+                "largest": own.largest_shift,
+                "limit": own.limit,
+                "sensitivity": own.sensitivity,
+                "levels": own.levels(SIGNAL_OF_PIXEL).tolist(),
+                "states": [None if math.isnan(x) else 9e99 if math.isinf(x) else float(x) for x in states],
+                "centres": own.centres(states).tolist(),
+            }
+
+    def prices(self) -> Iterator[dict[str, Any]]:
+        """Charges of single coordinates, and tables of thresholds."""
+        for number in range(300):
+            bits = self.draw.randint(3, 15)
+            largest = self.draw.randint(1, min(1023, math.floor(19.9 / math.log(2) * 2**bits)))
+            moved = Moved(self.draw.randint(1, 2 * largest), largest, bits)
+            pair, flat = Pairs().charge(moved), Flat().charge(moved)
+            yield {
+                "moved": list(moved),
+                "pairs": [double(pair.epsilon), double(pair.rho)],
+                "flat": [double(flat.epsilon), double(flat.rho)],
+                "printed": upper(pair.epsilon),
+                "thresholds": digest(pairs.thresholds(largest, bits), "<u8") if number % 10 == 0 else None,
+            }
+
+    def archives(self) -> Iterator[dict[str, Any]]:
+        """Files of random indices: bytes, certificate, and what becomes of them when they are damaged."""
+        for number in range(24):
+            plan = self.plan(Pairs() if number % 3 else Flat())
+            release = self.release(plan)
+            shapes = [self.draw.choice([(1, 1, 3), (2, 3, 3), (7, 9, 3), (30, 41, 3)]) for _ in range(1 + number % 4)]
+            rows = [
+                [self.draw.randrange(1 << step.index_bits) for step, count in counted for _ in range(count)]
+                for counted in (list(zip(plan.steps, plan.chunk_counts(h * w, c), strict=True)) for h, w, c in shapes)
+            ]
+            made = Archive.build(release, shapes, rows)
+            change = self.draw.randint(1, 255)
+            yield {
+                "file": made.to_bytes().hex(),
+                "code": plan.code.name,
+                "epsilon": double(made.certificate.epsilon),
+                "rho": double(made.certificate.rho),
+                "at_delta": [made.certificate.approximate(delta) for delta in (1e-5, 1e-9)],
+                "change": [change, double(made.ledger.epsilon_of_change(change))],
+                "payload_bpp": made.payload_bpp,
+                "file_bpp": made.file_bpp,
+                "shapes": [list(shape[:2]) for shape in shapes],
+                "indices": [digest(row, "<u4") for row in rows],
+                "damaged": [self._damaged(made.to_bytes()) for _ in range(40)] if plan.code.name == "pairs" else [],
+            }
+
+    def _damaged(self, data: bytes) -> dict[str, Any]:
+        """A byte of the file changed and its checksum mended, and whether Python still opens it."""
+        inner = bytearray(data[:-4])
+        inner[self.draw.randrange(min(len(inner), 300))] ^= 1 << self.draw.randrange(8)
+        changed = bytes(inner) + checksum(bytes(inner))
+        try:
+            Archive.from_bytes(changed)
+            return {"file": changed.hex(), "opens": True}
+        except DippError as error:
+            return {"file": changed.hex(), "opens": False, "why": str(error)}
+
+    def encodings(self) -> Iterator[dict[str, Any]]:
+        """Pictures that were really encoded, with private bytes that a test can repeat, and decoded."""
+        denoiser = Shrinking()
+        for code, (height, width, channels) in itertools.product((Pairs(), Flat()), SIZES[:5]):
+            plan = self.plan(code, steps=9, touches=3)
+            pixels = np.frombuffer(self.draw.randbytes(height * width * channels), np.uint8)
+            picture = pixels.reshape(height, width, channels)
+            codec, seed = Codec(denoiser, plan, table=hashlib.sha256(b"table").hexdigest()), self.seed()
+            before, randomness.private_bytes = randomness.private_bytes, Counted()
+            try:
+                made = codec.encode([picture], seed=seed)
+            finally:
+                randomness.private_bytes = before
+            (expected,) = codec.decode(made)
+            (noisy,) = codec.decode(made, denoise=False)
+            yield {
+                "code": code.name,
+                "file": made.to_bytes().hex(),
+                "picture": picture.tobytes().hex(),
+                "expected": expected.tobytes().hex(),
+                "gamma": denoiser.schedule.gamma(denoiser.schedule.nearest(sum(s.snr_gain for s in plan.steps))),
+                "noisy": noisy.tobytes().hex(),
+            }
+
+
+def main() -> None:
+    """Write the vectors."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    out: Path = parser.parse_args().out
+    vectors = Vectors()
+    names = ("streams", "masks", "arithmetics", "prices", "archives", "encodings")
+    content: dict[str, Any] = {name: list(getattr(vectors, name)()) for name in names}
+    sums = [[vectors.draw.uniform(-1, 1) * 10.0 ** vectors.draw.randint(-20, 20) for _ in range(40)] for _ in range(50)]
+    content["sums"] = [[[double(value) for value in row], double(math.fsum(row))] for row in sums]
+    content["golden"] = [_golden(path) for path in sorted((Path(__file__).parents[2] / "tests/golden").glob("*.dipp"))]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(content))
+    print(f"{out}: {out.stat().st_size >> 10} KiB", file=sys.stderr)
+
+
+def _golden(path: Path) -> dict[str, Any]:
+    """What a golden file says."""
+    data = path.read_bytes()
+    made = Archive.from_bytes(data)
+    coding = made.release.plan.coding
+    claims = [double(made.certificate.epsilon), double(made.certificate.rho)] if coding.certified else None
+    return {
+        "name": path.stem,
+        "file": data.hex(),
+        "readable": coding.channel.name == "sign" and coding.code.name in ("flat", "pairs"),
+        "sensing": made.release.plan.sensing,
+        "claims": claims,
+        "indices": [digest(made.image_indices(image), "<u4") for image in range(len(made))],
+    }
+
+
+if __name__ == "__main__":
+    main()
