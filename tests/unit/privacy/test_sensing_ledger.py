@@ -237,6 +237,23 @@ def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, 
     assert ledger.epsilon_of_change(255) == pytest.approx(ledger.epsilon, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("tilt", "width"), [(0.7738261222839355, 0.006459787487983704), (0.8688900470733643, 0.013905626721680164)]
+)
+def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) -> None:
+    """Where 255 divides (2A + 2)·change, the float product of some pixel value rounds to one unit more."""
+    plan = Plan(sensing_plan(Pairs()).coding, (SensingStep(tilt, width, 2**-5, 1, 1),))
+    own, (one,) = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, 3, 64).selections
+    table = own.levels(np.arange(256) / 127.5 - 1).astype(int)
+    whole = [change for change in range(1, 255) if (2 * own.level_of_one + 2) * change % 255 == 0]
+    beyond = 0
+    for change in whole:
+        moved = int(np.abs(table[change:] - table[: 256 - change]).max())
+        beyond += moved > (2 * own.level_of_one + 2) * change // 255
+        assert min(moved, one.sensitivity) <= one.moved(change)
+    assert beyond, "the case that is tested does not occur"
+
+
 def test_small_changes_cost_relatively_more_than_before() -> None:
     """A tenth of the range is the whole of it to a narrow clip; without one it is a tenth."""
     found = Ledger.planned(sensing_plan(clip=0.5), 3, 64)
