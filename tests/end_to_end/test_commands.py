@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.datasets import calibrate, save_model
+from helpers.datasets import calibrate, save_model, smooth_pictures
 from helpers.opened import order_of_events
 from helpers.quick import quick_presets
 from PIL import Image
@@ -40,12 +40,7 @@ def _small() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pictures")
-    generator = np.random.default_rng(0)
-    for number in range(6):
-        smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
-        Image.fromarray(smooth).save(folder / f"{number}.png")
-    return folder
+    return smooth_pictures(tmp_path_factory.mktemp("pictures"))
 
 
 @pytest.fixture(scope="module")

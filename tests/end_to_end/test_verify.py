@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.datasets import calibrate, save_model
+from helpers.datasets import calibrate, save_model, smooth_pictures
+from helpers.quick import quick_presets
 from PIL import Image
 
 import dipp
@@ -22,8 +23,6 @@ from dipp.core.plan import Coding, Plan
 from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.models import embedded
-from dipp.planning.planner import Sizes
-from dipp.planning.presets import PRESETS, SensingPreset, SteppedPreset
 from dipp.planning.table import ErrorTable
 from dipp.training import calibrate as calibration
 
@@ -34,22 +33,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def _small() -> Iterator[None]:
     """Few steps and few candidates: what is tested is the reader."""
     with pytest.MonkeyPatch.context() as patch:
-        sharp, paper = PRESETS["sharp"], PRESETS["paper"]
-        assert isinstance(sharp, SensingPreset)
-        assert isinstance(paper, SteppedPreset)
-        patch.setitem(PRESETS, "sharp", dataclasses.replace(sharp, calls=3))
-        patch.setitem(PRESETS, "paper", dataclasses.replace(paper, tiers={0.0: Sizes(10, 2.0)}))
+        quick_presets(patch, 10)
         patch.setattr(calibration, "EPSILONS", (8.0,))
         yield
 
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, generator = tmp_path_factory.mktemp("pictures"), np.random.default_rng(1)
-    for number in range(6):
-        smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
-        Image.fromarray(smooth).save(folder / f"{number}.png")
-    return folder
+    return smooth_pictures(tmp_path_factory.mktemp("pictures"), seed=1)
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,15 @@ def save_model(folder: Path, size: int = 8) -> Path:
     return folder
 
 
+def smooth_pictures(folder: Path, seed: int = 0) -> Path:
+    """Six pictures of 8×8, each of four plain quarters."""
+    generator = np.random.default_rng(seed)
+    for number in range(6):
+        smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
+        Image.fromarray(smooth).save(folder / f"{number}.png")
+    return folder
+
+
 def calibrate(model: Path, pictures: Path, count: int) -> None:
     """Make the cost table of a model by the command, from public pictures."""
     result = CliRunner().invoke(app, ["calibrate", str(model), str(pictures), "--count", str(count)])
