@@ -129,10 +129,10 @@ class Chain:
         (height, width, channels), device = self.shape, self.denoiser.device
         if not layout.chunks.count:
             return torch.zeros((1, channels, height, width), device=device)
-        law, on = layout.arithmetic.law, scoring.backend(device.type)
+        law = layout.arithmetic.law
 
-        def winners(chosen: Indices) -> Any:
-            return on.winners(law, layout.streams, layout.offsets, chosen)
+        def winners(chosen: Indices) -> Any:  # pairs ask nothing, and a backend takes a while to load
+            return scoring.backend(device.type).winners(law, layout.streams, layout.offsets, chosen)
 
         drawn = torch.as_tensor(self.plan.code.chosen_draws(indices.reshape(-1), winners)).to(device, torch.int64)
         values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)

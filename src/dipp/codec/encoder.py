@@ -7,6 +7,7 @@ and a record of the integers that their ε depends on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Selector:
         if not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
             return np.empty((len(self.pixels), 0), np.int64)
-        scored = scoring.Candidates(self.task(layout, x_hat), scoring.backend(self.device))
+        scored = scoring.Candidates(self.task(layout, x_hat), partial(scoring.backend, self.device))
         return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
