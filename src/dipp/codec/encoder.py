@@ -52,9 +52,11 @@ class Selector:
         arithmetic, used = layout.arithmetic, self._observed(layout)
         private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
-            private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
+            _minus(private, layout, x_hat)
+            if self.device == "cuda"
+            else private - arithmetic.centres(x_hat.cpu().numpy())
         )
-        if self.device != "cpu":
+        if self.device == "cuda":
             _require_shifts(shifts, private, layout, x_hat)
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)

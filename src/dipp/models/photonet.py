@@ -39,7 +39,7 @@ CONFIG, WEIGHTS, SCHEDULER_CONFIG = "config.json", "model.safetensors", "schedul
 SAMPLE_SIZE = (32, 32)
 """The smallest pictures that the network is trained on: plans are made for them, unless told, and serve all larger
 ones."""
-PIXELS_PER_CALL = {"cpu": 64 << 10, "cuda": 512 << 10}
+PIXELS_PER_CALL = {"cpu": 64 << 10, "mps": 64 << 10, "cuda": 512 << 10}
 """Pixels of the pictures that go through the network together; a larger picture goes alone."""
 TILE = 1024
 """Pixels of the side of a tile without its margin, at most, which bounds the memory of larger pictures."""

@@ -127,8 +127,8 @@ def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
 
 @functools.cache
 def backend(device: str = "cpu") -> Backend:
-    """The backend of a device: "cpu", "cuda", or "reference"."""
-    if device == "cpu":
+    """The backend of a device: "cpu", which also serves the networks on "mps"; "cuda"; or "reference"."""
+    if device in ("cpu", "mps"):
         from dipp.scoring.cpu import CpuBackend
 
         return CpuBackend()
@@ -140,4 +140,4 @@ def backend(device: str = "cpu") -> Backend:
         from dipp.scoring.reference import ReferenceBackend
 
         return ReferenceBackend()
-    raise DippError(f"device: cpu, cuda or reference is needed, got {device}")
+    raise DippError(f"device: cpu, mps, cuda or reference is needed, got {device}")
