@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 DEVICES = ("auto", "cuda", "mps", "cpu")
 """Names of devices; auto is the first of the others that this machine has."""
 FORMER = {
-    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "dipp no longer ships it: take the folder "
-    "src/dipp/models/embedded at the git tag embedded-cifar10"
+    identity: f"dipp no longer ships it: take the folder src/dipp/models/embedded at the git tag {tag}"
+    for identity, tag in (
+        ("cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5", "embedded-cifar10"),
+        ("5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57", "embedded-photographs-1"),
+    )
 }
 """Denoisers that once shipped with dipp, by their SHA-256 (`identity`), and where they are now."""
 MAX_PICTURE = 1 << 26

@@ -8,7 +8,8 @@ The network takes the SNR itself, as a number, so between timesteps nothing is r
 y = x_t/γ_t at SNR(t).
 
 **Numbers.** As for every denoiser: fp32 along timesteps, TF32 on sensing chains (`denoiser.Numbers`). On CUDA, pictures
-of at most `GRAPH_PIXELS` go through graphs; with larger ones, running the kernels takes longer than launching them.
+of at most `GRAPH_PIXELS` go through graphs; with larger ones, running the kernels takes longer than launching them. On
+the CPU the network runs in ONNX Runtime (`runtime`), always in fp32.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from dipp.models.engine import Graphs
     from dipp.models.network import Config, Network
+    from dipp.models.runtime import Runtime
 
 CLASS = "PhotoNet"
 CONFIG, WEIGHTS, SCHEDULER_CONFIG = "config.json", "model.safetensors", "scheduler_config.json"
@@ -135,11 +137,18 @@ class PhotoDenoiser(Denoiser):
         """The network's output for one batch."""
         import torch
 
-        if self.device.type == "cuda" and math.prod(y.shape[2:]) <= GRAPH_PIXELS:
+        if self.device.type == "cpu":
+            return self._runtime(y, snr)
+        if math.prod(y.shape[2:]) <= GRAPH_PIXELS:
             return self._graphs(y, snr, numbers)
         y = y.contiguous(memory_format=torch.channels_last)
-        numbers = numbers if self.device.type == "cuda" else Numbers.EXACT
         return _forward(self.network, y, torch.tensor([snr], device=self.device), numbers)
+
+    @functools.cached_property
+    def _runtime(self) -> Runtime:
+        from dipp.models.runtime import Runtime
+
+        return Runtime(self.network)
 
     @functools.cached_property
     def _graphs(self) -> Graphs:

@@ -47,7 +47,7 @@ from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
 
-LENGTHS = (1, 2, 4, 8, 16)
+LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)
 """N: numbers of steps that are tried beside the most that the calls allow."""
 CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
 """k: clips in deviations of the residual, from nearly a sign test to nearly no clip. Files are checked against them
