@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipp import files
-from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
+from dipp.cli.options import (
+    BeaconRound,
+    Device,
+    OdometerOptions,
+    PlanOptions,
+    Seed,
+    SourceWindow,
+    public_beacon,
+    public_seed,
+)
 from dipp.core import randomness
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
     from dipp.codec import Codec
-    from dipp.codec.pictures import Pixels
+    from dipp.codec.pictures import Picture
     from dipp.odometer import Meter
 
 
@@ -27,6 +37,7 @@ def encode(
     device: Device = "cpu",
     seed: Seed = None,
     beacon: BeaconRound = None,
+    window: SourceWindow = None,
 ) -> None:
     """Encode pictures into one archive that carries its certificate."""
     from rich.console import Console
@@ -50,10 +61,11 @@ def encode(
             console.print(text, highlight=False, soft_wrap=True)
 
         made = codec.encode(
-            _pictures(images, codec, meter, say),
+            _pictures(images, codec, Window.of(window), meter, say),
             seed=public,
             given=fixed is not None,
             beacon=published,
+            window=window,
             progress=lambda done: bars.update(task, completed=done),
         )
     made.save(output)
@@ -62,7 +74,9 @@ def encode(
         typer.echo("bound by the rate, not by the budget: --bpp allows a better picture in more bits")
 
 
-def _pictures(images: list[Path], codec: Codec, meter: Meter | None, say: Callable[[str], None]) -> Iterator[Pixels]:
+def _pictures(
+    images: list[Path], codec: Codec, window: Window | None, meter: Meter | None, say: Callable[[str], None]
+) -> Iterator[Picture]:
     """The pictures. All are charged before the first is given away, and each is given as it was charged."""
     from dipp.codec import pictures
     from dipp.odometer import Charge, fresh_release
@@ -71,18 +85,19 @@ def _pictures(images: list[Path], codec: Codec, meter: Meter | None, say: Callab
 
     def charges(meter: Meter) -> Iterator[Charge]:
         for number, path in enumerate(images):
-            pixels = pictures.read(path, codec.denoiser.channels)
-            codec.check_shape(pixels.shape)
-            marks.append(meter.mark(pixels))
-            yield meter.item(number, marks[-1], codec.losses(pixels.shape[0] * pixels.shape[1]), path.name)
+            picture = pictures.read_picture(path, codec.denoiser.channels, window)
+            height, width, _ = picture.pixels.shape
+            codec.check_shape(picture.pixels.shape)
+            marks.append(meter.mark(picture.known_by))
+            yield meter.item(number, marks[-1], codec.losses(height * width), path.name)
 
     if meter is not None and (said := meter.charge(fresh_release(), "encode", charges(meter))):
         say(said)
     for number, path in enumerate(images):
-        pixels = pictures.read(path, codec.denoiser.channels)
-        if meter is not None and meter.mark(pixels) != marks[number]:
+        picture = pictures.read_picture(path, codec.denoiser.channels, window)
+        if meter is not None and meter.mark(picture.known_by) != marks[number]:
             raise DippError(f"{path.name}: it was changed while it was read; nothing was released, try again")
-        yield pixels
+        yield picture
 
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:

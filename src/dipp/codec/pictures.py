@@ -241,6 +241,11 @@ def as_picture(image: Any, channels: int, window: Window | None = None) -> Pictu
     return _of_values(array, channels, window, grey=array.ndim == 2 or array.shape[2] == 1)
 
 
+def of_colour(pixels: Pixels, channels: int, window: Window | None = None) -> Picture:
+    """A picture from the pixels (H, W, 3) of a colour file; a denoiser of one channel takes their luminance."""
+    return _of_values(pixels, channels, window, grey=False)
+
+
 def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Window | None) -> None:
     """Refuse an array that is not clearly one picture, and say what to write instead."""
     shape, kind = array.shape, array.dtype.kind

@@ -38,9 +38,9 @@ ASSUMPTIONS = (
 )
 NOT_COVERED = (
     "another encoding of the same image: the costs add up, see Certificate.compose",
-    "pixels that say the same thing: k of them cost k times ε, and shapes, faces and burnt-in text are many pixels",
+    "pixels that say the same thing: k of them cost k times ε, and shapes are made of many pixels",
     "what was mixed before encoding: after a resize or a blur, a pixel of the original is in many pixels",
-    "width, height, grey or colour, number and order of the images, and that they were encoded at all",
+    "width, height, number and order of the images, and that they were encoded at all",
     "one person in many images, and labels or names that come with them",
     "how long encoding took, logs, and copies of the images elsewhere",
 )
