@@ -117,18 +117,18 @@ def test_a_process_that_died_at_the_very_start_does_no_harm(
 ) -> None:
     """Nothing was charged: tables and key are made by the next."""
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def killed(*_: object) -> bytes:
         if moment == "half a key":
             (tmp_path / "key").write_bytes(b"half")
-        raise Killed
+        raise KilledError
 
     name = {"no tables": "_require_tables", "no proof": "place.proof"}.get(moment, "place.make_key")
     with monkeypatch.context() as patched:
         patched.setattr(f"dipp.odometer.accounts.{name}", killed)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             Odometer.open(tmp_path)
     counted = Odometer.open(tmp_path)
     assert len(counted.key) == 32
