@@ -138,7 +138,7 @@ class Maker:
         codec.check_shape(shape)
         chain, size = Chain(plan, self.denoiser, seed, shape), codec.batch_size(shape)
         rows, made, seconds = [], {output: list[Pixels]() for output in self._wanted(release)}, 0.0
-        states = []
+        states: list[torch.Tensor] = []
         for start in range(0, len(pixels), size):
             begin, part = time.perf_counter(), pixels[start : start + size]
             selector = Selector(plan, seed, part.reshape(len(part), -1), self.denoiser.device.type, recorder)

@@ -75,7 +75,8 @@ class Rival(ABC):
 
     def _one(self, shape: tuple[int, ...], generator: np.random.Generator) -> NDArray[np.bool_]:
         """Which channel of each pixel is picked."""
-        return generator.integers(0, self.channels, shape[:3])[..., None] == np.arange(self.channels)
+        picked = generator.integers(0, self.channels, shape[:3])[..., None]
+        return np.asarray(picked == np.arange(self.channels), np.bool_)
 
 
 class Noise(Rival):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import signal
@@ -44,6 +45,8 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     stage, minutes = options.stage, options.minutes
     if stage is not None and stage not in STAGES:
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
+    if stage in (None, "report"):
+        _require_report()
     if minutes is not None and not minutes > 0:
         raise DippError(f"minutes: a number above 0 is needed, got {minutes}")
     chosen, place = Config.load(options.config), torch_device(options.device)
@@ -80,6 +83,14 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
                 if name != "report":
                     store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", took | facts)
     return True
+
+
+def _require_report() -> None:
+    """Refuse a run that would end with a report, if the libraries that draw it are missing."""
+    try:
+        importlib.import_module("cifar10.report")
+    except ModuleNotFoundError as error:
+        raise DippError(f"experiment: {error.name} is missing; pip install -e '.[experiment]'") from None
 
 
 def _commit() -> str | None:

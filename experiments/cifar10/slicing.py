@@ -69,7 +69,7 @@ class Slicing:
             count, height, width, channels = found.shape
             blocks = found.reshape(count, height // BLOCK, BLOCK, width // BLOCK, BLOCK, channels)
             found = (GREY + blocks - blocks.mean(axis=(2, 4), keepdims=True)).reshape(found.shape)
-        return np.clip(np.rint(found), 0, 255).astype(np.uint8)
+        return np.asarray(np.clip(np.rint(found), 0, 255), np.uint8)
 
     def privatise(self, pixels: Pixels, seed: str) -> Pixels:
         """What is released; a named seed lets any machine draw the same."""

@@ -234,13 +234,13 @@ class Run:
                     self._begin()
                     self._write(name, self._measured(self.maker.pictures(release, output)))
         check = self.config.ancestral
-        release = None if check is None else self.config.release(check.release)
-        if check is not None and release in ready and self.store.record("ancestral") is None:
-            self._begin()
-            drawn = self.maker.ancestral(release, check.images)
-            quick = self.maker.pictures(release, "denoised")[: len(drawn)]
-            record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
-            self._write("ancestral", {"release": release.name, **record})
+        for checked in (release for release in ready if check is not None and release.name == check.release):
+            if check is not None and self.store.record("ancestral") is None:
+                self._begin()
+                drawn = self.maker.ancestral(checked, check.images)
+                quick = self.maker.pictures(checked, "denoised")[: len(drawn)]
+                record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
+                self._write("ancestral", {"release": checked.name, **record})
 
     def _measured(self, pictures: Pixels) -> dict[str, Any]:
         judge, pixels, device = self._judge, self.maker.pixels[: len(pictures)], self.maker.device
