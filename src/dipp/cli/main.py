@@ -13,6 +13,7 @@ from dipp.cli.calibrate import calibrate
 from dipp.cli.card import card
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
+from dipp.cli.example import example
 from dipp.cli.experiment import experiment
 from dipp.cli.export import export
 from dipp.cli.info import info
@@ -30,7 +31,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 COMMANDS = (
     *(simulate, encode, decode, info, audit, privatize, odometer),
     *(card, keygen, sign, verify),
-    *(schedule, calibrate, train, export, experiment, page),
+    *(schedule, calibrate, train, export, experiment, page, example),
 )
 
 for command in COMMANDS:

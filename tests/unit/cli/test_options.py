@@ -231,6 +231,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "cpu",
         },
     ),
+    "example": (["picture"], {}),
     "export": (["model"], {"--output -o": ...}),
     "experiment": (
         ["name", "config"],
