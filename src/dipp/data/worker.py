@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dipp.data.sources import CHANGED, Record, Source
 from dipp.data.store import Store
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
 from dipp.format.release import Release
+from dipp.models import watch
 from dipp.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dipp.data.shards import Image, Skipped
     from dipp.privacy.ledger import Ledger
 
-READERS = {"cpu": 1, "cuda": 4}
+READERS = {"cpu": 1, "mps": 1, "cuda": 4}
 """Threads that decode pictures ahead of the codec, for each kind of device."""
 READ_TOGETHER = 8
 """Pictures that a thread decodes in one task."""
@@ -97,14 +98,36 @@ def limit_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
+class _Told(watch.Share):
+    """Tells of images, in parts, as they are encoded."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        super().__init__()
+        self._tell, self._told = tell, 0.0
+
+    def step(self, number: int) -> None:
+        """Tell what was done before it."""
+        super().step(number)
+        self._update()
+
+    def predicted(self, pixels: int) -> None:
+        """Tell it."""
+        super().predicted(pixels)
+        self._update()
+
+    def _update(self) -> None:
+        told, self._told = self._told, self.images * self.done
+        self._tell(self._told - told)
+
+
 @dataclass(eq=False)
 class Worker:
     """A job, and the codec once it is needed."""
 
     job: Job
     _codec: Codec | None = field(default=None)
-    progress: Callable[[int], None] = field(default=lambda _: None)
-    """Called with the number of images that were just encoded."""
+    progress: Callable[[float], None] = field(default=lambda _: None)
+    """Called with the number of images that were just encoded: of large ones, with the parts of an image."""
 
     def release(self, shard: int) -> Outcome:
         """Encode and publish a shard, unless it is published already; return what it holds."""
@@ -112,7 +135,13 @@ class Worker:
 
         job = self.job
         if not job.store.published(shard):
-            images, skipped, recorded = self._encode(shard)
+            try:
+                images, skipped, recorded = self._encode(shard)
+            except MiscomputedError:
+                # What was drawn is thrown away for a reason that may depend on it. So nobody may draw again for this
+                # run, neither an engine that has lost this worker's answer nor the same command: another is charged.
+                job.store.stop()
+                raise
             labels = job.source.labels if job.labelled else None
             positions = job.positions(shard)
             first, count = job.number(positions.start), len(images) + len(skipped)
@@ -158,12 +187,12 @@ class Worker:
         def flush(shape: tuple[int, ...]) -> None:
             batch = waiting.pop(shape)
             numbers = [job.number(record.position) for record, _ in batch]
-            rows = codec.select([picture.pixels for _, picture in batch], numbers, job.release.seed, recorder)
+            with watch.watching(_Told(self.progress)):
+                rows = codec.select([picture.pixels for _, picture in batch], numbers, job.release.seed, recorder)
             for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
                 height, width, channels = shape
                 label = record.label if job.labelled else None
                 images.append(Image(number, (height, width, channels), label, row, picture.grey))
-            self.progress(len(batch))
 
         for record, picture, problem in self._pictures(shard):
             if picture is None:
@@ -207,8 +236,11 @@ class Worker:
         channels, window = self.codec.denoiser.channels, self.job.release.window
         if not problem and content is not None:
             try:
-                is_file = isinstance(content, bytes)
-                picture = (pictures.read_picture if is_file else pictures.of_colour)(content, channels, window)
+                picture = (
+                    pictures.read_picture(content, channels, window)
+                    if isinstance(content, bytes)
+                    else pictures.of_colour(content, channels, window)
+                )
                 if not (problem := self._refusal(picture.pixels.shape)):
                     return picture, ""
             except DippError as error:
