@@ -40,6 +40,9 @@ ASKED = 512
 OPEN_TO_OTHERS = 0o022
 """Permissions by which others than the owner could write."""
 
+DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Errors of a file that holds no table of pictures, in contrast to a full disk or a busy file."""
+
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found")
 
@@ -121,9 +124,9 @@ class Cache:
         try:
             try:
                 return work(self._connection())
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in DAMAGED:
+                    raise
                 self.close()
                 self.path.unlink(missing_ok=True)
                 Path(f"{self.path}-journal").unlink(missing_ok=True)
