@@ -40,7 +40,7 @@ def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID, meta.TransferSyntaxUID = SecondaryCaptureImageStorage, ExplicitVRLittleEndian
     meta.MediaStorageSOPInstanceUID = "1.2.3"
-    made = FileDataset(None, {}, file_meta=meta, preamble=bytes(128))  # type: ignore[arg-type]
+    made = FileDataset(None, {}, file_meta=meta, preamble=bytes(128))
     made.SOPClassUID, made.SOPInstanceUID = meta.MediaStorageSOPClassUID, "1.2.3"
     made.PatientName = NAME
     made.Rows, made.Columns = values.shape[:2]

@@ -15,6 +15,7 @@ entries or none. A picture takes as many bytes as it has values.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -79,9 +80,7 @@ class Cache:
         numbers, found = list(shapes), dict[int, Pixels]()
         for low in range(0, len(numbers), ASKED):
             some = numbers[low : low + ASKED]
-            marks = ",".join("?" * len(some))
-            query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({marks})"  # noqa: S608 - marks alone
-            for number, digest, pixels in self._do(lambda file, q=query, s=some: file.execute(q, s).fetchall()):
+            for number, digest, pixels in self._do(functools.partial(_rows, numbers=some)):
                 shape = shapes[number]
                 whole = isinstance(pixels, bytes) and len(pixels) == math.prod(shape)
                 if whole and digest == self._digest(number, shape, pixels):
@@ -154,3 +153,10 @@ class Cache:
             file.commit()
             self._opened = os.getpid(), file
         return self._opened[1]
+
+
+def _rows(file: sqlite3.Connection, numbers: list[int]) -> list[tuple[int, Any, Any]]:
+    """Number, digest and pixels of the entries that there are, of whatever type."""
+    marks = ",".join("?" * len(numbers))
+    query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({marks})"  # noqa: S608 - marks alone
+    return file.execute(query, numbers).fetchall()
