@@ -240,6 +240,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "auto",
         },
     ),
+    "example": (["picture"], {}),
     "export": (["model"], {"--output -o": ...}),
     "experiment": (
         ["name", "config"],
