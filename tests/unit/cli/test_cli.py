@@ -30,7 +30,7 @@ def test_encoding_and_decoding_load_pytorch_and_nothing_else_that_is_heavy(tmp_p
     """Half of the start-up was imports: of a plan of pairs, numba is not needed either, nor are tables and plots."""
     picture, made = tmp_path / "a.png", tmp_path / "a.dipp"
     Image.new("RGB", (8, 8), "teal").save(picture)
-    heavy = (*HEAVY[1:], "pyarrow", "pandas", "datasets", "huggingface_hub", "cryptography", "onnx", "ray")
+    heavy = (*HEAVY[1:], "pyarrow", "pandas", "datasets", "huggingface_hub", "cryptography", "ray")
     probe = f"""
 import sys
 from dipp.cli import main
