@@ -78,12 +78,24 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
             *_head(facts, statement, _sizes(source)),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
+            *_source_lines(facts),
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"file         {len(source.to_bytes()):,} bytes",
             *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
         )
     )
+
+
+def _source_lines(facts: dict[str, Any]) -> list[str]:
+    """What is recorded of the pictures' source, if anything is."""
+    lines = []
+    if window := facts.get("window"):
+        low, high = window.split(":")
+        lines.append(f"window       stored values of {low} are black, {high} white; the same for all images")
+    if facts.get("grey"):
+        lines.append(f"grey         {facts['grey']} of {facts['images']} images, by the mode of their files")
+    return lines
 
 
 def _seed(facts: dict[str, Any]) -> str:
@@ -113,12 +125,15 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
 
 
 def dataset_facts(folder: Path, verify: Against | None = None) -> dict[str, Any]:
-    """The facts of a released dataset, for JSON; with `verify`, every shard is checked first, and the plan of all."""
+    """The facts of a released dataset, for JSON: computed from its shards, with which the manifest must agree.
+
+    With `verify`, all that was coded is unpacked as well, and the plan is compared with its model.
+    """
     from dipp.data import manifest, store
     from dipp.data.shards import Shard
 
     if verify is None:
-        return {**store.read_manifest(folder), "verified": False}
+        return {**manifest.verify(folder, payloads=False), "verified": False}
     facts = manifest.verify(folder)
     first = Shard.read(next(iter(store.Store(folder).shards())))  # all have the same release, as was checked
     return {**facts, "verified": True, "consistent": verify.consistent(first.release)}
@@ -133,6 +148,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"shards       {shards}{', each consistent' if facts['verified'] else ''}",
             f"skipped      {skipped}",
             f"labels       {'none' if labels is None else 'released as they are'}",
+            *_source_lines(facts),
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipp.cli.console import LOGGER, console
-from dipp.cli.options import AUTO, BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
+from dipp.cli.options import (
+    AUTO,
+    BeaconRound,
+    Device,
+    OdometerOptions,
+    PlanOptions,
+    Seed,
+    SourceWindow,
+    public_beacon,
+    public_seed,
+)
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ class SourceOptions:
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
+    window: SourceWindow = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,8 @@ def privatize(
     from dipp.papers.guarantee import Words
 
     columns = Columns(source.image_column, source.label_column, source.split)
-    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed), public_beacon(beacon))
+    public = public_seed(seed), public_beacon(beacon), Window.of(source.window)
+    choices = release.Choices(columns, run.shard_size, source.drop_labels, *public)
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()

@@ -150,6 +150,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "auto",
             "--seed": None,
             "--beacon": None,
+            "--window": None,
         },
     ),
     "decode": (
@@ -193,6 +194,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--image-column": None,
             "--label-column": None,
             "--drop-labels": False,
+            "--window": None,
             "--strict": False,
             "--overwrite": False,
             "--json": False,
