@@ -140,6 +140,10 @@ def test_without_certificate_nothing_is_left_of_the_sum(
         assert code == 0
     assert "none: a release of it had no certificate" in err
     assert "ε" not in out
+    for arguments in ((), (one,)):  # JSON has no infinity, and programs that read it stumble over Python's
+        code, out, _ = run("odometer", *arguments, "--json")
+        (picture,) = json.loads(out, parse_constant=pytest.fail)["pictures"]
+        assert (picture["epsilon"], picture["rho"]) == (None, None)
 
 
 def test_charged_even_if_the_encoding_fails(

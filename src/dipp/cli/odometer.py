@@ -45,7 +45,7 @@ def odometer(
     if add is not None:
         _add(found, pictures, add)
     facts = _of_pictures(found, pictures, delta) if pictures else _of_all(found, delta)
-    typer.echo(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
+    typer.echo(json.dumps(_strict(facts)) if as_json else "\n".join(_lines(facts)))
 
 
 def _add(found: Odometer, pictures: list[Path] | None, epsilon: float) -> None:
@@ -93,6 +93,15 @@ def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
     """The sums of a picture."""
     at = {} if delta is None else {"delta": delta, "epsilon_at_delta": spent.at(delta)}
     return {**asdict(spent), "picture": spent.picture.hex(), **at, "certificate": spent.statement(delta)}
+
+
+def _strict(facts: Any) -> Any:
+    """The facts for JSON, which has no word for infinity: null stands for it, where there is no certificate."""
+    if isinstance(facts, dict):
+        return {name: _strict(value) for name, value in facts.items()}
+    if isinstance(facts, list):
+        return [_strict(value) for value in facts]
+    return None if facts == math.inf else facts
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:

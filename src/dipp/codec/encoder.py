@@ -56,10 +56,10 @@ class Selector:
             if self.device == "cuda"
             else private - arithmetic.centres(x_hat.cpu().numpy())
         )
-        if self.device == "cuda":
-            _require_shifts(shifts, private, layout, x_hat)
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)
+        if self.device == "cuda":
+            _require_shifts(shifts, private, layout, x_hat)
         task = scoring.ScoringTask(
             arithmetic.law,
             used.fraction_bits,
@@ -89,11 +89,11 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
     image = layout.number % len(private)
     first = layout.number * CHECKED_SHIFTS % private.shape[1]
     place = (image, slice(first, first + CHECKED_SHIFTS))
-    again = private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy())
+    again = layout.arithmetic.clipped(private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy()))
     if not np.array_equal(shifts[place].cpu().numpy(), again):
         raise MiscomputedError(
-            f"{x_hat.device}: the shifts of a step are not what NumPy computes; nothing was released. Do not repeat "
-            "the command before the device is known to be sound: each attempt counts as a release"
+            f"{x_hat.device}: the shifts of a step are not what NumPy computes; nothing of this was released. Do not "
+            "repeat the command before the device is known to be sound: each attempt counts as a release"
         )
 
 

@@ -97,12 +97,18 @@ def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Prog
                 done = wait(running, TICK, FIRST_COMPLETED).done
                 progress(shared[1] - told)
                 told = shared[1]
-                for future in sorted(done, key=lambda one: one.exception() is not None):  # what came back counts
+                for future in sorted(done, key=_urgency):
                     result = future.result()
                     yield running.pop(future), result
         finally:
             shared[0] = 1
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _urgency(done: Future[Any]) -> int:
+    """In which order futures are looked at: what came back counts, and a mismatch before any other failure."""
+    error = done.exception()
+    return 0 if error is None else 1 if isinstance(error, MiscomputedError) else 2
 
 
 _worker: Worker

@@ -29,7 +29,7 @@ from dipp.data.engines import Engine
 from dipp.data.sources import HUB_ID, Columns, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.worker import Job, Outcome, Worker
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
 from dipp.format.header import release_from_bytes, release_to_bytes
 from dipp.odometer import Charge, LimitError, Meter
@@ -179,10 +179,13 @@ def privatize(
     watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
     encoded = 0
     left = (shard for shard in range(job.shards) if shard not in before)
-    for result in engine.run(worker, "release", left, watcher.encoded):
-        outcome = Outcome(*result)
-        encoded += outcome.images
-        watcher.released(outcome)
+    try:
+        for result in engine.run(worker, "release", left, watcher.encoded):
+            outcome = Outcome(*result)
+            encoded += outcome.images
+            watcher.released(outcome)
+    except MiscomputedError as error:
+        raise _stopped(store, single, error) from None
     facts, skipped = _finish(store, job, destination, found["bad"] if single else None)
     left_out = single and job.source.labels is not None and not choices.drop_labels
     return Summary(facts, skipped, encoded, time.monotonic() - began, left_out)
@@ -199,6 +202,17 @@ def _remove(store: Store, destination: Path, single: bool) -> None:
             destination.unlink(missing_ok=True)
         except OSError as error:
             raise DippError(f"dst: {destination} cannot be overwritten ({error.strerror})") from None
+
+
+def _stopped(store: Store, single: bool, error: MiscomputedError) -> MiscomputedError:
+    """A run that a mismatch has ended (`Worker.release`): what is left of it, and what to say."""
+    published = 0 if single else len(store.shards())
+    if single:
+        store.remove()  # its shards were for a file that is not written
+    elif not published:
+        store.abandon()
+    before = f"; {published} shards that were published before stay, and are as doubtful" if published else ""
+    return MiscomputedError(f"{error}. The run is ended{before}")
 
 
 def _begin(store: Store, codec: Codec, engine: Engine, job: Job, choices: Choices, single: bool) -> dict[str, Any]:

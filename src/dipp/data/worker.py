@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dipp.data.sources import CHANGED, Record, Source
 from dipp.data.store import Store
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
 from dipp.format.release import Release
 from dipp.models import watch
 from dipp.privacy.budget import Budget
@@ -135,7 +135,13 @@ class Worker:
 
         job = self.job
         if not job.store.published(shard):
-            images, skipped, recorded = self._encode(shard)
+            try:
+                images, skipped, recorded = self._encode(shard)
+            except MiscomputedError:
+                # What was drawn is thrown away for a reason that may depend on it. So nobody may draw again for this
+                # run, neither an engine that has lost this worker's answer nor the same command: another is charged.
+                job.store.stop()
+                raise
             labels = job.source.labels if job.labelled else None
             positions = job.positions(shard)
             first, count = job.number(positions.start), len(images) + len(skipped)
@@ -230,10 +236,11 @@ class Worker:
         channels, window = self.codec.denoiser.channels, self.job.release.window
         if not problem and content is not None:
             try:
-                if isinstance(content, bytes):
-                    picture = pictures.read_picture(content, channels, window)
-                else:
-                    picture = pictures.of_colour(content, channels, window)
+                picture = (
+                    pictures.read_picture(content, channels, window)
+                    if isinstance(content, bytes)
+                    else pictures.of_colour(content, channels, window)
+                )
                 if not (problem := self._refusal(picture.pixels.shape)):
                     return picture, ""
             except DippError as error:

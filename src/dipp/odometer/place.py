@@ -47,9 +47,13 @@ def folder() -> Path:
 
 
 def make_key(path: Path) -> bytes:
-    """A new secret key in a file for the owner alone; the caller sees to it that nobody else makes one meanwhile."""
+    """A new secret key in a new file, for the owner alone; the caller sees to it that nobody else makes one meanwhile.
+
+    What had the name is removed: neither a link nor the mode of an older file may say who reads the key.
+    """
     key = randomness.private_bytes(KEY_BYTES)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(key)
         file.flush()

@@ -70,7 +70,7 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
         drawn = selection.draw_bins(sums)
         found.append(on.locate(scores, task.fraction_bits, *drawn))
         if (found[-1] < 0).any():
-            raise MiscomputedError(f"{on.name}: the weights located are not those summed; nothing was released")
+            raise MiscomputedError(f"{on.name}: the weights located are not those summed; nothing of this was released")
         rescoring.require_located(part, on, scores, drawn, found[-1], checked)
         scores = ahead
     return np.concatenate(found)
