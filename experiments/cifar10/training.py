@@ -26,6 +26,7 @@ from cifar10.config import Protocol
 from cifar10.resnet import ResNet56
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
+from dipp.models.denoiser import torch_device
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of CIFAR-10's channels."""
@@ -106,7 +107,7 @@ class Wave:
         shapes = {task.pictures.shape for task in tasks}
         if len(shapes) != 1 or shapes.pop()[0] != len(labels):
             raise DippError("tasks: pictures of one shape, and as many as there are labels, are needed")
-        self.tasks, self.protocol, self.device = tasks, protocol, torch.device(device)
+        self.tasks, self.protocol, self.device = tasks, protocol, torch_device(device)
         self.size = tasks[0].pictures.shape[1:3]
         self.cut = cut
         self.labels = torch.from_numpy(labels).to(self.device)

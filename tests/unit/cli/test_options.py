@@ -242,6 +242,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "auto",
         },
     ),
+    "example": (["picture"], {}),
     "export": (["model"], {"--output -o": ...}),
     "experiment": (
         ["name", "config"],
