@@ -15,6 +15,7 @@ entries or none. A picture takes as many bytes as it has values.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -39,6 +40,9 @@ ASKED = 512
 """Entries that are asked for in one query, at most."""
 OPEN_TO_OTHERS = 0o022
 """Permissions by which others than the owner could write."""
+
+DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Errors of a file that holds no table of pictures, in contrast to a full disk or a busy file."""
 
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found")
@@ -76,9 +80,7 @@ class Cache:
         numbers, found = list(shapes), dict[int, Pixels]()
         for low in range(0, len(numbers), ASKED):
             some = numbers[low : low + ASKED]
-            marks = ",".join("?" * len(some))
-            query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({marks})"  # noqa: S608 - marks alone
-            for number, digest, pixels in self._do(lambda file, q=query, s=some: file.execute(q, s).fetchall()):
+            for number, digest, pixels in self._do(functools.partial(_rows, numbers=some)):
                 shape = shapes[number]
                 whole = isinstance(pixels, bytes) and len(pixels) == math.prod(shape)
                 if whole and digest == self._digest(number, shape, pixels):
@@ -121,9 +123,9 @@ class Cache:
         try:
             try:
                 return work(self._connection())
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in DAMAGED:
+                    raise
                 self.close()
                 self.path.unlink(missing_ok=True)
                 Path(f"{self.path}-journal").unlink(missing_ok=True)
@@ -151,3 +153,10 @@ class Cache:
             file.commit()
             self._opened = os.getpid(), file
         return self._opened[1]
+
+
+def _rows(file: sqlite3.Connection, numbers: list[int]) -> list[tuple[int, Any, Any]]:
+    """Number, digest and pixels of the entries that there are, of whatever type."""
+    marks = ",".join("?" * len(numbers))
+    query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({marks})"  # noqa: S608 - marks alone
+    return file.execute(query, numbers).fetchall()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from PIL import Image
 
 from dipp import files
 from dipp.data.sources import Label
-from dipp.errors import DippError
 
 if TYPE_CHECKING:
     from dipp.data.loading import Pictures
@@ -32,16 +31,13 @@ LONGEST = 100
 GROUP = 256
 """Rows of a group in a Parquet file."""
 
-Progress = Callable[[int], None]
-"""Told how many pictures are done."""
 
-
-def export(data: Pictures, target: Path, progress: Progress = lambda _: None) -> None:
-    """Write all pictures, decoded in batches: to a Parquet file if the name ends so, and otherwise to a new folder."""
+def export(data: Pictures, target: Path) -> None:
+    """Write all pictures, decoded in batches: to a Parquet file if the name ends so, and otherwise to a folder."""
     if target.suffix.lower() == ".parquet":
-        _to_parquet(data, target, progress)
+        _to_parquet(data, target)
     else:
-        _to_folder(data, target, progress)
+        _to_folder(data, target)
 
 
 def png(picture: Any, *, grey: bool) -> bytes:
@@ -52,20 +48,17 @@ def png(picture: Any, *, grey: bool) -> bytes:
     return stream.getvalue()
 
 
-def _to_folder(data: Pictures, folder: Path, progress: Progress) -> None:
+def _to_folder(data: Pictures, folder: Path) -> None:
     files.require_writable(folder, folder=True)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise DippError(f"output: {folder} is not empty; name a new folder")
     digits = max(5, len(str(len(data) - 1)))
     for number, label, content in _encoded(data):
         place = folder / _folder_name(label, data.classes) / f"{number:0{digits}d}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
         with files.atomic(place) as part:
             part.write_bytes(content)
-        progress(number + 1)
 
 
-def _to_parquet(data: Pictures, path: Path, progress: Progress) -> None:
+def _to_parquet(data: Pictures, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -88,7 +81,6 @@ def _to_parquet(data: Pictures, path: Path, progress: Progress) -> None:
             if len(rows) == GROUP or number + 1 == len(data):
                 writer.write_table(pa.Table.from_pylist(rows, schema))
                 rows = []
-            progress(number + 1)
 
 
 def _encoded(data: Pictures) -> Iterator[tuple[int, Label, bytes]]:

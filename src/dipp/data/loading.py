@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from dipp import files
 from dipp.codec.codec import Codec, batch_size
 from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels
@@ -35,6 +36,7 @@ from dipp.format import archive as archives
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.models import embedded
+from dipp.models.denoiser import torch_device
 from dipp.privacy.certificate import Certificate
 
 Item = Any
@@ -172,6 +174,7 @@ class Pictures(Dataset[Item]):
         """Write all pictures as PNG files to a new folder, by their classes; or to a Parquet file for `datasets`."""
         from dipp.data.exporting import export
 
+        files.require_new(Path(target), overwrite=False)
         export(self, Path(target))
 
     def stream(self) -> IterableDataset[Item]:
@@ -189,6 +192,10 @@ class Pictures(Dataset[Item]):
         """The labels of all pictures, without decoding any; empty if there are none."""
         return [_shown(part, row) for part in self._parts for row in range(part.images)] if self.labelled else []
 
+    def shapes(self) -> list[Shape]:
+        """Height, width and channels of all pictures, without decoding any."""
+        return [part.shape(row) for part in self._parts for row in range(part.images)]
+
     def _range(self, start: int, stop: int) -> Iterator[Item]:
         """Items start … stop − 1 in order, decoded a batch at a time."""
         for low, high in self._batches(start, stop):
@@ -203,7 +210,7 @@ class Pictures(Dataset[Item]):
             start = end
 
     def _batch_size(self, shape: Shape) -> int:
-        return batch_size(torch.device(self._device).type, shape)
+        return batch_size(torch_device(self._device).type, shape)
 
     def _number(self, index: int) -> int:
         """The number of a picture; a negative index counts from the end."""
@@ -261,7 +268,7 @@ class Pictures(Dataset[Item]):
         """See that a forked process decodes with one thread: the parent's are gone, and a GPU does not come along."""
         if self._process == os.getpid():
             return
-        if torch.device(self._device).type == "cuda":
+        if torch_device(self._device).type != "cpu":
             raise DippError(
                 'DataLoader: a GPU needs spawned workers, multiprocessing_context="spawn"; or num_workers=0, or a '
                 "cache that was filled before"
