@@ -157,14 +157,14 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
         ours = next((e for e in entries if e["name"] == OURS and e["plotted"]), None)
         rivals = [e for e in entries if e["method"] in RIVALS and e["accuracy"] is not None]
         best = max(rivals, key=lambda entry: float(entry["accuracy"]), default=None)
-        noisy = [e["bpp"] for e in entries if e["method"] in (LAPLACE, *NOISES[:2]) and e["bpp"]]
         claim: dict[str, Any] = {
             "epsilon": epsilon,
             "entries": entries,
             "best_rival": None if best is None else best["name"],
         }
         claim["margin"] = _difference(*(None if one is None else one["accuracy"] for one in (ours, best)))
-        claim["times_fewer_bits"] = _ratio(min(noisy, default=None), None if ours is None else ours["bpp"])
+        own, noisy = None if ours is None else ours["bpp"], {e["method"]: e["bpp"] for e in entries}
+        claim["times_fewer_bits"] = {m: _ratio(noisy[m], own) for m in (LAPLACE, *NOISES[:2]) if m in noisy}
         shown = {row["method"]: row for row in here if row["plotted"]}
         paper, diffc = (shown.get(method, {}) for method in ("paper", "diffc"))
         bits = [row.get("payload_bpp") for row in (paper, diffc, along.get(epsilon, {}))]

@@ -136,9 +136,9 @@ class OneBit(Rival):
         sign = np.where(up, 1.0, -1.0) * (self.channels / t)
         return np.where(self._one(x.shape, generator), sign, 0.0).astype(np.float32)
 
-    def stored(self, y: Signal) -> None:  # noqa: ARG002
+    def stored(self, y: Signal) -> Pixels | None:  # noqa: ARG002
         """There is nothing to compress in it."""
-        return
+        return None
 
 
 RIVALS: dict[str, type[Rival]] = {kind.name: kind for kind in (Noise, OneChannel, OneBit)}

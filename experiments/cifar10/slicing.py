@@ -74,12 +74,12 @@ class Slicing:
     def privatise(self, pixels: Pixels, seed: str) -> Pixels:
         """What is released; a named seed lets any machine draw the same."""
         generator = np.random.default_rng(list(seed.encode()))
-        flips, values = 1 / (1 + np.exp(self.shares)), 1 << np.arange(BITS)[::-1]
+        flips = (1 / (1 + np.exp(self.shares))).astype(np.float32)
         found = []
         for start in range(0, len(pixels), PART):
             planes = self.planes(pixels[start : start + PART])
-            flipped = generator.random((*planes.shape, BITS), np.float32) < flips.astype(np.float32)
-            found.append(planes ^ (flipped @ values).astype(np.uint8))
+            flipped = generator.random((*planes.shape, BITS), np.float32) < flips
+            found.append(planes ^ np.packbits(flipped, axis=-1)[..., 0])
         return np.concatenate(found)
 
     def loss(self, first: Pixels, second: Pixels) -> float:

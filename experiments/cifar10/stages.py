@@ -166,7 +166,7 @@ class Run:
         """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
         waiting: dict[int, list[Job]] = defaultdict(list)
         known = [(release, output) for release in self._encoded() for output in release.train]
-        known.sort(key=lambda pair: pair[1] in ("noisy", "sampled"))  # these are beside the panels, and can wait
+        known.sort(key=lambda pair: pair[1] == "noisy")  # these are beside the panels, and can wait
         for job in (Job(release, output, seed) for release, output in known for seed in self.config.seeds(release)):
             if self.store.record(job.name) is None:
                 begun = self.store.tensors("checkpoints", self._checkpoint(job))

@@ -72,13 +72,15 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
             name = f"{entry['name']}{' (earlier)' * entry['earlier']}"
             name += f" [{entry['release']}]" * (entry["method"] == "sharp")
             lines.append([_number(claim["epsilon"]), name, _number(entry["bpp"]), *map(_percent, shares)])
-    verdicts = ["ε", "best rival", "sharp above it by", "times fewer bits than the Laplace rivals"]
+    kinds = list(dict.fromkeys(kind for claim in found for kind in claim["times_fewer_bits"]))
+    verdicts = ["ε", "best rival", "sharp above it by", *(f"times fewer bits than {kind}" for kind in kinds)]
     verdicts += ["paper/DiffC payload", "the same along paper's steps"]
-    keys = ("times_fewer_bits", "paper_over_diffc_bits", "paper_over_diffc_bits_same_steps")
-    decided = (
-        [_number(c["epsilon"]), c["best_rival"] or MISSING, _points(c["margin"]), *(_number(c[key]) for key in keys)]
-        for c in found
-    )
+    decided = []
+    for claim in found:
+        numbers = [claim["times_fewer_bits"].get(kind) for kind in kinds]
+        numbers += [claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]]
+        facts = [_number(claim["epsilon"]), claim["best_rival"] or MISSING, _points(claim["margin"])]
+        decided.append([*facts, *map(_number, numbers)])
     return f"{_table(head, lines)}\n{_table(verdicts, decided)}"
 
 

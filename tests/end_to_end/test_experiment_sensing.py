@@ -139,7 +139,7 @@ def test_no_file_tells_more_than_the_certificate_allows(finished: Path) -> None:
 
 
 def test_pictures_come_back_from_the_archive_alone(finished: Path, cifar: Path, config: Path, tmp_path: Path) -> None:
-    """The expected and the sampled ones, within a grey level or so of those of the encoder, and mostly to the bit."""
+    """The expected and the sampled ones."""
     chosen = Config.load(config)
     pixels, _ = running.load(cifar, chosen.images, chosen.split)
     kept = Store(finished)

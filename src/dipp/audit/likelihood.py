@@ -183,10 +183,14 @@ class Witness:
         self.ratios = np.zeros(len(self.encoder.pixels))
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        """Indices by the encoder's own code; only chunks in which the candidates differ can tell them apart."""
+        """Indices by the encoder's own code."""
         indices = self.encoder(layout, x_hat)
-        if not layout.chunks.count:
-            return indices
+        if layout.chunks.count:
+            self.hear(layout, x_hat, indices)
+        return indices
+
+    def hear(self, layout: StepLayout, x_hat: torch.Tensor, indices: Indices) -> None:
+        """Add what a step tells; only chunks in which the candidates differ can tell them apart."""
         tasks, on = [one.task(layout, x_hat) for one in (self.first, self.second)], scoring.backend(self.encoder.device)
         shifts = [on.host(task.shifts) for task in tasks]
         moved = np.add.reduceat((shifts[0] != shifts[1]).astype(np.int64), layout.offsets[:-1])
@@ -195,7 +199,6 @@ class Witness:
             code, drawn = self.encoder.plan.code, indices.reshape(-1)[chunks]
             first, second = (log_likelihoods(code, _only(task, chunks, on), drawn, on) for task in tasks)
             np.add.at(self.ratios, chunks // layout.chunks.count, first - second)
-        return indices
 
 
 def _only(task: scoring.ScoringTask, chunks: Indices, on: scoring.Backend) -> scoring.ScoringTask:
