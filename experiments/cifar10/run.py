@@ -49,7 +49,7 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     releases = chosen.matching(options.only)
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
     pixels, labels = load(options.data, chosen.images)  # after the seeds: nobody can choose one that suits a picture
-    store = Store(options.out)
+    store = Store(options.folder)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     maker = Maker(chosen, store, pixels, options.model, options.calibration, options.device, seeds)
     part = Run(maker, labels, releases, deadline, say)

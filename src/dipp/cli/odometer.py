@@ -106,12 +106,12 @@ def _strict(facts: Any) -> Any:
 
 def _lines(facts: dict[str, Any]) -> list[str]:
     """The facts as text."""
-    from dipp.privacy.printing import upper
+    from dipp.privacy.printing import counted, upper
 
     if "count" not in facts:
         lines = []
         for one in facts["pictures"]:
-            lines.append(f"{one['name']}: {_releases(one['releases'])}, together {one['certificate']}")
+            lines.append(f"{one['name']}: {counted(one['releases'], 'release')}, together {one['certificate']}")
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
                 f"ρ {upper(entry['rho'])}"
@@ -122,19 +122,15 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"place      {facts['place']}",
         f"pictures   {facts['count']}, those with the most first:",
         *(
-            f"  {one['picture'][:16]}  {_releases(one['releases'])}, together {one['certificate']}"
+            f"  {one['picture'][:16]}  {counted(one['releases'], 'release')}, together {one['certificate']}"
             f"{'' if one['name'] is None else ' (' + one['name'] + ')'}"
             for one in facts["pictures"]
         ),
         f"releases   {len(facts['releases'])}, the latest last:",
         *(
-            f"  {one['made']}  {one['command']:<9}  {one['release']:<16}  {one['images']} images"
+            f"  {one['made']}  {one['command']:<9}  {one['release']:<16}  {counted(one['images'], 'image')}"
             + ("" if one["epsilon"] is None else f", ε {upper(one['epsilon'])}, ρ {upper(one['rho'])} at most each")
             for one in facts["releases"][-LISTED:]
         ),
     ]
     return [*lines, "", EXPLANATION]
-
-
-def _releases(count: int) -> str:
-    return "1 release" if count == 1 else f"{count} releases"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
+from dipp.cli.console import LOGGER, console
+from dipp.cli.options import AUTO, BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class SourceOptions:
 class RunOptions:
     """Options that determine how the run is carried out."""
 
-    device: Device = "cpu"
+    device: Device = AUTO
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local"
     workers: Annotated[
         int | None, typer.Option(help="Processes, each with the model. Default: the cores, or one on a GPU.")
@@ -57,9 +58,11 @@ class RunOptions:
             raise DippError(f"engine: local or ray is needed, got {self.engine}")
         if self.address is not None:
             raise DippError("address: a cluster goes with --engine ray")
-        if self.device.startswith("cuda"):
+        from dipp.models.denoiser import torch_device
+
+        if torch_device(self.device).type != "cpu":
             if self.workers not in (None, 1):
-                raise DippError("workers: one is needed for a GPU; several GPUs go with --engine ray")
+                raise DippError("workers: one is needed for a GPU; --device cpu has several, --engine ray several GPUs")
             return engines.Local(1)
         return engines.Local(self.workers or engines.cores())
 
@@ -79,8 +82,6 @@ def privatize(
 
     Exit code 3: released, but bad pictures were skipped.
     """
-    from rich.console import Console
-
     from dipp.cli import progress
     from dipp.data import privatize as release
     from dipp.data.sources import Columns
@@ -94,10 +95,9 @@ def privatize(
     runner = run.runner()
     if not dst.parent.is_dir():
         raise DippError(f"dst: the folder {dst.parent} does not exist")
-    console, meter = Console(stderr=True), counting.meter(plan.delta)
-    codec = plan.codec(run.device)
+    meter, codec = counting.meter(plan.delta), plan.codec(run.device)
     place = str(Path(plan.model).resolve()) if Path(plan.model).is_dir() else plan.model
-    bar = progress.Bar(console)
+    bar = progress.Bar(console())
     try:
         with bar.bar:
             summary = release.privatize(
@@ -113,11 +113,10 @@ def privatize(
                 meter=meter,
             )
     except KeyboardInterrupt:
-        said = "dipp: interrupted; what was published is safe, run the same command again to go on"
-        console.print(said, highlight=False, soft_wrap=True)
+        LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
         raise typer.Exit(130) from None
     papers = writing.write(dst, Words())
     if summary.skipped:
-        console.print(progress.skipped_table(summary))
+        console().print(progress.skipped_table(summary))
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

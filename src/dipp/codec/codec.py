@@ -19,7 +19,7 @@ from dipp import models
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
-from dipp.codec.finish import Finish
+from dipp.codec.finish import UNFINISHED, Finish
 from dipp.codec.pictures import Pixels, as_pixels, to_pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
@@ -29,7 +29,7 @@ from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.packing import Shape
 from dipp.format.release import Release, promised
-from dipp.models import diffusion, embedded
+from dipp.models import diffusion, embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 """Told how many images are done."""
 
-BATCH = {"cpu": 16, "cuda": 512}
+BATCH = {"cpu": 16, "mps": 16, "cuda": 512}
 """Images that are encoded or decoded at a time, at most."""
 BATCH_PIXELS = 1 << 20
 """Pixels of such a batch: it holds a larger image alone."""
@@ -172,6 +172,7 @@ class Codec:
         An image's number names its common randomness: no two images of a seed may have the same.
         """
         chain = self._chain(seed, images[0].shape)
+        watch.begin(len(images), len(images) * math.prod(images[0].shape[:2]), len(self.plan.steps))
         pixels = np.stack(images).reshape(len(images), -1)
         _, chosen = chain.run(numbers, Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder))
         return np.concatenate(chosen, axis=1)
@@ -233,7 +234,7 @@ class Codec:
     ) -> Iterator[Pixels]:
         """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
         finish = Finish(denoise, sample, calls, ancestral)
-        for end in self._ends(source, steps):
+        for end in self._ends(source, steps, finish):
             yield from self._finished(end, finish)
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
@@ -241,8 +242,8 @@ class Codec:
         for end in self._ends(source, steps):
             yield end.chain.trajectory.noisy(end.steps, end.state)
 
-    def _ends(self, source: Archive, steps: int | None) -> Iterator[_End]:
-        """The ends of the chains of an archive, batch by batch."""
+    def _ends(self, source: Archive, steps: int | None, finish: Finish = UNFINISHED) -> Iterator[_End]:
+        """The ends of the chains of an archive, batch by batch; whoever watches is told of the calls that follow."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
         if steps is not None and not 0 <= steps <= len(plan.steps):
@@ -258,8 +259,10 @@ class Codec:
             while remaining:
                 count = min(remaining, self.batch_size(shape))
                 numbers = range(first, first + count)
+                watch.begin(count, count * shape[0] * shape[1], done + finish.network_calls(chain.trajectory, done))
                 reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
                 state, _ = chain.run(numbers, reader, steps)
+                watch.step(done)
                 yield _End(chain, done, state, numbers)
                 first, remaining = first + count, remaining - count
 

@@ -7,6 +7,7 @@ and a record of the integers that their ε depends on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Selector:
         if not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
             return np.empty((len(self.pixels), 0), np.int64)
-        scored = scoring.Candidates(self.task(layout, x_hat), scoring.backend(self.device))
+        scored = scoring.Candidates(self.task(layout, x_hat), partial(scoring.backend, self.device))
         return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
@@ -51,11 +52,13 @@ class Selector:
         arithmetic, used = layout.arithmetic, self._observed(layout)
         private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
-            private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
+            _minus(private, layout, x_hat)
+            if self.device == "cuda"
+            else private - arithmetic.centres(x_hat.cpu().numpy())
         )
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)
-        if self.device != "cpu":
+        if self.device == "cuda":
             _require_shifts(shifts, private, layout, x_hat)
         task = scoring.ScoringTask(
             arithmetic.law,

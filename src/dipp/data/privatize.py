@@ -83,8 +83,8 @@ class Watcher:
     def start(self, images: int, published: int) -> None:
         """The run starts: the number of pictures, and of those in shards that were published before."""
 
-    def encoded(self, images: int) -> None:
-        """About so many more images were encoded."""
+    def encoded(self, images: float) -> None:
+        """About so many more images were encoded, whole or in parts."""
 
     def released(self, outcome: Outcome) -> None:
         """A shard was published."""

@@ -21,6 +21,7 @@ from dipp.data.sources import CHANGED, Record, Source
 from dipp.data.store import Store
 from dipp.errors import DippError, MiscomputedError
 from dipp.format.release import Release
+from dipp.models import watch
 from dipp.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from dipp.data.shards import Image, Skipped
     from dipp.privacy.ledger import Ledger
 
-READERS = {"cpu": 1, "cuda": 4}
+READERS = {"cpu": 1, "mps": 1, "cuda": 4}
 """Threads that decode pictures ahead of the codec, for each kind of device."""
 READ_TOGETHER = 8
 """Pictures that a thread decodes in one task."""
@@ -97,14 +98,36 @@ def limit_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
+class _Told(watch.Share):
+    """Tells of images, in parts, as they are encoded."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        super().__init__()
+        self._tell, self._told = tell, 0.0
+
+    def step(self, number: int) -> None:
+        """Tell what was done before it."""
+        super().step(number)
+        self._update()
+
+    def predicted(self, pixels: int) -> None:
+        """Tell it."""
+        super().predicted(pixels)
+        self._update()
+
+    def _update(self) -> None:
+        told, self._told = self._told, self.images * self.done
+        self._tell(self._told - told)
+
+
 @dataclass(eq=False)
 class Worker:
     """A job, and the codec once it is needed."""
 
     job: Job
     _codec: Codec | None = field(default=None)
-    progress: Callable[[int], None] = field(default=lambda _: None)
-    """Called with the number of images that were just encoded."""
+    progress: Callable[[float], None] = field(default=lambda _: None)
+    """Called with the number of images that were just encoded: of large ones, with the parts of an image."""
 
     def release(self, shard: int) -> Outcome:
         """Encode and publish a shard, unless it is published already; return what it holds."""
@@ -164,11 +187,11 @@ class Worker:
         def flush(shape: tuple[int, ...]) -> None:
             batch = waiting.pop(shape)
             numbers = [job.number(record.position) for record, _ in batch]
-            rows = codec.select([pixels for _, pixels in batch], numbers, job.release.seed, recorder)
+            with watch.watching(_Told(self.progress)):
+                rows = codec.select([pixels for _, pixels in batch], numbers, job.release.seed, recorder)
             for (record, _), number, row in zip(batch, numbers, rows, strict=True):
                 height, width, channels = shape
                 images.append(Image(number, (height, width, channels), record.label if job.labelled else None, row))
-            self.progress(len(batch))
 
         for record, pixels, problem in self._pictures(shard):
             if pixels is None:

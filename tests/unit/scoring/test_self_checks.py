@@ -114,7 +114,7 @@ def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
     drawn: list[int] = []
     monkeypatch.setattr(randomness, "private_bytes", drawn.append)
     with pytest.raises(MiscomputedError, match=r"known answers.*nothing of this was released"):
-        Candidates(task_of(channel, [20], 64, ordered=False), Broken(kernel)).select()
+        Candidates(task_of(channel, [20], 64, ordered=False), lambda: Broken(kernel)).select()
     assert drawn == []
 
 
