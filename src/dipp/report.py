@@ -15,7 +15,7 @@ from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.privacy.advice import advice
 from dipp.privacy.certificate import UNIT, Certificate, promise
-from dipp.privacy.printing import lower, upper
+from dipp.privacy.printing import counted, lower, upper
 
 if TYPE_CHECKING:
     from dipp.audit import Audit
@@ -109,7 +109,7 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
     if source.release.plan.sensing:
         groups = source.release.plan.mask.period // source.release.channels
         gained = sum(step["snr_gain"] for step in steps)
-        return f"{len(steps)} steps of sensing, {groups} groups a pass, to the SNR {gained:.4g}"
+        return f"{len(steps)} steps of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
     return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
