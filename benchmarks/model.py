@@ -1,9 +1,11 @@
 """Two denoisers side by side, the one that ships and the one that did: quality, time of a call, seams, engines.
 
-    python benchmarks/model.py PICTURES.npz --old FOLDER --photograph FILE [-o benchmarks/results/model.json]
+    python benchmarks/model.py PICTURES.npz --old FOLDER --photograph FILE --checkout TREE
+    python benchmarks/model.py PICTURES.npz --old FOLDER --device cuda --parts time quality
 
 PICTURES.npz holds arrays (N, H, W, 3) of pictures that neither network was trained on, one for each source. FOLDER is
-`src/dipp/models/embedded` at the git tag embedded-cifar10.
+`src/dipp/models/embedded` at the git tag embedded-cifar10, FILE a photograph of 768×512, TREE the repository at the
+commit e8001c4, the last before residuals were clipped.
 
 **Quality.** PSNR of the expected picture on Gaussian states, by SNR; both see the same noise. The old network is asked
 with the timestep of the nearest SNR, and sees pictures of more than 64×64 through overlapping windows.
@@ -11,8 +13,12 @@ with the timestep of the nearest SNR, and sees pictures of more than 64×64 thro
 **Time.** A call on 768×512, in fp32, both in turns, so that other work on the machine slows both alike; the median, and
 the CPU time, which does not count waiting.
 
-**Seams.** A photograph of 768×512, encoded at ε = 1 and decoded as a whole and in tiles of 256 pixels instead of 1024:
-the squared error near the borders of tiles over that elsewhere, and by how much the two differ.
+**Seams.** The photograph, encoded at ε = 1 and decoded as a whole and in tiles of 256 pixels instead of 1024: the
+squared error near the borders of tiles over that elsewhere, in tiles and in the whole (a ratio of 1: no seam), and by
+how much the two differ.
+
+**End to end.** The commands `dipp encode` and `dipp decode` of both trees on the photograph at ε = 4, each in a process
+of its own with all that it loads, in turns.
 
 **Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, and ONNX Runtime.
 """
@@ -20,8 +26,12 @@ the squared error near the borders of tiles over that elsewhere, and by how much
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -87,9 +97,11 @@ def seams(pixels: Pixels) -> dict[str, float]:
     (whole,) = codec.decode(archive)
     photonet.TILE = SEAM_SIDE
     (tiled,) = codec.decode(archive)
-    squares = np.square(tiled.astype(np.float64) - pixels).mean(axis=2)
+    squares = [np.square(one.astype(np.float64) - pixels).mean(axis=2) for one in (tiled, whole)]
+    in_tiles, in_whole = (one[near].mean() / one[~near].mean() for one in squares)
     return {
-        "error within 4 pixels of borders over error elsewhere": round(squares[near].mean() / squares[~near].mean(), 4),
+        "error within 4 pixels of borders over error elsewhere, in tiles": round(in_tiles, 4),
+        "the same in tiles over that in the whole": round(in_tiles / in_whole, 4),
         "largest difference to the whole, in grey levels": int(np.abs(tiled.astype(int) - whole).max()),
         "share of values that differ": float((tiled != whole).mean()),
     }
@@ -127,15 +139,46 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
         return {name: timed(way, 5, torch.device("cpu")) for name, way in ways.items()}
 
 
+def end_to_end(photograph: Path, trees: dict[str, Path]) -> dict[str, Any]:
+    """Time, CPU time and peak memory of the commands of each tree."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name, tree in trees.items():
+            file, picture = Path(place) / f"{name}.dipp", Path(place) / f"{name}.png"
+            home = {**os.environ, "PYTHONPATH": str(tree / "src"), "XDG_DATA_HOME": place}
+            for words in (
+                ["encode", str(photograph), "-o", str(file), "--epsilon", "4"],
+                ["decode", str(file), "-o", str(picture)],
+            ):
+                began = time.perf_counter()
+                command = [sys.executable, "-c", "from dipp.cli import main; main()", *words]
+                child = subprocess.Popen(command, env=home, stdout=subprocess.DEVNULL)  # noqa: S603
+                _, status, used = os.wait4(child.pid, 0)
+                child.returncode = status
+                if status:
+                    raise SystemExit(f"{tree}: dipp {words[0]} failed")
+                found.setdefault(words[0], {})[name] = {
+                    "seconds": round(time.perf_counter() - began, 1),
+                    "CPU seconds": round(used.ru_utime + used.ru_stime, 1),
+                    "peak GB": round(used.ru_maxrss / 1e6, 3),
+                }
+                print(words[0], name, found[words[0]][name], flush=True)
+    for one in found.values():
+        if "old" in one:
+            one["times faster"] = round(one["old"]["seconds"] / one["new"]["seconds"], 2)
+    return found
+
+
 def main() -> None:
     """Measure both and write the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path, metavar="PICTURES.npz")
     parser.add_argument("--old", type=Path)
-    parser.add_argument("--photograph", type=Path, help="of 768×512, to look for seams in")
+    parser.add_argument("--photograph", type=Path, help="of 768×512, to look for seams in, and to encode")
+    parser.add_argument("--checkout", type=Path, help="tree of an older commit, to encode with")
     parser.add_argument("--count", type=int, default=12, help="pictures of a source that are larger than 64×64")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--parts", nargs="*", default=["quality", "time", "seams", "engines"])
+    parser.add_argument("--parts", nargs="*", default=["time", "engines", "end-to-end", "seams", "quality"])
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
     options = parser.parse_args()
     with np.load(options.data, allow_pickle=False) as stored:
@@ -150,21 +193,27 @@ def main() -> None:
         "identity": {name: denoiser.identity for name, denoiser in denoisers.items()},
     }
     y = torch.randn(1, 3, *SIZE, generator=torch.Generator().manual_seed(0))
-    if "time" in options.parts:
-        result["a call on 768×512"] = {
-            name: timed(lambda: denoiser.at_snr(y, 1.0), ROUNDS[name], denoiser.device)
-            for name, denoiser in denoisers.items()
-        }
-        print(result["a call on 768×512"], flush=True)
-    if "engines" in options.parts:
-        result["engines"] = engines(denoisers["new"], y)
-        print(result["engines"], flush=True)
-    if "quality" in options.parts:
-        result["PSNR on Gaussian states, by SNR"] = quality(denoisers, sets)
-    write(options.output, result)
-    if "seams" in options.parts and options.photograph:
-        result["seams"] = seams(pictures.read(options.photograph))
-        print(result["seams"], flush=True)
+    trees = {"new": Path(__file__).parent.parent, **({"old": options.checkout} if options.checkout else {})}
+    parts: dict[str, tuple[str, Callable[[], Any]]] = {
+        "time": (
+            "a call on 768×512",
+            lambda: {
+                name: timed(functools.partial(one.at_snr, y, 1.0), ROUNDS[name], one.device)
+                for name, one in denoisers.items()
+            },
+        ),
+        "engines": ("engines", lambda: engines(denoisers["new"], y)),
+        "end-to-end": (
+            "end to end, 768×512, ε = 4, default settings",
+            lambda: end_to_end(options.photograph, trees),
+        ),
+        "seams": ("seams", lambda: seams(pictures.read(options.photograph))),
+        "quality": ("PSNR on Gaussian states, by SNR", lambda: quality(denoisers, sets)),
+    }
+    for part in options.parts:
+        name, measure = parts[part]
+        result[name] = measure()
+        print(name, result[name], flush=True)
         write(options.output, result)
 
 

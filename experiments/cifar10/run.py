@@ -52,10 +52,9 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     chosen, place = Config.load(options.config), torch_device(options.device)
     releases = chosen.matching(options.only)
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
-    pixels, labels = load(
-        options.data, chosen.images, chosen.split
-    )  # after the seeds: nobody can choose one that suits a picture
-    store = Store(options.out)
+    # After the seeds: nobody can choose one that suits a picture.
+    pixels, labels = load(options.data, chosen.images, chosen.split)
+    store = Store(options.folder)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     maker = Maker(chosen, store, pixels, options.model, options.calibration, options.device, seeds)
     part = Run(maker, labels, releases, deadline, say)

@@ -166,3 +166,13 @@ def require_writable(path: Path, *, folder: bool = False) -> None:
         raise DippError(f"output: a folder is needed, {path} is a file; a single picture goes to a name in .png")
     if not folder and path.is_dir():
         raise DippError(f"output: the name of a file is needed, {path} is a folder")
+
+
+def require_new(path: Path, *, overwrite: bool) -> None:
+    """Refuse an output that is there already, unless it may be overwritten; an empty folder is as good as none."""
+    if overwrite or not os.path.lexists(path):
+        return
+    if not path.is_dir():
+        raise DippError(f"output: {path} is there already; name another, or replace it with --overwrite")
+    if any(path.iterdir()):
+        raise DippError(f"output: the folder {path} is not empty; name another, or write into it with --overwrite")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,8 @@ from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.release import Release
-from dipp.privacy.certificate import UNIT, promise
+from dipp.privacy.advice import advice
+from dipp.privacy.certificate import UNIT, Certificate, promise
 from dipp.privacy.printing import lower, upper
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ FOLLOWS = "the certificate follows from the file's public parameters"
 AS_PLANNED = "these from its model and table"
 NOT_COMPARED = "these were not compared with a model: give --model"
 HONEST = "that its encoder was honest, no file can show"
+SIZES = 4
+"""Sizes of images that are listed, at most."""
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
@@ -70,14 +75,27 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
     statement = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
     return "\n".join(
         (
-            *_head(facts, statement),
+            *_head(facts, statement, _sizes(source)),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
+            *_source_lines(facts),
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
+            f"file         {len(source.to_bytes()):,} bytes",
             *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
         )
     )
+
+
+def _source_lines(facts: dict[str, Any]) -> list[str]:
+    """What is recorded of the pictures' source, if anything is."""
+    lines = []
+    if window := facts.get("window"):
+        low, high = window.split(":")
+        lines.append(f"window       stored values of {low} are black, {high} white; the same for all images")
+    if facts.get("grey"):
+        lines.append(f"grey         {facts['grey']} of {facts['images']} images, by the mode of their files")
+    return lines
 
 
 def _seed(facts: dict[str, Any]) -> str:
@@ -107,12 +125,15 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
 
 
 def dataset_facts(folder: Path, verify: Against | None = None) -> dict[str, Any]:
-    """The facts of a released dataset, for JSON; with `verify`, every shard is checked first, and the plan of all."""
+    """The facts of a released dataset, for JSON: computed from its shards, with which the manifest must agree.
+
+    With `verify`, all that was coded is unpacked as well, and the plan is compared with its model.
+    """
     from dipp.data import manifest, store
     from dipp.data.shards import Shard
 
     if verify is None:
-        return {**store.read_manifest(folder), "verified": False}
+        return {**manifest.verify(folder, payloads=False), "verified": False}
     facts = manifest.verify(folder)
     first = Shard.read(next(iter(store.Store(folder).shards())))  # all have the same release, as was checked
     return {**facts, "verified": True, "consistent": verify.consistent(first.release)}
@@ -127,28 +148,54 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"shards       {shards}{', each consistent' if facts['verified'] else ''}",
             f"skipped      {skipped}",
             f"labels       {'none' if labels is None else 'released as they are'}",
+            *_source_lines(facts),
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
-            *((f"consistent: {facts['consistent']}",) if facts["verified"] else ()),
+            f"files        {sum(one['bytes'] for one in facts['shards']):,} bytes",
+            *(("", *_ledger(facts), f"consistent: {facts['consistent']}") if facts["verified"] else ()),
         ]
     except (KeyError, TypeError, ValueError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
     return "\n".join(lines)
 
 
+def _ledger(facts: dict[str, Any]) -> tuple[str, ...]:
+    """The ledger that the certificate of a dataset was computed from, with what it does not cover."""
+    claim = facts["certificate"]
+    return () if claim is None else (Certificate.from_json(json.dumps(claim)).table(),)
+
+
 def release_lines(facts: dict[str, Any]) -> list[str]:
     """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
-    return _head(facts, NO_CERTIFICATE if claim is None else promise(claim["epsilon"], claim["rho"]))
+    pixels = f", {facts['pixels']:,} pixels in all" if "pixels" in facts else ""
+    return _head(facts, NO_CERTIFICATE if claim is None else promise(claim["epsilon"], claim["rho"]), pixels)
 
 
-def _head(facts: dict[str, Any], statement: str) -> list[str]:
-    """The first lines of a report; `statement` is the certificate in words."""
+def advice_of(facts: dict[str, Any]) -> tuple[str, ...]:
+    """What must be said with the certificate of a release, from its facts: nothing, if it has none."""
+    claim = facts["certificate"]
+    return () if claim is None else advice(claim.get("epsilon_at_delta") or claim["epsilon"])
+
+
+def _sizes(source: Archive) -> str:
+    """The sizes of the images of an archive, in words: those that most of them have, if there are many."""
+    counts = Counter(source.shape(number)[:2] for number in range(len(source)))
+    if len(counts) == 1:
+        return ", height × width " + "×".join(map(str, next(iter(counts))))
+    named = [f"{count:,} of {height}×{width}" for (height, width), count in counts.most_common(SIZES)]
+    more = f" and {len(counts) - SIZES:,} sizes more" if len(counts) > SIZES else ""
+    return f", height × width: {', '.join(named)}{more}" if named else ""
+
+
+def _head(facts: dict[str, Any], statement: str, sizes: str) -> list[str]:
+    """The first lines of a report; `statement` is the certificate in words, `sizes` what is said of the images."""
     rate = "none"
     if facts["payload_bpp"] is not None:
         rate = f"{facts['payload_bpp']:.4f} bits per pixel of payload, {facts['file_bpp']:.4f} of file"
-    return [f"certificate  {statement}", f"rate         {rate}", f"images       {facts['images']}"]
+    said = [f"{'mind' if not number else '':<12} {text}" for number, text in enumerate(advice_of(facts))]
+    return [f"certificate  {statement}", *said, f"rate         {rate}", f"images       {facts['images']:,}{sizes}"]
 
 
 def audit_text(found: Audit) -> str:

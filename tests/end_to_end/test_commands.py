@@ -218,7 +218,8 @@ def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run
 def test_a_beacon_is_mixed_in_and_shown(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     """The seed follows from the beacon and what was drawn; with nothing of one's own, from the beacon alone."""
     made, value = tmp_path / "beacon.dipp", "5a" * 32
-    common = ("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--beacon", f"4242:{value}")
+    once = ("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--overwrite")
+    common = (*once, "--beacon", f"4242:{value}")
     seeds = []
     for given in ((), (), ("--seed", "00" * 16)):
         code, _, err = run(*common, *given)
@@ -233,7 +234,7 @@ def test_a_beacon_is_mixed_in_and_shown(model: Path, pictures: Path, tmp_path: P
         assert f"which follows from round 4242 of a public beacon and {'nothing else' if given else '16 bytes'}" in out
         assert value in out
         seeds.append(facts["seed"])
-        assert run("decode", made, "-o", tmp_path / "a.png", "--model", model)[0] == 0
+        assert run("decode", made, "-o", tmp_path / "a.png", "--model", model, "--overwrite")[0] == 0
     assert len(set(seeds)) == 3
     for wrong in ("4242", "x:00", "1:00"):
         code, _, err = run(*common[:-1], wrong)
@@ -243,7 +244,7 @@ def test_a_beacon_is_mixed_in_and_shown(model: Path, pictures: Path, tmp_path: P
 
 def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     made = tmp_path / "diffc.dipp"
-    arguments = ("encode", pictures / "0.png", "-o", made, "--model", model, "--preset", "diffc")
+    arguments = ("encode", "--overwrite", pictures / "0.png", "-o", made, "--model", model, "--preset", "diffc")
     code, out, err = run(*arguments, "--bpp", 20)
     assert code == 0, err
     assert "not differentially private" in out

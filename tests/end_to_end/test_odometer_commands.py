@@ -65,7 +65,7 @@ def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Comm
     once = len(made.read_bytes())
     with Image.open(one) as image:
         image.save(tmp_path / "copy.bmp")
-    code, out, err = run("encode", tmp_path / "copy.bmp", tmp_path / "1.png", "-o", made)
+    code, out, err = run("encode", "--overwrite", tmp_path / "copy.bmp", tmp_path / "1.png", "-o", made)
     assert code == 0
     epsilon, _ = codec.losses(64)
     assert "odometer: 2 of 2 pictures were released more than once by now" in err
@@ -82,25 +82,28 @@ def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tm
     limit = 1.5 * codec.losses(64)[0]
     assert run("encode", one, "-o", made, "--odometer-limit", limit)[0] == 0
     made.unlink()
-    code, out, err = run("encode", other, one, "-o", made, "--odometer-limit", limit)
+    code, out, err = run("encode", "--overwrite", other, one, "-o", made, "--odometer-limit", limit)
     assert code == 1
     assert not out
     assert "a picture would exceed the limit" in err
     assert not made.exists()
     assert (releases(one), releases(other)) == (1, 0)
-    assert run("encode", other, one, "-o", made)[0] == 0
+    assert run("encode", "--overwrite", other, one, "-o", made)[0] == 0
 
 
 def test_a_limit_at_a_delta(codec: Codec, tmp_path: Path, run: Command) -> None:
     (one,) = images(tmp_path, 1)
     epsilon, _ = codec.losses(64)
     for number in range(12):
-        assert run("encode", one, "-o", tmp_path / "a.dipp", "--delta", 1e-5)[0] == 0, number
+        assert run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp", "--delta", 1e-5)[0] == 0, number
     spent = Odometer.open().pictures(1)[0]
     assert spent.at(1e-5) < spent.epsilon
     between = (spent.at(1e-5) + epsilon + spent.epsilon) / 2
-    assert run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-limit", between)[0] == 1
-    assert run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-limit", between, "--delta", 1e-5)[0] == 0
+    assert run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp", "--odometer-limit", between)[0] == 1
+    assert (
+        run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp", "--odometer-limit", between, "--delta", 1e-5)[0]
+        == 0
+    )
 
 
 def test_one_option_counts_nothing(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
@@ -108,7 +111,7 @@ def test_one_option_counts_nothing(codec: Codec, tmp_path: Path, run: Command, o
     (one,) = images(tmp_path, 1)
     assert run("encode", one, "-o", tmp_path / "a.dipp", "--no-odometer")[0] == 0
     assert not odometer.exists()
-    code, _, err = run("encode", one, "-o", tmp_path / "a.dipp", "--no-odometer", "--odometer-limit", 3)
+    code, _, err = run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp", "--no-odometer", "--odometer-limit", 3)
     assert code == 1
     assert "leave out --no-odometer" in err
 
@@ -133,10 +136,14 @@ def test_without_certificate_nothing_is_left_of_the_sum(
     monkeypatch.setattr(PlanOptions, "codec", lambda *_: make_codec(DIFFC))
     (one,) = images(tmp_path, 1)
     for _ in range(2):
-        code, out, err = run("encode", one, "-o", tmp_path / "a.dipp")
+        code, out, err = run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp")
         assert code == 0
     assert "none: a release of it had no certificate" in err
     assert "ε" not in out
+    for arguments in ((), (one,)):  # JSON has no infinity, and programs that read it stumble over Python's
+        code, out, _ = run("odometer", *arguments, "--json")
+        (picture,) = json.loads(out, parse_constant=pytest.fail)["pictures"]
+        assert (picture["epsilon"], picture["rho"]) == (None, None)
 
 
 def test_charged_even_if_the_encoding_fails(
@@ -297,14 +304,14 @@ def test_the_command_refuses_before_a_shard_is_published(
 def test_what_was_no_picture_when_it_was_charged_is_not_released(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """A picture that comes to life afterwards would be released and not paid for."""
     source = save_folder(tmp_path / "source", 4, classes=("a",))
-    read, calls = pictures.read, iter(range(100))
+    read, calls = pictures.read_picture, iter(range(100))
 
     def bad_at_first(*arguments: Any) -> Any:
         if next(calls) == 2:
             raise DippError("image: a bad cable")
         return read(*arguments)
 
-    monkeypatch.setattr(pictures, "read", bad_at_first)
+    monkeypatch.setattr(pictures, "read_picture", bad_at_first)
     privatize(
         str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(), meter=Meter(Odometer.open())
     )

@@ -609,8 +609,9 @@ def test_the_worked_example_runs(
     assert names["accuracy"] > 0.9
 
 
-def test_the_bar() -> None:
+def test_the_bar(caplog: pytest.LogCaptureFixture) -> None:
     """Images, images a second, bits per pixel, time left; what was encoded ahead of a shard is not counted twice."""
+    caplog.set_level("INFO", "dipp")
     screen = io.StringIO()
     bar, ticks = Bar(Console(file=screen, force_terminal=True, width=140)), itertools.count()
     bar.bar.get_time = lambda: float(next(ticks))  # a second at every look: there is a rate, whatever the time is
@@ -620,7 +621,7 @@ def test_the_bar() -> None:
             bar.encoded(30)
             bar.released(Outcome(0, images=35, skipped=5, payload_bits=35 * 64, pixels=35 * 64))
     shown = screen.getvalue()
-    assert "going on: 20 of 100" in shown
+    assert "going on: 20 of 100" in caplog.text
     assert "100/100" in shown
     assert "images/s, 1.0000 bpp" in shown
     assert bar.bar.tasks[0].completed == 100

@@ -380,7 +380,7 @@ def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(PlanOptions, "codec", lambda *_: codec)
     files = []
     for name in (f"{secret}.png", "0.png"):
-        code, said, _ = run("encode", tmp_path / name, "--output", made, "--seed", SEED.hex())
+        code, said, _ = run("encode", "--overwrite", tmp_path / name, "--output", made, "--seed", SEED.hex())
         assert code == 0
         assert "Jane" not in said
         files.append(made.read_bytes())

@@ -31,13 +31,15 @@ from dipp.data import manifest
 from dipp.data.store import ATTESTATION, MANIFEST, sha256
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
+from dipp.privacy.certificate import Certificate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:dipp:release:v1"
 PLAN = ("coding", "channel", "code", "alpha", "schedule")
 COPIED = ("model", "seed", "seed_given", "beacon", "images")
 NUMBERS = ("epsilon", "rho", "delta", "unit", "pixels", "releases")
-"""Of a certificate, what must be the same when it is computed again; words may be put better by a later version."""
+"""Of a certificate, what must be the same when it is computed again from the release. All other numbers follow from the
+ledger (`Certificate.from_json`); words may be put better by a later version."""
 PATIENCE = timedelta(minutes=10)
 """By so much clocks may differ."""
 
@@ -106,16 +108,8 @@ def verify(release: Path, key: Path, attestation: Path | None = None) -> Attesta
     subject = release / MANIFEST if release.is_dir() else release
     if not subject.is_file():
         raise DippError(f"{release}: there is no such release")
-    try:
-        statement = json.loads(envelope.unseal(data, signer))
-        if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
-            raise DippError("attestation: it is signed, but speaks of something else than a release of dipp")
-        digests = [one["digest"]["sha256"] for one in statement["subject"]]
-        predicate = statement["predicate"]
-        issued, expires = _time(predicate["issued"]), predicate["expires"] and _time(predicate["expires"])
-        signed = {name: predicate[name] for name in ("certificate", "plan", *COPIED)}
-    except (KeyError, TypeError, AttributeError, RecursionError):
-        raise DippError("attestation: it is signed, but not one that this version of dipp can read; upgrade") from None
+    digests, found = _read(envelope.unseal(data, signer), keys.key_id(signer))
+    issued, expires = found.issued, found.expires
     if sha256(subject) not in digests:
         raise DippError(f"{subject}: this is not what was signed; it was changed, or belongs to another attestation")
     if expires is not None and now() >= expires:
@@ -123,9 +117,27 @@ def verify(release: Path, key: Path, attestation: Path | None = None) -> Attesta
     if issued > now() + PATIENCE:
         raise DippError(f"attestation: it was issued in the future, on {issued:%Y-%m-%d}; look at your clock")
     _, facts = _checked(release)
-    if _comparable(facts) != _comparable(signed):
+    if not _follows(found.predicate, facts):
         raise DippError(f"{release}: what was signed does not follow from it; do not trust its signer")
-    return Attestation(keys.key_id(signer), issued, expires, predicate)
+    return found
+
+
+def _read(payload: bytes, key: str) -> tuple[list[str], Attestation]:
+    """What a signed payload says: the digests of its subjects, and the rest."""
+    try:
+        statement = json.loads(payload)
+        if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
+            raise DippError("attestation: it is signed, but speaks of something else than a release of dipp")
+        digests = [one["digest"]["sha256"] for one in statement["subject"]]
+        said = statement["predicate"]
+        if not isinstance(said["dipp"], str) or any(name not in said for name in ("certificate", "plan", *COPIED)):
+            raise TypeError
+        expires = None if said["expires"] is None else _time(said["expires"])
+        return digests, Attestation(key, _time(said["issued"]), expires, said)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        if isinstance(error, DippError):
+            raise
+        raise DippError("attestation: it is signed, but not one that this version of dipp can read; upgrade") from None
 
 
 def _checked(release: Path) -> tuple[Path, dict[str, Any]]:
@@ -141,6 +153,15 @@ def _checked(release: Path) -> tuple[Path, dict[str, Any]]:
         "plan": {name: facts.get(name) for name in PLAN},
         **{name: facts.get(name) for name in COPIED},
     }
+
+
+def _follows(said: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Whether all numbers that were signed follow from the release, and those of the certificate from its ledger."""
+    try:
+        Certificate.from_json(json.dumps(said["certificate"]))
+    except (DippError, OverflowError):
+        return False
+    return bool(_comparable({name: said[name] for name in facts}) == _comparable(facts))
 
 
 def _comparable(facts: dict[str, Any]) -> Any:

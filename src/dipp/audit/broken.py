@@ -78,7 +78,7 @@ def _draw(scores: Floats, uniforms: Floats) -> Indices:
 
 def _honest(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Indices:
     """The indices that the real encoder draws, a row for each image."""
-    return code.draw(scoring.Candidates(task, scoring.backend("cpu"))).reshape(len(layout.sources), -1)
+    return code.draw(scoring.Candidates(task, scoring.backend)).reshape(len(layout.sources), -1)
 
 
 def shared_seed(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:

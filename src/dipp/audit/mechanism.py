@@ -1,7 +1,8 @@
 """The audit of somebody else's mechanism: a function from a picture to everything that it releases of it.
 
 Nothing is known of the function but what it returns. It is called many times on each of two pictures that differ in one
-pixel. A quarter of the runs learns what tells the two apart, as a score: the sum, over all released numbers, of the log
+pixel, in random order: so what drifts by itself, such as a clock or a number that counts, does not tell them apart. A
+quarter of the runs learns what tells the two apart, as a score: the sum, over all released numbers, of the log
 ratio of how often each of their values (or ranges of values) came from either picture. Another quarter chooses the
 threshold of that score. On the other half, Clopper-Pearson bounds on the probabilities of being beyond it give a lower
 bound of ε (`blackbox`), whatever the score is worth. Over all pairs of pictures, it exceeds the true ε at most once in
@@ -99,13 +100,15 @@ def load(name: str) -> Mechanism:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module), function)
-    except ImportError as error:
-        raise DippError(f"mechanism: {module} cannot be imported ({error})") from None
-    except AttributeError:
-        raise DippError(f"mechanism: {module} has no {function}") from None
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # whatever is wrong with somebody's module
+        raise DippError(f"mechanism: {module} cannot be imported ({_one_line(error)})") from None
     finally:
         sys.path.remove(here)
+    try:
+        found = getattr(imported, function)
+    except AttributeError:
+        raise DippError(f"mechanism: {module} has no {function}") from None
     if not callable(found):
         raise DippError(f"mechanism: {name} is no function")
     return found  # type: ignore[no-any-return] # it is whatever the user wrote
@@ -113,9 +116,13 @@ def load(name: str) -> Mechanism:
 
 def audit(name: str, mechanism: Mechanism, epsilon: float, runs: int = RUNS) -> MechanismAudit:
     """Audit a mechanism; its claim is its own attribute `epsilon` or, where it has none, what is given here."""
-    claimed = float(getattr(mechanism, "epsilon", epsilon))
+    stated = getattr(mechanism, "epsilon", epsilon)
+    try:
+        claimed = float(stated)
+    except (TypeError, ValueError):
+        claimed = math.nan
     if not claimed >= MIN_BUDGET:
-        raise DippError(f"epsilon: a claim above 0 is needed, got {claimed}")
+        raise DippError(f"epsilon: a claim above 0 is needed, got {stated!s:.40}")
     if runs < LEAST_RUNS:
         raise DippError(f"runs: at least {LEAST_RUNS} are needed, got {runs}")
     pairs = dict(neighbours(getattr(mechanism, "shape", SHAPE)))
@@ -130,6 +137,8 @@ def audit(name: str, mechanism: Mechanism, epsilon: float, runs: int = RUNS) -> 
 
 def neighbours(shape: tuple[int, int, int]) -> Iterator[tuple[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]]:
     """Pictures of which one pixel goes from black to white: on flat and on random grounds, inside and in a corner."""
+    if not (isinstance(shape, tuple | list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape)):
+        raise DippError(f"shape: height, width and channels are needed, the mechanism says {shape!s:.40}")
     height, width, channels = shape
     noise = np.random.default_rng(0).integers(0, 256, (height, width, channels)).astype(np.uint8)
     grounds = {"grey": np.full_like(noise, 128), "black": np.full_like(noise, BLACK), "random": noise}
@@ -144,7 +153,10 @@ def _compare(
     mechanism: Mechanism, pair: str, pictures: tuple[NDArray[np.uint8], NDArray[np.uint8]], runs: int, error: float
 ) -> Found:
     """Release both pictures many times, learn what tells them apart, and count how well it does."""
-    released = [[_numbers(mechanism(picture.copy())) for _ in range(runs)] for picture in pictures]
+    released: tuple[list[Floats], list[Floats]] = ([], [])
+    for first in np.random.default_rng().integers(0, 2, runs).tolist():
+        for which in (first, 1 - first):
+            released[which].append(_release(mechanism, pictures[which]))
     width = max(len(row) for rows in released for row in rows)
     # A release of another length is told by its length, and by values that no other has.
     filled = np.full((2, runs, width + 1), -np.inf)
@@ -168,6 +180,21 @@ def _compare(
         hits, misses = (int(np.count_nonzero(one[chosen:] >= threshold)) for one in (yes, no))
         best = max(best, ratio_bound(hits, misses, half, error))
     return Found(pair, best, moved, width)
+
+
+def _release(mechanism: Mechanism, picture: NDArray[np.uint8]) -> Floats:
+    """All that a mechanism releases of a picture, as one row of numbers."""
+    try:
+        released = mechanism(picture.copy())
+    except (Exception, SystemExit) as error:  # whatever somebody's function does
+        raise DippError(f"mechanism: it failed on a picture {picture.shape} ({_one_line(error)})") from error
+    return _numbers(released)
+
+
+def _one_line(error: BaseException) -> str:
+    """What went wrong in somebody else's code."""
+    told = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {told[0]:.200}" if told else type(error).__name__
 
 
 def _threshold(yes: Floats, no: Floats, error: float) -> float:
@@ -210,14 +237,19 @@ def _numbers(released: Any) -> Floats:
     if isinstance(released, str):
         return _numbers(released.encode())
     if isinstance(released, Mapping):
-        return _numbers([part for pair in sorted(released.items()) for part in pair])
+        return _numbers([part for pair in sorted(released.items(), key=lambda one: repr(one[0])) for part in pair])
     if isinstance(released, list | tuple):
         return np.concatenate([_numbers(part) for part in released]) if released else np.empty(0)
     if hasattr(released, "detach"):
         released = released.detach().cpu().numpy()
     try:
-        numbers = np.asarray(released, np.float64).reshape(-1)
-    except (TypeError, ValueError):
+        values = np.asarray(released)
+        if values.dtype.kind == "c":
+            values = np.stack([values.real, values.imag])
+        if values.dtype.kind in "iu" and values.dtype.itemsize == 8:  # of which a float has 53 bits
+            values = np.stack([values >> 32, values & 0xFFFFFFFF]) if (np.abs(values) >> 53).any() else values
+        numbers = values.astype(np.float64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
         raise DippError(
             f"mechanism: numbers, bytes, arrays, or lists of them are needed, it released {type(released).__name__}"
         ) from None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dipp import __version__, files
-from dipp.cli.options import Device
+from dipp.cli.options import AUTO, Device
 from dipp.errors import DippError
 
 
@@ -21,7 +21,7 @@ def calibrate(
     count: Annotated[
         int, typer.Option(help="Pictures used; for a network of one size, larger ones are cut into tiles.")
     ] = 256,
-    device: Device = "cpu",
+    device: Device = AUTO,
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
     from rich.console import Console

@@ -1,54 +1,80 @@
-"""`dipp decode`: decode an archive to PNG files, each written whole or not at all."""
+"""`dipp decode`: decode an archive to pictures, each written whole or not at all."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dipp import files
-from dipp.cli.options import EMBEDDED, Device, Model
+from dipp.cli.options import AUTO, EMBEDDED, Device, Model, Overwrite
 from dipp.errors import DippError
+from dipp.privacy.printing import counted
+
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WebP", ".tif": "TIFF", ".tiff": "TIFF"}
+"""Names that mean a single picture, and what is written."""
+QUALITY = 95
+"""Of a JPEG or WebP."""
+MADE_UP = "sampled: details that the file does not convey are made up; do not take them for evidence"
 
 
 def decode(
     archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A PNG for one picture, or a folder.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A folder; or, for one picture, a .png, .jpg, .webp or .tif file.")
+    ],
     model: Model = EMBEDDED,
     noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
     sample: Annotated[
         bool,
-        typer.Option("--sample", help="A picture that looks real, not the expected one: its details are invented."),
+        typer.Option("--sample", help="A picture that looks real, not the expected one: its details are made up."),
     ] = False,
     ancestral: Annotated[
-        bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does.")
+        bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does: details are made up.")
     ] = False,
     calls: Annotated[
         int | None,
         typer.Option(help="Network calls that denoise: 1 gives the expected picture, more sample.", show_default="1"),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
-    device: Device = "cpu",
+    overwrite: Overwrite = False,
+    device: Device = AUTO,
 ) -> None:
-    """Decode an archive to 00000.png, 00001.png and so on."""
+    """Decode an archive to 00000.png, 00001.png and so on: the expected pictures, unless told."""
     from PIL import Image
-    from rich.console import Console
-    from rich.progress import Progress
 
     import dipp
+    from dipp.cli.coding import shown
 
     source = dipp.open(archive)
-    single = output.suffix.lower() == ".png"
+    single, kind = _kind(output)
     if single and len(source) != 1:
-        raise DippError(f"output: {len(source)} pictures need a folder, not {output.name}")
+        raise DippError(f"output: {counted(len(source), 'picture')} need a folder, not {output.name}")
     files.require_writable(output, folder=not single)
+    files.require_new(output, overwrite=overwrite)
     codec = dipp.Codec.for_archive(source, model, device=device)
-    drawn = codec.pictures(source, denoise=not noisy, sample=sample, ancestral=ancestral, calls=calls, steps=steps)
-    with Progress(console=Console(stderr=True), disable=len(source) < 2) as bars:
-        for number, picture in enumerate(bars.track(drawn, len(source), description="decoding")):
+    pictures = codec.pictures(source, denoise=not noisy, sample=sample, ancestral=ancestral, calls=calls, steps=steps)
+    with shown("decoding", [math.prod(source.shape(number)[:2]) for number in range(len(source))]):
+        for number, picture in enumerate(pictures):
             place = output if single else output / f"{number:05d}.png"
             place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder
             with files.atomic(place) as part:
-                Image.fromarray(picture if picture.shape[2] > 1 else picture[..., 0]).save(part, format="PNG")
-    typer.echo(f"{len(source)} pictures written to {output}")
+                drawn = Image.fromarray(picture if picture.shape[2] > 1 else picture[..., 0])
+                drawn.save(part, format=kind, quality=QUALITY)
+    typer.echo(f"{counted(len(source), 'picture')} written to {output}")
+    if not noisy and (sample or ancestral or (calls or 1) > 1):
+        typer.echo(MADE_UP)
+
+
+def _kind(output: Path) -> tuple[bool, str]:
+    """Whether a name means a single picture, and what is written; that of another kind of picture is refused."""
+    import mimetypes
+
+    suffix = output.suffix.lower()
+    if suffix in FORMATS:
+        return True, FORMATS[suffix]
+    if suffix == ".dipp" or (mimetypes.guess_type(f"a{suffix}")[0] or "").startswith(("image/", "video/")):
+        raise DippError(f"output: a folder, or a name in {', '.join(FORMATS)}, is needed, got {output.name}")
+    return False, "PNG"

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import mimetypes
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dipp import files
-from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
+from dipp.cli.console import LOGGER
+from dipp.cli.options import (
+    AUTO,
+    BeaconRound,
+    Device,
+    OdometerOptions,
+    Overwrite,
+    PlanOptions,
+    Seed,
+    SourceWindow,
+    public_beacon,
+    public_seed,
+)
 from dipp.core import randomness
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
     from dipp.codec import Codec
-    from dipp.codec.pictures import Pixels
+    from dipp.codec.pictures import Picture
     from dipp.odometer import Meter
 
 
@@ -24,45 +38,36 @@ def encode(
     output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
     plan: PlanOptions,
     counting: OdometerOptions,
-    device: Device = "cpu",
+    overwrite: Overwrite = False,
+    device: Device = AUTO,
     seed: Seed = None,
     beacon: BeaconRound = None,
+    window: SourceWindow = None,
 ) -> None:
     """Encode pictures into one archive that carries its certificate."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from dipp import report
+    from dipp.cli.coding import shown
     from dipp.codec import pictures
 
     # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
     fixed, published = public_seed(seed), public_beacon(beacon)
     public = fixed or randomness.fresh_seed()
+    _refuse_folders(images)
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
-    codec = plan.codec(device, min(pictures.declared_pixels(path) for path in images))
+    sizes = [pictures.declared_pixels(path) for path in images]
     _refuse_doubles(images, output)
-    files.require_writable(output)
-    meter, console = counting.meter(plan.delta), Console(stderr=True)
-    with Progress(console=console, disable=len(images) < 2) as bars:
-        task = bars.add_task("encoding", total=len(images))
-
-        def say(text: str) -> None:
-            console.print(text, highlight=False, soft_wrap=True)
-
-        made = codec.encode(
-            _pictures(images, codec, meter, say),
-            seed=public,
-            given=fixed is not None,
-            beacon=published,
-            progress=lambda done: bars.update(task, completed=done),
-        )
+    _refuse_output(output, overwrite)
+    codec, meter = plan.codec(device, min(sizes)), counting.meter(plan.delta)
+    given = _pictures(images, codec, Window.of(window), meter)
+    with shown("encoding", sizes):
+        made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=window)
     made.save(output)
     typer.echo(report.archive_text(made))
     if codec.bound:
         typer.echo("bound by the rate, not by the budget: --bpp allows a better picture in more bits")
 
 
-def _pictures(images: list[Path], codec: Codec, meter: Meter | None, say: Callable[[str], None]) -> Iterator[Pixels]:
+def _pictures(images: list[Path], codec: Codec, window: Window | None, meter: Meter | None) -> Iterator[Picture]:
     """The pictures. All are charged before the first is given away, and each is given as it was charged."""
     from dipp.codec import pictures
     from dipp.odometer import Charge, fresh_release
@@ -71,18 +76,33 @@ def _pictures(images: list[Path], codec: Codec, meter: Meter | None, say: Callab
 
     def charges(meter: Meter) -> Iterator[Charge]:
         for number, path in enumerate(images):
-            pixels = pictures.read(path, codec.denoiser.channels)
-            codec.check_shape(pixels.shape)
-            marks.append(meter.mark(pixels))
-            yield meter.item(number, marks[-1], codec.losses(pixels.shape[0] * pixels.shape[1]), path.name)
+            picture = pictures.read_picture(path, codec.denoiser.channels, window)
+            height, width, _ = picture.pixels.shape
+            codec.check_shape(picture.pixels.shape)
+            marks.append(meter.mark(picture.known_by))
+            yield meter.item(number, marks[-1], codec.losses(height * width), path.name)
 
     if meter is not None and (said := meter.charge(fresh_release(), "encode", charges(meter))):
-        say(said)
+        LOGGER.info(said)
     for number, path in enumerate(images):
-        pixels = pictures.read(path, codec.denoiser.channels)
-        if meter is not None and meter.mark(pixels) != marks[number]:
+        picture = pictures.read_picture(path, codec.denoiser.channels, window)
+        if meter is not None and meter.mark(picture.known_by) != marks[number]:
             raise DippError(f"{path.name}: it was changed while it was read; nothing was released, try again")
-        yield pixels
+        yield picture
+
+
+def _refuse_folders(images: list[Path]) -> None:
+    """Point to the command that is for folders."""
+    if found := next((path for path in images if path.is_dir()), None):
+        raise DippError(f"images: {found} is a folder; `dipp privatize {found} DST` releases all that is in it")
+
+
+def _refuse_output(output: Path, overwrite: bool) -> None:
+    """Refuse an archive that cannot be written, or replaces something, or has the name of a picture."""
+    files.require_writable(output)
+    files.require_new(output, overwrite=overwrite)
+    if (mimetypes.guess_type(output.name)[0] or "").startswith("image/"):
+        raise DippError(f"output: an archive is no picture; name it {output.with_suffix('.dipp').name}")
 
 
 def _refuse_doubles(images: list[Path], output: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dipp.cli.options import EMBEDDED, Calibration, Device, Model
+from dipp.cli.console import LOGGER
+from dipp.cli.options import AUTO, EMBEDDED, Calibration, Device, Model
 from dipp.errors import DippError
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
@@ -28,16 +29,28 @@ class ExperimentOptions:
 
     config: Annotated[Path, typer.Argument(help="What is made, in TOML: experiments/cifar10/config.toml.")]
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10's Python version.")]
-    out: Annotated[Path, typer.Option(help="Folder of the run; what is there is not made again.")]
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the run; what is there is not made again.")
+    ] = None
+    out: Annotated[Path | None, typer.Option("--out", hidden=True, help="Deprecated: --output.")] = None
     model: Model = EMBEDDED
     stage: Annotated[
         str | None, typer.Option(help="baseline, encode, train, metrics or report, instead of all of them.")
     ] = None
     only: Annotated[str, typer.Option(help="Patterns of the releases that are made, such as 'clean,paper-*'.")] = "*"
     calibration: Calibration = None
-    device: Device = "cpu"
+    device: Device = AUTO
     minutes: Annotated[float | None, typer.Option(help="Stop after so many; run it again to go on.")] = None
     commit: Annotated[str | None, typer.Option(help="Commit of the code, instead of what git says.")] = None
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run."""
+        if self.out is not None:
+            LOGGER.warning("--out is deprecated; write --output")
+        if (found := self.output or self.out) is None:
+            raise DippError("output: name the folder of the run with --output")
+        return found
 
 
 def experiment(

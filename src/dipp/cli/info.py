@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,12 +33,19 @@ def info(
     against = report.Against(model, calibration) if verify else None
     if archive.is_dir():
         facts = report.dataset_facts(archive, against)
-        typer.echo(json.dumps(facts) if as_json else report.dataset_text(archive, facts))
+        typer.echo(_json(facts) if as_json else report.dataset_text(archive, facts))
     else:
         import dipp
 
         source = dipp.open(archive)  # checks that the certificate follows from the plan
         if as_json:
-            typer.echo(json.dumps(report.archive_facts(source, against)))
+            typer.echo(_json(report.archive_facts(source, against)))
         else:
             typer.echo(report.archive_text(source, against))
+
+
+def _json(facts: dict[str, Any]) -> str:
+    """Facts for scripts, with the sentences that go with them."""
+    from dipp import report
+
+    return json.dumps({**facts, "mind": report.advice_of(facts)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated
 
 import typer
@@ -11,8 +12,10 @@ from dipp.cli.attest import keygen, sign, verify
 from dipp.cli.audit import audit
 from dipp.cli.calibrate import calibrate
 from dipp.cli.card import card
+from dipp.cli.console import listen
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
+from dipp.cli.example import example
 from dipp.cli.experiment import experiment
 from dipp.cli.export import export
 from dipp.cli.info import info
@@ -25,12 +28,14 @@ from dipp.cli.simulate import simulate
 from dipp.cli.train import train
 from dipp.errors import DippError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 COMMANDS = (
     *(simulate, encode, decode, info, audit, privatize, odometer),
     *(card, keygen, sign, verify),
-    *(schedule, calibrate, train, export, experiment, page),
+    *(schedule, calibrate, train, export, experiment, page, example),
 )
 
 for command in COMMANDS:
@@ -39,6 +44,8 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command; a bad argument or file ends it with one clear line and exit code 1."""
+    gc.set_threshold(100_000, 50, 100)  # imports make objects that stay: looking through them again and again is slow
+    listen()
     try:
         app()
     except DippError as error:

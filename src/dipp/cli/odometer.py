@@ -45,7 +45,7 @@ def odometer(
     if add is not None:
         _add(found, pictures, add)
     facts = _of_pictures(found, pictures, delta) if pictures else _of_all(found, delta)
-    typer.echo(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
+    typer.echo(json.dumps(_strict(facts)) if as_json else "\n".join(_lines(facts)))
 
 
 def _add(found: Odometer, pictures: list[Path] | None, epsilon: float) -> None:
@@ -65,7 +65,7 @@ def _add(found: Odometer, pictures: list[Path] | None, epsilon: float) -> None:
 def _mark(found: Odometer, path: Path) -> bytes:
     from dipp.codec import pictures
 
-    return found.mark(pictures.read(path))
+    return found.mark(pictures.known_by(path))
 
 
 def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None) -> dict[str, Any]:
@@ -95,14 +95,23 @@ def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
     return {**asdict(spent), "picture": spent.picture.hex(), **at, "certificate": spent.statement(delta)}
 
 
+def _strict(facts: Any) -> Any:
+    """The facts for JSON, which has no word for infinity: null stands for it, where there is no certificate."""
+    if isinstance(facts, dict):
+        return {name: _strict(value) for name, value in facts.items()}
+    if isinstance(facts, list):
+        return [_strict(value) for value in facts]
+    return None if facts == math.inf else facts
+
+
 def _lines(facts: dict[str, Any]) -> list[str]:
     """The facts as text."""
-    from dipp.privacy.printing import upper
+    from dipp.privacy.printing import counted, upper
 
     if "count" not in facts:
         lines = []
         for one in facts["pictures"]:
-            lines.append(f"{one['name']}: {_releases(one['releases'])}, together {one['certificate']}")
+            lines.append(f"{one['name']}: {counted(one['releases'], 'release')}, together {one['certificate']}")
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
                 f"ρ {upper(entry['rho'])}"
@@ -113,19 +122,15 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"place      {facts['place']}",
         f"pictures   {facts['count']}, those with the most first:",
         *(
-            f"  {one['picture'][:16]}  {_releases(one['releases'])}, together {one['certificate']}"
+            f"  {one['picture'][:16]}  {counted(one['releases'], 'release')}, together {one['certificate']}"
             f"{'' if one['name'] is None else ' (' + one['name'] + ')'}"
             for one in facts["pictures"]
         ),
         f"releases   {len(facts['releases'])}, the latest last:",
         *(
-            f"  {one['made']}  {one['command']:<9}  {one['release']:<16}  {one['images']} images"
+            f"  {one['made']}  {one['command']:<9}  {one['release']:<16}  {counted(one['images'], 'image')}"
             + ("" if one["epsilon"] is None else f", ε {upper(one['epsilon'])}, ρ {upper(one['rho'])} at most each")
             for one in facts["releases"][-LISTED:]
         ),
     ]
     return [*lines, "", EXPLANATION]
-
-
-def _releases(count: int) -> str:
-    return "1 release" if count == 1 else f"{count} releases"

@@ -15,6 +15,7 @@ import typer
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
 from dipp.errors import DippError
+from dipp.models.denoiser import DEVICES
 from dipp.models.embedded import FOLDER
 
 if TYPE_CHECKING:
@@ -30,7 +31,15 @@ Model = Annotated[
         help="Folder or hub id of a denoiser in diffusers' format.", show_default="the one that ships with dipp"
     ),
 ]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+AUTO = "auto"
+Device = Annotated[
+    str,
+    typer.Option(
+        help="auto, cuda, mps or cpu; auto is the first of the others that is there.",
+        autocompletion=lambda: list(DEVICES),
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
 Seed = Annotated[
     str | None, typer.Option(help="Public seed, 32 hex digits: for tests, or your own part beside --beacon.")
@@ -39,7 +48,22 @@ BeaconRound = Annotated[
     str | None,
     typer.Option("--beacon", help="ROUND:VALUE of a public random beacon, mixed into the public seed and recorded."),
 ]
+SourceWindow = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        help="For pictures of more than eight bits: LOW:HIGH, the stored values that become black and white, or full "
+        "(0:65535). Recorded; choose it without looking at the pictures.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def _presets() -> list[str]:
+    """Names to complete."""
+    from dipp.planning.presets import PRESETS
+
+    return list(PRESETS)
 
 
 @dataclass(frozen=True)
@@ -50,7 +74,9 @@ class PlanOptions:
     epsilon: Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")] = None
     delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
     rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")] = None
-    preset: Annotated[str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).")] = "sharp"
+    preset: Annotated[
+        str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).", autocompletion=_presets)
+    ] = "sharp"
     bpp: Annotated[
         float | None,
         typer.Option(

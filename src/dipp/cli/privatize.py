@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dipp.cli.options import BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
+from dipp.cli.console import LOGGER, console
+from dipp.cli.options import (
+    AUTO,
+    BeaconRound,
+    Device,
+    OdometerOptions,
+    PlanOptions,
+    Seed,
+    SourceWindow,
+    public_beacon,
+    public_seed,
+)
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -27,13 +39,14 @@ class SourceOptions:
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
+    window: SourceWindow = None
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """Options that determine how the run is carried out."""
 
-    device: Device = "cpu"
+    device: Device = AUTO
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local"
     workers: Annotated[
         int | None, typer.Option(help="Processes, each with the model. Default: the cores, or one on a GPU.")
@@ -57,9 +70,11 @@ class RunOptions:
             raise DippError(f"engine: local or ray is needed, got {self.engine}")
         if self.address is not None:
             raise DippError("address: a cluster goes with --engine ray")
-        if self.device.startswith("cuda"):
+        from dipp.models.denoiser import torch_device
+
+        if torch_device(self.device).type != "cpu":
             if self.workers not in (None, 1):
-                raise DippError("workers: one is needed for a GPU; several GPUs go with --engine ray")
+                raise DippError("workers: one is needed for a GPU; --device cpu has several, --engine ray several GPUs")
             return engines.Local(1)
         return engines.Local(self.workers or engines.cores())
 
@@ -79,8 +94,6 @@ def privatize(
 
     Exit code 3: released, but bad pictures were skipped.
     """
-    from rich.console import Console
-
     from dipp.cli import progress
     from dipp.data import privatize as release
     from dipp.data.sources import Columns
@@ -88,16 +101,16 @@ def privatize(
     from dipp.papers.guarantee import Words
 
     columns = Columns(source.image_column, source.label_column, source.split)
-    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed), public_beacon(beacon))
+    public = public_seed(seed), public_beacon(beacon), Window.of(source.window)
+    choices = release.Choices(columns, run.shard_size, source.drop_labels, *public)
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()
     if not dst.parent.is_dir():
         raise DippError(f"dst: the folder {dst.parent} does not exist")
-    console, meter = Console(stderr=True), counting.meter(plan.delta)
-    codec = plan.codec(run.device)
+    meter, codec = counting.meter(plan.delta), plan.codec(run.device)
     place = str(Path(plan.model).resolve()) if Path(plan.model).is_dir() else plan.model
-    bar = progress.Bar(console)
+    bar = progress.Bar(console())
     try:
         with bar.bar:
             summary = release.privatize(
@@ -113,11 +126,10 @@ def privatize(
                 meter=meter,
             )
     except KeyboardInterrupt:
-        said = "dipp: interrupted; what was published is safe, run the same command again to go on"
-        console.print(said, highlight=False, soft_wrap=True)
+        LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
         raise typer.Exit(130) from None
     papers = writing.write(dst, Words())
     if summary.skipped:
-        console.print(progress.skipped_table(summary))
+        console().print(progress.skipped_table(summary))
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

@@ -7,50 +7,63 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from dipp import report
+from dipp.cli.console import LOGGER
 from dipp.data import manifest
 from dipp.data.privatize import Summary, Watcher
 from dipp.data.store import RELEASED_TWICE
 from dipp.data.worker import Outcome
+from dipp.privacy.printing import counted
 
+LEFT_OUT = "left out: a single .dipp file has no place for them; name a folder to release them"
 TABLE_ROWS = 20
 """Skipped pictures that are listed by name, at most."""
 
 
 class Bar(Watcher):
-    """A progress bar, on a terminal only: images, images per second, bits per pixel so far, time left."""
+    """A progress bar, on a terminal only: images, images per second, bits per pixel so far, time left.
+
+    It moves on by parts of an image, as the network gets through its steps and tiles.
+    """
 
     def __init__(self, console: Console) -> None:
-        columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+        columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
         self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._bits = self._pixels = self._ahead = 0
+        self._bits = self._pixels = 0
+        self._ahead = 0.0
 
     def overwriting(self) -> None:
         """Print a warning that the ε of both releases add up."""
-        self.bar.console.print(f"overwriting: {RELEASED_TWICE}, for whoever saw both", highlight=False, soft_wrap=True)
+        LOGGER.info(f"overwriting: {RELEASED_TWICE}, for whoever saw both")
 
     def surveying(self, images: int) -> None:
         """Say on a terminal why there is no bar yet."""
         if self.bar.console.is_terminal:
-            self.charged(f"reading {images} pictures for the odometer, before the first is encoded")
+            self.charged(f"reading {counted(images, 'picture')} for the odometer, before the first is encoded")
 
     def charged(self, said: str) -> None:
         """Print what the odometer says."""
-        self.bar.console.print(said, highlight=False, soft_wrap=True)
+        LOGGER.info(said)
 
     def start(self, images: int, published: int) -> None:
         """Show the bar, starting where an interrupted run stopped."""
         if published:
-            self.bar.console.print(
-                f"going on: {published} of {images} pictures were dealt with before", highlight=False, soft_wrap=True
-            )
+            LOGGER.info(f"going on: {published} of {counted(images, 'picture')} were dealt with before")
         self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
 
-    def encoded(self, images: int) -> None:
+    def encoded(self, images: float) -> None:
         """Advance the bar while a shard is still being encoded."""
         self._ahead += images
         self.bar.advance(self._task, images)
@@ -58,9 +71,9 @@ class Bar(Watcher):
     def released(self, outcome: Outcome) -> None:
         """Correct the bar to what was published, and update the bits per pixel."""
         self._bits, self._pixels = self._bits + outcome.payload_bits, self._pixels + outcome.pixels
-        counted = min(outcome.images, self._ahead)
-        self._ahead -= counted
-        self.bar.advance(self._task, outcome.images + outcome.skipped - counted)
+        ahead = min(outcome.images, self._ahead)
+        self._ahead -= ahead
+        self.bar.advance(self._task, outcome.images + outcome.skipped - ahead)
         self.bar.update(self._task, bpp=self._bits / self._pixels if self._pixels else None)
 
 
@@ -77,7 +90,7 @@ class _Rate(ProgressColumn):
 
 def skipped_table(summary: Summary) -> Table:
     """A table of skipped pictures: position, reason and name, of the first `TABLE_ROWS`."""
-    table = Table(title=f"{len(summary.skipped)} skipped (names are shown here only)")
+    table = Table(title=f"{counted(len(summary.skipped), 'picture')} skipped (names are shown here only)")
     for heading in ("position", "reason", "name"):
         table.add_column(heading)
     for position, reason, name in summary.skipped[:TABLE_ROWS]:
@@ -87,11 +100,17 @@ def skipped_table(summary: Summary) -> Table:
     return table
 
 
+def _not_hidden(facts: dict[str, Any]) -> str:
+    return manifest.not_hidden(facts.get("labels") is not None, bool(facts.get("grey")))
+
+
 def summary_facts(summary: Summary) -> dict[str, Any]:
     """The summary of a run, for JSON; it contains no names of pictures."""
     return {
         **summary.facts,
+        "mind": report.advice_of(summary.facts),
         "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
+        "labels_left_out": summary.labels_left_out,
         "encoded_now": summary.encoded,
         "seconds": summary.seconds,
         "images_per_second": summary.encoded / summary.seconds,
@@ -103,7 +122,8 @@ def summary_text(summary: Summary, destination: Path, papers: Sequence[Path]) ->
     return "\n".join(
         (
             *report.release_lines(summary.facts),
-            f"not hidden   {manifest.not_hidden(summary.facts.get('labels') is not None)}",
+            *((f"labels       {LEFT_OUT}",) if summary.labels_left_out else ()),
+            f"not hidden   {_not_hidden(summary.facts)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination}",
             f"papers       {', '.join(path.name for path in papers)}",

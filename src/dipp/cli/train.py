@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dipp.cli.options import Device
+from dipp.cli.options import AUTO, Device
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def train(
     start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,
     validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
     pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
-    device: Device = "cpu",
+    device: Device = AUTO,
 ) -> None:
     """Train a denoiser for photographs of any size on public pictures."""
     from rich.console import Console

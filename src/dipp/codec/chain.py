@@ -28,6 +28,7 @@ from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
 from dipp.core.plan import CodedStep, Plan
 from dipp.format.packing import Shape
+from dipp.models import watch
 
 if TYPE_CHECKING:
     import torch
@@ -115,6 +116,7 @@ class Chain:
         state, chosen = self.trajectory.start(self.seed, (channels, height, width)), []
         for number in range(len(self.plan.steps) if steps is None else steps):
             layout = self.layout(number, images)
+            watch.step(number)
             # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
             x_hat = self.trajectory.predict(number, state).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
             flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, state.device)]
@@ -129,12 +131,12 @@ class Chain:
         (height, width, channels), device = self.shape, self.denoiser.device
         if not layout.chunks.count:
             return torch.zeros((1, channels, height, width), device=device)
-        law, on = layout.arithmetic.law, scoring.backend(device.type)
+        law = layout.arithmetic.law
 
-        def winners(chosen: Indices) -> Any:
-            return on.winners(law, layout.streams, layout.offsets, chosen)
+        def winners(chosen: Indices) -> Any:  # pairs ask nothing, and a backend takes a while to load
+            return scoring.backend(device.type).winners(law, layout.streams, layout.offsets, chosen)
 
-        drawn = torch.as_tensor(self.plan.code.chosen_draws(indices.reshape(-1), winners)).to(device, torch.int64)
+        drawn = torch.as_tensor(self.plan.code.chosen_draws(indices.reshape(-1), winners)).to(torch.int64).to(device)
         values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)
         noise = torch.zeros((len(indices), height * width * channels), device=device)
         noise[:, _order_of(layout, device)] = values

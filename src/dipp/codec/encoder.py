@@ -7,6 +7,7 @@ and a record of the integers that their ε depends on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Selector:
         if not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
             return np.empty((len(self.pixels), 0), np.int64)
-        scored = scoring.Candidates(self.task(layout, x_hat), scoring.backend(self.device))
+        scored = scoring.Candidates(self.task(layout, x_hat), partial(scoring.backend, self.device))
         return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
@@ -51,12 +52,14 @@ class Selector:
         arithmetic, used = layout.arithmetic, self._observed(layout)
         private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
-            private - arithmetic.centres(x_hat.numpy()) if self.device == "cpu" else _minus(private, layout, x_hat)
+            _minus(private, layout, x_hat)
+            if self.device == "cuda"
+            else private - arithmetic.centres(x_hat.cpu().numpy())
         )
-        if self.device != "cpu":
-            _require_shifts(shifts, private, layout, x_hat)
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)
+        if self.device == "cuda":
+            _require_shifts(shifts, private, layout, x_hat)
         task = scoring.ScoringTask(
             arithmetic.law,
             used.fraction_bits,
@@ -86,11 +89,11 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
     image = layout.number % len(private)
     first = layout.number * CHECKED_SHIFTS % private.shape[1]
     place = (image, slice(first, first + CHECKED_SHIFTS))
-    again = private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy())
+    again = layout.arithmetic.clipped(private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy()))
     if not np.array_equal(shifts[place].cpu().numpy(), again):
         raise MiscomputedError(
-            f"{x_hat.device}: the shifts of a step are not what NumPy computes; nothing was released. Do not repeat "
-            "the command before the device is known to be sound: each attempt counts as a release"
+            f"{x_hat.device}: the shifts of a step are not what NumPy computes; nothing of this was released. Do not "
+            "repeat the command before the device is known to be sound: each attempt counts as a release"
         )
 
 

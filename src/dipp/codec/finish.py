@@ -47,6 +47,14 @@ class Finish:
         if self.calls is not None and self.calls < least:
             raise DippError(f"calls: a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls}")
 
+    def network_calls(self, trajectory: Trajectory, steps: int) -> int:
+        """Calls of the network for the picture of a state after so many steps, or about as many."""
+        if not self.denoise:
+            return 0
+        if self.ancestral:
+            return trajectory.timestep(steps) + 1
+        return self.calls or (SAMPLE_CALLS if self.sample else 1)
+
     def picture(
         self,
         trajectory: Trajectory,
@@ -58,7 +66,7 @@ class Finish:
         """The picture of a state after so many steps; `noise` has the public normals of ancestral sampling."""
         if not self.denoise:
             return trajectory.noisy(steps, state)[0]
-        calls = self.calls or (SAMPLE_CALLS if self.sample else 1)
+        calls = self.network_calls(trajectory, steps)
         if calls == 1 and not self.ancestral:
             return trajectory.expected(steps, state)
 
@@ -69,3 +77,7 @@ class Finish:
         if self.ancestral:
             return diffusion.ancestral(predict, denoiser.schedule, noisy, t, noise)
         return diffusion.fast(predict, denoiser.schedule, noisy, t, calls)
+
+
+UNFINISHED = Finish(denoise=False)
+"""The state as it is."""

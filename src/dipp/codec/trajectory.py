@@ -52,6 +52,10 @@ class Trajectory(ABC):
         """The state after step `number`."""
 
     @abstractmethod
+    def timestep(self, steps: int) -> int:
+        """The timestep of the noise schedule that so many steps lead to."""
+
+    @abstractmethod
     def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The state after so many steps as x_t of the noise schedule, and its timestep t: where samplers start."""
 
@@ -94,9 +98,13 @@ class Diffusion(Trajectory):
         step = self.steps[number]
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
 
+    def timestep(self, steps: int) -> int:
+        """The one that the last of them ends at."""
+        return (self.steps[0].start, *(step.end for step in self.steps))[steps]
+
     def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The state itself."""
-        return state, (self.steps[0].start, *(step.end for step in self.steps))[steps]
+        return state, self.timestep(steps)
 
     def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
         """x̂0 at the timestep that was reached."""
@@ -130,11 +138,15 @@ class Sensing(Trajectory):
         total = before + gain
         return (before / total) * state + (gain / total) * x_hat + (math.sqrt(gain) / total) * noise
 
-    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """γ_t·y at the timestep whose SNR is nearest; pure noise's, if nothing was decoded."""
+    def timestep(self, steps: int) -> int:
+        """The one whose SNR is nearest; pure noise's, if nothing was decoded."""
         schedule = self.denoiser.schedule
-        t = schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
-        return schedule.gamma(t) * state, t
+        return schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
+
+    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """γ_t·y at that timestep."""
+        t = self.timestep(steps)
+        return self.denoiser.schedule.gamma(t) * state, t
 
     def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
         """x̂0 at the SNR that was reached."""

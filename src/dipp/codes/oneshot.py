@@ -128,7 +128,7 @@ class OneShot(ABC):
             shifts=self._arithmetic.shifts(_vector(x, self.dims), np.zeros(self.dims)),
             order=self.code.order(seed, self.candidates, self._arithmetic.fraction_bits),
         )
-        index = self.code.draw(scoring.Candidates(task, scoring.backend(self.device)))
+        index = self.code.draw(scoring.Candidates(task, functools.partial(scoring.backend, self.device)))
         return seal(self._pack(int(index[0])), seed, self._public)
 
     def decode(self, payload: bytes, seed: bytes) -> Floats:

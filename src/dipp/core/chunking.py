@@ -74,11 +74,14 @@ def chunks(
             f"count: {crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
         )
     shuffled = randomness.permutation(randomness.stream(seed, image, step, "chunks"), dims // channels)
-    rank = np.argsort(shuffled, kind="stable")[pixel]
-    deal = np.argsort(rank * channels + (channel + rank) % channels, kind="stable")
+    place = np.empty_like(shuffled)
+    place[shuffled] = np.arange(len(shuffled))
+    rank = place[pixel]
+    deal = np.argsort(rank * channels + (channel + rank) % channels)  # all keys differ: any sort gives the same
     chunk = np.empty(len(touched), np.int64)
     chunk[deal] = np.arange(len(touched)) % count
-    order = touched[np.argsort(chunk, kind="stable")]
+    alone = count == len(touched)  # each coordinate in a chunk of its own, in the order of the deal
+    order = touched[deal if alone else np.argsort(chunk, kind="stable")]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(chunk, minlength=count))]).astype(np.int64)
     order.flags.writeable = offsets.flags.writeable = False
     return Chunks(order, offsets)

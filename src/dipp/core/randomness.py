@@ -137,7 +137,12 @@ def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArra
 def permutation(source: Stream, count: int) -> NDArray[np.int64]:
     """A public uniform permutation of 0 … count − 1: the stable order of 64-bit keys, the same on every platform."""
     words = _words(source, 2 * count).astype(np.uint64).reshape(count, 2)
-    return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable").astype(np.int64)
+    keys = (words[:, 0] << np.uint64(32)) | words[:, 1]
+    order = np.argsort(keys)  # several times faster than a stable sort, and the same unless two keys are equal
+    ascending = keys[order]
+    if (ascending[1:] == ascending[:-1]).any():
+        order = np.argsort(keys, kind="stable")
+    return order.astype(np.int64)
 
 
 def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:

@@ -26,8 +26,9 @@ from typing import Any, Protocol
 from dipp.data.worker import Job, Worker, limit_threads
 from dipp.errors import DippError, MiscomputedError
 
-Progress = Callable[[int], None]
-"""Called with the number of images encoded since the last call; for display only, because it is not exact."""
+Progress = Callable[[float], None]
+"""Called with the number of images encoded since the last call, whole or in parts; for display only, because it is not
+exact."""
 TASK_RETRIES = 4
 """How often Ray repeats a shard whose worker died: a picture that kills its reader must not do so for ever."""
 TICK = 0.5
@@ -82,9 +83,9 @@ def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Prog
     """Yield (shard, result) from a pool of spawned processes, in any order."""
     context = multiprocessing.get_context("spawn")
     # Whether to stop, and images encoded; without a lock, which a killed process might never release.
-    shared = context.RawArray("q", 2)
+    shared = context.RawArray("d", 2)
     arguments = (job, max(1, cores() // workers), shared)
-    told = 0
+    told = 0.0
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=arguments) as pool:
         try:
             queue, running = iter(shards), dict[Future[Any], int]()
@@ -96,12 +97,18 @@ def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Prog
                 done = wait(running, TICK, FIRST_COMPLETED).done
                 progress(shared[1] - told)
                 told = shared[1]
-                for future in sorted(done, key=lambda one: one.exception() is not None):  # what came back counts
+                for future in sorted(done, key=_urgency):
                     result = future.result()
                     yield running.pop(future), result
         finally:
             shared[0] = 1
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _urgency(done: Future[Any]) -> int:
+    """In which order futures are looked at: what came back counts, and a mismatch before any other failure."""
+    error = done.exception()
+    return 0 if error is None else 1 if isinstance(error, MiscomputedError) else 2
 
 
 _worker: Worker
@@ -118,7 +125,7 @@ def _start(job: Job, threads: int, shared: Any) -> None:
             parent.join()
             os._exit(1)
 
-    def progress(images: int) -> None:
+    def progress(images: float) -> None:
         shared[1] += images
         if shared[0]:
             raise DippError("the run was stopped")
@@ -239,18 +246,18 @@ class _Actor:
 
     def __init__(self, job: Job, method: str) -> None:
         limit_threads(1)
-        self._encoded = 0
+        self._encoded = 0.0
         self._worker = Worker(job, progress=self._count)
         self._method = method
 
-    def _count(self, images: int) -> None:
+    def _count(self, images: float) -> None:
         self._encoded += images
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         """Results for the shard numbers of a batch, as JSON."""
         results = []
         for shard in batch["shard"].tolist():
-            self._encoded = 0
+            self._encoded = 0.0
             try:
                 value = getattr(self._worker, self._method)(shard)
                 results.append(json.dumps({"shard": shard, "value": value, "encoded": self._encoded}))

@@ -145,6 +145,10 @@ class Store:
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
+    def stop(self) -> None:
+        """End a run for good: from here on nobody can publish a shard of it, and no command goes on with it."""
+        self._forget()
+
     def _attempts(self, token: str) -> Path:
         """Folder of the unpublished attempts of the run with this token."""
         return self.run_folder / f"attempts-{token}"

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dipp.data.sources import CHANGED, Record, Source
 from dipp.data.store import Store
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
 from dipp.format.release import Release
+from dipp.models import watch
 from dipp.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
-    from dipp.codec.pictures import Pixels
+    from dipp.codec.pictures import Picture
     from dipp.data.shards import Image, Skipped
     from dipp.privacy.ledger import Ledger
 
-READERS = {"cpu": 1, "cuda": 4}
+READERS = {"cpu": 1, "mps": 1, "cuda": 4}
 """Threads that decode pictures ahead of the codec, for each kind of device."""
 READ_TOGETHER = 8
 """Pictures that a thread decodes in one task."""
@@ -97,14 +98,36 @@ def limit_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
+class _Told(watch.Share):
+    """Tells of images, in parts, as they are encoded."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        super().__init__()
+        self._tell, self._told = tell, 0.0
+
+    def step(self, number: int) -> None:
+        """Tell what was done before it."""
+        super().step(number)
+        self._update()
+
+    def predicted(self, pixels: int) -> None:
+        """Tell it."""
+        super().predicted(pixels)
+        self._update()
+
+    def _update(self) -> None:
+        told, self._told = self._told, self.images * self.done
+        self._tell(self._told - told)
+
+
 @dataclass(eq=False)
 class Worker:
     """A job, and the codec once it is needed."""
 
     job: Job
     _codec: Codec | None = field(default=None)
-    progress: Callable[[int], None] = field(default=lambda _: None)
-    """Called with the number of images that were just encoded."""
+    progress: Callable[[float], None] = field(default=lambda _: None)
+    """Called with the number of images that were just encoded: of large ones, with the parts of an image."""
 
     def release(self, shard: int) -> Outcome:
         """Encode and publish a shard, unless it is published already; return what it holds."""
@@ -112,7 +135,13 @@ class Worker:
 
         job = self.job
         if not job.store.published(shard):
-            images, skipped, recorded = self._encode(shard)
+            try:
+                images, skipped, recorded = self._encode(shard)
+            except MiscomputedError:
+                # What was drawn is thrown away for a reason that may depend on it. So nobody may draw again for this
+                # run, neither an engine that has lost this worker's answer nor the same command: another is charged.
+                job.store.stop()
+                raise
             labels = job.source.labels if job.labelled else None
             positions = job.positions(shard)
             first, count = job.number(positions.start), len(images) + len(skipped)
@@ -136,12 +165,12 @@ class Worker:
         """Positions of a shard's bad pictures and what is wrong with them; nothing is encoded."""
         return [(record.position, problem) for record, _, problem in self._pictures(shard) if problem]
 
-    def survey(self) -> Iterator[tuple[int, Pixels]]:
-        """Position and pixels of every good picture of the source, in order; nothing is encoded."""
+    def survey(self) -> Iterator[tuple[int, Picture]]:
+        """Every good picture of the source with its position, in order; nothing is encoded."""
         for shard in range(self.job.shards):
-            for record, pixels, problem in self._pictures(shard):
-                if pixels is not None:
-                    yield record.position, pixels
+            for record, picture, problem in self._pictures(shard):
+                if picture is not None:
+                    yield record.position, picture
                 elif self.job.strict:
                     raise DippError(f"src: {self.job.source.name(record.position)}: {problem}")
 
@@ -153,60 +182,67 @@ class Worker:
         job, codec, recorder = self.job, self.codec, Recorder()
         images: list[Image] = []
         skipped: list[Skipped] = []
-        waiting: dict[tuple[int, ...], list[tuple[Record, Pixels]]] = {}
+        waiting: dict[tuple[int, ...], list[tuple[Record, Picture]]] = {}
 
         def flush(shape: tuple[int, ...]) -> None:
             batch = waiting.pop(shape)
             numbers = [job.number(record.position) for record, _ in batch]
-            rows = codec.select([pixels for _, pixels in batch], numbers, job.release.seed, recorder)
-            for (record, _), number, row in zip(batch, numbers, rows, strict=True):
+            with watch.watching(_Told(self.progress)):
+                rows = codec.select([picture.pixels for _, picture in batch], numbers, job.release.seed, recorder)
+            for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
                 height, width, channels = shape
-                images.append(Image(number, (height, width, channels), record.label if job.labelled else None, row))
-            self.progress(len(batch))
+                label = record.label if job.labelled else None
+                images.append(Image(number, (height, width, channels), label, row, picture.grey))
 
-        for record, pixels, problem in self._pictures(shard):
-            if pixels is None:
+        for record, picture, problem in self._pictures(shard):
+            if picture is None:
                 if job.strict or job.bad is not None:
                     raise DippError(f"src: {job.source.name(record.position)}: {problem}")
                 skipped.append(Skipped(record.position, problem))
                 continue
-            group = waiting.setdefault(pixels.shape, [])
-            group.append((record, pixels))
-            if len(group) == codec.batch_size(pixels.shape):
-                flush(pixels.shape)
+            shape = picture.pixels.shape
+            group = waiting.setdefault(shape, [])
+            group.append((record, picture))
+            if len(group) == codec.batch_size(shape):
+                flush(shape)
             elif sum(len(some) * shape[0] * shape[1] for shape, some in waiting.items()) > HELD_PIXELS:
                 flush(max(waiting, key=lambda shape: len(waiting[shape]) * shape[0] * shape[1]))
         for shape in list(waiting):
             flush(shape)
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
-    def _pictures(self, shard: int) -> Iterator[tuple[Record, Pixels | None, str]]:
+    def _pictures(self, shard: int) -> Iterator[tuple[Record, Picture | None, str]]:
         """The pictures of a shard, or None and what is wrong with one; those in `Job.bad` are left out."""
         positions, codec = self.job.positions(shard), self.codec
         known = frozenset(self.job.bad or ())
         records = (r for r in self.job.source.read(positions.start, positions.stop) if r.position not in known)
 
-        def read(some: list[Record]) -> list[tuple[Record, Pixels | None, str]]:
+        def read(some: list[Record]) -> list[tuple[Record, Picture | None, str]]:
             return [(record._replace(content=None), *self._picture(record)) for record in some]
 
         uncharged = frozenset(self.job.uncharged)
         readers = READERS[codec.denoiser.device.type]
         with ThreadPoolExecutor(readers) as pool:
             for made in _ahead(pool, read, _lists(records, READ_TOGETHER), 2 * readers):
-                for record, pixels, problem in made:
-                    unpaid = pixels is not None and record.position in uncharged
-                    yield (record, None, CHANGED) if unpaid else (record, pixels, problem)
+                for record, picture, problem in made:
+                    unpaid = picture is not None and record.position in uncharged
+                    yield (record, None, CHANGED) if unpaid else (record, picture, problem)
 
-    def _picture(self, record: Record) -> tuple[Pixels | None, str]:
-        """The pixels of a record, or None and what is wrong with it."""
+    def _picture(self, record: Record) -> tuple[Picture | None, str]:
+        """The picture of a record, or None and what is wrong with it."""
         from dipp.codec import pictures
 
         content, problem = record.content, record.problem
+        channels, window = self.codec.denoiser.channels, self.job.release.window
         if not problem and content is not None:
             try:
-                pixels = pictures.read(content, self.codec.denoiser.channels) if isinstance(content, bytes) else content
-                if not (problem := self._refusal(pixels.shape)):
-                    return pixels, ""
+                picture = (
+                    pictures.read_picture(content, channels, window)
+                    if isinstance(content, bytes)
+                    else pictures.of_colour(content, channels, window)
+                )
+                if not (problem := self._refusal(picture.pixels.shape)):
+                    return picture, ""
             except DippError as error:
                 problem = str(error)
         return None, problem.removeprefix("image: ") or "there is no picture"

@@ -8,6 +8,7 @@
 | `network`, `tiles` | their convolutional network; large pictures in bounded memory |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
 | `engine`, `tf32` | how networks run; convolutions with fp32 accuracy on tensor cores |
+| `watch` | how far pictures have got, for whoever waits for them |
 | `export` | denoisers for photographs as ONNX files |
 | `identity`, `hub` | the hash by which a file names its denoiser; models in folders and on the hub |
 | `embedded/` | the denoiser that ships with dipp |

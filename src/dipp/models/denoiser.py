@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,14 @@ from dipp.models.diffusion import NoiseSchedule
 if TYPE_CHECKING:
     import torch
 
-DEVICES = ("cpu", "cuda")
+DEVICES = ("auto", "cuda", "mps", "cpu")
+"""Names of devices; auto is the first of the others that this machine has."""
 FORMER = {
-    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "dipp no longer ships it: take the folder "
-    "src/dipp/models/embedded at the git tag embedded-cifar10"
+    identity: f"dipp no longer ships it: take the folder src/dipp/models/embedded at the git tag {tag}"
+    for identity, tag in (
+        ("cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5", "embedded-cifar10"),
+        ("5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57", "embedded-photographs-1"),
+    )
 }
 """Denoisers that once shipped with dipp, by their SHA-256 (`identity`), and where they are now."""
 MAX_PICTURE = 1 << 26
@@ -86,11 +91,18 @@ class Denoiser(ABC):
 
 
 def torch_device(name: str) -> torch.device:
-    """The torch device called `name`, cpu or cuda; refused if this machine does not have it."""
+    """The torch device called `name`, one of `DEVICES`; refused if this machine does not have it."""
     import torch
 
     if name not in DEVICES:
-        raise DippError(f"device: cpu or cuda is needed, got {name!r}")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise DippError(f"device: {name} is not available here; use cpu")
+        raise DippError(f"device: {', '.join(DEVICES[:-1])} or {DEVICES[-1]} is needed, got {name!r}")
+    here: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+        "cpu": lambda: True,
+    }
+    if name == "auto":
+        name = next(one for one, is_there in here.items() if is_there())
+    elif not here[name]():
+        raise DippError(f"device: {name} is not available here; use cpu, or auto")
     return torch.device(name)

@@ -8,7 +8,8 @@ The network takes the SNR itself, as a number, so between timesteps nothing is r
 y = x_t/γ_t at SNR(t).
 
 **Numbers.** As for every denoiser: fp32 along timesteps, TF32 on sensing chains (`denoiser.Numbers`). On CUDA, pictures
-of at most `GRAPH_PIXELS` go through graphs; with larger ones, running the kernels takes longer than launching them.
+of at most `GRAPH_PIXELS` go through graphs; with larger ones, running the kernels takes longer than launching them. On
+the CPU the network runs in ONNX Runtime (`runtime`), always in fp32.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
 
     from dipp.models.engine import Graphs
     from dipp.models.network import Config, Network
+    from dipp.models.runtime import Runtime
 
 CLASS = "PhotoNet"
 CONFIG, WEIGHTS, SCHEDULER_CONFIG = "config.json", "model.safetensors", "scheduler_config.json"
 SAMPLE_SIZE = (32, 32)
 """The smallest pictures that the network is trained on: plans are made for them, unless told, and serve all larger
 ones."""
-PIXELS_PER_CALL = {"cpu": 64 << 10, "cuda": 512 << 10}
+PIXELS_PER_CALL = {"cpu": 64 << 10, "mps": 64 << 10, "cuda": 512 << 10}
 """Pixels of the pictures that go through the network together; a larger picture goes alone."""
 TILE = 1024
 """Pixels of the side of a tile without its margin, at most, which bounds the memory of larger pictures."""
@@ -135,11 +137,18 @@ class PhotoDenoiser(Denoiser):
         """The network's output for one batch."""
         import torch
 
-        if self.device.type == "cuda" and math.prod(y.shape[2:]) <= GRAPH_PIXELS:
+        if self.device.type == "cpu":
+            return self._runtime(y, snr)
+        if math.prod(y.shape[2:]) <= GRAPH_PIXELS:
             return self._graphs(y, snr, numbers)
         y = y.contiguous(memory_format=torch.channels_last)
-        numbers = numbers if self.device.type == "cuda" else Numbers.EXACT
         return _forward(self.network, y, torch.tensor([snr], device=self.device), numbers)
+
+    @functools.cached_property
+    def _runtime(self) -> Runtime:
+        from dipp.models.runtime import Runtime
+
+        return Runtime(self.network)
 
     @functools.cached_property
     def _graphs(self) -> Graphs:

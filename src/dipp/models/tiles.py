@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from dipp.models import watch
+
 
 def tiled(
     predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int
@@ -23,13 +25,16 @@ def tiled(
     """
     height, width = y.shape[2:]
     if height <= side + margin and width <= side + margin:  # margins would cost more than they save
-        return predict(y)
+        found = predict(y)
+        watch.predicted(len(y) * height * width)
+        return found
     whole = torch.empty_like(y)
     for top, bottom in spans(height, stride, side):
         for left, right in spans(width, stride, side):
             above, before = max(0, top - margin), max(0, left - margin)
             tile = predict(y[..., above : bottom + margin, before : right + margin])
             whole[..., top:bottom, left:right] = tile[..., top - above : bottom - above, left - before : right - before]
+            watch.predicted(len(y) * (bottom - top) * (right - left))
     return whole
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp.errors import DippError
-from dipp.models import hub
+from dipp.models import hub, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.identity import identity
@@ -37,7 +37,7 @@ INDEX = "model_index.json"
 OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
 """Names of attention weights in older models, and what diffusers calls them today."""
 OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
-PIXELS_PER_CALL = {"cpu": 16 << 10, "cuda": 256 << 10}
+PIXELS_PER_CALL = {"cpu": 16 << 10, "mps": 16 << 10, "cuda": 256 << 10}
 """Pixels in one call of the network, at most, which bounds the memory whatever the number of images."""
 
 
@@ -111,7 +111,9 @@ class UNetDenoiser(Denoiser):
         self._check_shape(x_t)
         x_t = x_t.to(self.device, torch.float32)
         if tuple(x_t.shape[2:]) == self.sample_size:
-            return self._x0(x_t, t, numbers)
+            found = self._x0(x_t, t, numbers)
+            watch.predicted(len(x_t) * math.prod(self.sample_size))
+            return found
         return windows.blend(lambda part: self._x0(part, t, numbers), x_t, self.sample_size)
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
@@ -128,9 +130,9 @@ class UNetDenoiser(Denoiser):
         """The network's output for one batch; on CUDA through a graph that was captured for its padded shape."""
         import torch
 
-        if self.device.type == "cpu":
+        if self.device.type != "cuda":
             x_t = x_t.contiguous(memory_format=torch.channels_last)
-            return _forward(self.network, x_t, torch.tensor([t]), Numbers.EXACT)
+            return _forward(self.network, x_t, torch.tensor([t], device=self.device), Numbers.EXACT)
         return self._graphs(x_t, t, numbers)
 
     @functools.cached_property

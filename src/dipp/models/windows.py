@@ -25,6 +25,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dipp.models import watch
+
 OVERLAP = 0.25
 """Smallest overlap of neighbouring windows, as a share of the network's own side."""
 WINDOWS = 256
@@ -46,11 +48,13 @@ def blend(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, nati
     down, across = (torch.from_numpy(_weights(*axis)).to(x) for axis in sides)
     blended = torch.zeros_like(inside)
     places = itertools.product(range(len(x)), enumerate(rows), enumerate(columns))
+    share = height * width // (len(rows) * len(columns))  # of the picture, for each window
     while part := list(itertools.islice(places, WINDOWS)):
         cut = [inside[n, :, top : top + tall, left : left + wide] for n, (_, top), (_, left) in part]
         for (n, (i, top), (j, left)), x_hat in zip(part, predict(torch.stack(cut)), strict=True):
             weight = down[i, :, None] * across[j]
             blended[n, :, top : top + tall, left : left + wide] += weight * x_hat
+        watch.predicted(len(part) * share)
     return blended[:, :, :height, :width]
 
 

@@ -14,9 +14,16 @@ coding has no certificate). A release has a random name of its own, which a run 
 3. *A limit holds.* The sums are taken inside the same transaction, which excludes all others. Of processes that charge
    one picture at the same time, those succeed whose sum is within the limit.
 
-**Composition.** For the pixels of a picture, ε's add up, and so do ρ's (`privacy.conversions`, 2), in whatever order
-and by whomever the releases are chosen; (ε, δ) follows from the sums. A release of which only ε is known counts with
-the ρ that follows from it (`conversions.zcdp_of_pure`). A release that holds the picture twice counts twice.
+**Composition.** For the pixels of a picture, ε's add up, and so do ρ's (`privacy.conversions`, 2); (ε, δ) follows from
+the sums. A release of which only ε is known counts with the ρ that follows from it (`conversions.zcdp_of_pure`). A
+release that holds the picture twice counts twice.
+
+*If budgets are chosen by what was seen.* The sum of pure ε's still bounds the loss, since each outcome's loss is at
+most the sum of those that led to it. A sum of ρ's that is itself random bounds nothing by its realised value; but a
+limit that was fixed beforehand, and holds for every release, does: L at δ. *Proof sketch.* `Spent.at` allows a history
+if Σε ≤ L, or if Σρ ≤ ρ*, the most that converts to (L, δ). Stop the releases just before Σρ would pass ρ*: that is
+ρ*-zCDP [Feldman & Zrnic, 2021, at every order], so (L, δ). A history that is not stopped so has Σε ≤ L, hence a loss of
+at most L, and adds nothing to δ.
 
 Other pixels are another picture: a crop, a resized or a recompressed copy is not recognised.
 """
@@ -37,7 +44,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
@@ -140,12 +146,15 @@ class Odometer:
         try:
             found.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
-            with _connected(found) as database, _transaction(database):
-                return cls(found, _unlocked(database, found / KEY))
+            with _connected(found) as database:
+                with _transaction(database):
+                    _require_tables(database, found)
+                with _transaction(database):
+                    return cls(found, _unlocked(database, found / KEY))
         except OSError as error:
             raise _unusable(found, error.strerror or str(error)) from None
 
-    def mark(self, pixels: NDArray[np.uint8]) -> bytes:
+    def mark(self, pixels: NDArray[Any]) -> bytes:
         """The mark by which a picture (H, W, C) is known again."""
         return place.mark(self.key, pixels)
 
@@ -286,21 +295,33 @@ def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Itera
     database.commit()
 
 
-def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
-    """The key of a database; a new database gets its tables and a key. The caller holds the lock."""
+def _require_tables(database: sqlite3.Connection, folder: Path) -> None:
+    """Give a new database its tables. The caller holds the lock.
+
+    The key is made after they are on the disk: so a key beside a database without tables tells that one with rows was
+    lost, and whoever went on would count from nothing.
+    """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
-        raise DippError(f"odometer: {key_file.parent} was written by a newer dipp; upgrade")
-    if not version:  # so nothing was ever charged, and a key that is there was left by a process that was killed here
-        key = place.make_key(key_file)
+        raise DippError(f"odometer: {folder} was written by a newer dipp; upgrade")
+    if not version:
+        if (folder / KEY).exists():
+            raise DippError(f"odometer: {folder / DATABASE} is lost; restore it, or move the folder away to start anew")
         for line in SCHEMA:
             database.execute(line)
-        database.execute("INSERT INTO keys VALUES (?)", (place.proof(key),))
+
+
+def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
+    """The key of a database, which is made before its first release. The caller holds the lock."""
+    key, stored = place.read_key(key_file), database.execute("SELECT proof FROM keys").fetchone()
+    if stored is not None and hmac.compare_digest(place.proof(key), stored[0]):
         return key
-    key = place.read_key(key_file)
-    (stored,) = database.execute("SELECT proof FROM keys").fetchone()
-    if not hmac.compare_digest(place.proof(key), stored):
+    if database.execute("SELECT 1 FROM releases").fetchone() is not None:
         raise DippError(f"odometer: {key_file} is not the key of its database; restore it, or move the folder away")
+    # Nothing was ever charged: what is there was left by a process that was killed here.
+    key = place.make_key(key_file)
+    database.execute("DELETE FROM keys")
+    database.execute("INSERT INTO keys VALUES (?)", (place.proof(key),))
     return key
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dipp.odometer.accounts import Charge, Odometer
+from dipp.privacy.printing import counted
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Meter:
     names: bool = False
     """Whether names of pictures are kept."""
 
-    def mark(self, pixels: NDArray[np.uint8]) -> bytes:
+    def mark(self, pixels: NDArray[Any]) -> bytes:
         """The mark by which a picture is known again."""
         return self.odometer.mark(pixels)
 
@@ -40,6 +41,8 @@ class Meter:
         if not reading.again or reading.worst is None:
             return ""
         return (
-            f"odometer: {reading.again} of {reading.pictures} pictures were released more than once by now; "
-            f"the most of one, {reading.worst.releases} releases together: {reading.worst.statement(self.delta)}"
+            f"odometer: {reading.again} of {counted(reading.pictures, 'picture')} "
+            f"{'was' if reading.pictures == 1 else 'were'} released more than once by now; "
+            f"the most of one, {counted(reading.worst.releases, 'release')} together: "
+            f"{reading.worst.statement(self.delta)}"
         )

@@ -197,7 +197,7 @@ def _planner(
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        SensingPreset("sharp", "The best picture within ε and within the rate, by whichever code gives it.", calls=31),
+        SensingPreset("sharp", "The best picture within ε and within the rate, by whichever code gives it.", calls=19),
         SensingPreset("swift", "The same in at most four network calls along the chain.", calls=4),
         SteppedPreset(
             "paper",

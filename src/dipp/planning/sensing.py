@@ -47,7 +47,7 @@ from dipp.privacy.certificate import Certificate
 
 Floats = NDArray[np.float64]
 
-LENGTHS = (1, 2, 4, 8, 16)
+LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)
 """N: numbers of steps that are tried beside the most that the calls allow."""
 CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
 """k: clips in deviations of the residual, from nearly a sign test to nearly no clip. Files are checked against them
@@ -109,6 +109,11 @@ class Sizes(NamedTuple):
             {codes[name]: np.array([other == name for other in names]) for name in dict.fromkeys(names)},
             np.array([name == Pairs().name for name in names]),
         )
+
+    def part(self, which: NDArray[np.int64]) -> Sizes:
+        """Those of some of the choices."""
+        codes = {code: who[which] for code, who in self.codes.items()}
+        return Sizes(self.index_bits[which], self.pad[which], codes, self.pairs[which])
 
 
 class Choice(NamedTuple):
@@ -234,19 +239,22 @@ class SensingPlanner:
         width = np.array([choice.clip for choice in choices])
         q = np.array([1 / (self.channels * choice.groups) for choice in choices])
         steps = np.array([choice.steps for choice in choices])
-        share = np.array([self._share(choice, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
+        kappa = functools.cache(self._share)  # many choices have the same pad and tilt
+        share = np.array([kappa(choice.pad, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
         own = Sizes.of(choices)
         snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
         clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
-            r = self.residuals.at(snr)
-            clips[:, step] = short_floats(width * deviation(r))
-            theta = tilts[:, None] * np.minimum(r / clips[:, step, None], 1.0)
-            gains[:, step] = short_floats(gain(r, theta, share * self.residuals.touched_at(snr), q))
-            kl = np.maximum(touched[:, step] * divergence(theta).mean(axis=1), TINY)
-            cost = _chunked(own, touched[:, step], kl)
-            sizes[:, step], index_bits[:, step], kls[:, step] = cost.size, cost.index_bits, cost.kl
-            snr, bits = snr + np.where(step < steps, gains[:, step], 0.0), bits + cost.bits
+            on = np.flatnonzero(steps > step)  # the others have reached their end
+            r = self.residuals.at(snr[on])
+            clips[on, step] = short_floats(width[on] * deviation(r))
+            theta = tilts[on, None] * np.minimum(r / clips[on, step, None], 1.0)
+            gains[on, step] = short_floats(gain(r, theta, share[on] * self.residuals.touched_at(snr[on]), q[on]))
+            kl = np.maximum(touched[on, step] * divergence(theta).mean(axis=1), TINY)
+            cost = _chunked(own.part(on), touched[on, step], kl)
+            sizes[on, step], index_bits[on, step], kls[on, step] = cost.size, cost.index_bits, cost.kl
+            snr[on] += gains[on, step]
+            bits[on] += cost.bits
         return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
 
     def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
@@ -260,9 +268,9 @@ class SensingPlanner:
         ]
         return Plan(Coding(Sign(period=self.channels * choice.groups), choice.code), tuple(steps))
 
-    def _share(self, choice: Choice, tilt: float) -> float:
+    def _share(self, pad: float, tilt: float) -> float:
         """κ."""
-        return 1.0 if choice.pad == 0 else self.residuals.realised_at(choice.pad, tilt)
+        return 1.0 if pad == 0 else self.residuals.realised_at(pad, tilt)
 
 
 def _chunked(own: Sizes, touched: Floats, kl: Floats) -> Chunked:

@@ -1,4 +1,4 @@
-"""Bounds in print: a number that a reader may rely on is rounded in the direction in which it stays true.
+"""Numbers in print. A bound that a reader may rely on is rounded in the direction in which it stays true.
 
 Rounding to the nearest prints about half of all losses lower than they are. Every ε, ρ or δ that is claimed goes
 through `upper` on its way to a reader; what an audit has shown to be lost at least, through `lower`. JSON keeps all
@@ -28,6 +28,11 @@ def lower(value: float, digits: int = DIGITS) -> str:
     """The value in at most so many significant digits (up to 15), rounded down: float(lower(value)) ≤ value."""
     nearest = f"{value:.{digits}g}"
     return nearest if float(nearest) <= value else _rounded(value, digits, ROUND_FLOOR)
+
+
+def counted(count: int, thing: str) -> str:
+    """So many things: 1 picture, 2 pictures."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -70,7 +70,7 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
         drawn = selection.draw_bins(sums)
         found.append(on.locate(scores, task.fraction_bits, *drawn))
         if (found[-1] < 0).any():
-            raise MiscomputedError(f"{on.name}: the weights located are not those summed; nothing was released")
+            raise MiscomputedError(f"{on.name}: the weights located are not those summed; nothing of this was released")
         rescoring.require_located(part, on, scores, drawn, found[-1], checked)
         scores = ahead
     return np.concatenate(found)
@@ -86,21 +86,23 @@ class Candidates:
     """The scored candidates of a task, from which a code draws (`core.code.Scored`)."""
 
     task: ScoringTask
-    on: Backend
+    on: Callable[[], Backend]
+    """Loads the backend, when first asked: a code that searches nothing need not wait for its compiler."""
 
     def select(self) -> NDArray[np.int64]:
         """One index for each chunk, by the exponential mechanism."""
-        return select(self.task, self.on)
+        return select(self.task, self.on())
 
     def best(self) -> NDArray[np.int64]:
         """The index of the best score of each chunk."""
-        return best(self.task, self.on)
+        return best(self.task, self.on())
 
     def single_shifts(self) -> NDArray[np.int32]:
         """The private shifts, on the host; every chunk must be a single coordinate."""
         if self.task.chunks != self.task.offsets[-1]:
             raise DippError("offsets: chunks of a single coordinate each are needed by this code")
-        return self.on.host(self.task.shifts)
+        shifts: Any = self.task.shifts
+        return shifts if isinstance(shifts, np.ndarray) else self.on().host(shifts)
 
     @property
     def limit(self) -> int:
@@ -125,8 +127,8 @@ def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
 
 @functools.cache
 def backend(device: str = "cpu") -> Backend:
-    """The backend of a device: "cpu", "cuda", or "reference"."""
-    if device == "cpu":
+    """The backend of a device: "cpu", which also serves the networks on "mps"; "cuda"; or "reference"."""
+    if device in ("cpu", "mps"):
         from dipp.scoring.cpu import CpuBackend
 
         return CpuBackend()
@@ -138,4 +140,4 @@ def backend(device: str = "cpu") -> Backend:
         from dipp.scoring.reference import ReferenceBackend
 
         return ReferenceBackend()
-    raise DippError(f"device: cpu, cuda or reference is needed, got {device}")
+    raise DippError(f"device: cpu, mps, cuda or reference is needed, got {device}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
+import math
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -287,6 +289,55 @@ def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pyt
         place = statement.place_of(made)
         place.write_bytes(envelope.seal(json.dumps(other).encode(), keys.private(key)))
         assert "it is signed, but" in refused(made, key, run)
+
+
+ODD: list[Any] = [None, 0, 1, "", "x", [], [[]], {}, {"a": 1}, math.inf, 10**400, "2100-13-45T00:00:00+00:00"]
+
+
+def places(node: Any, *at: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The way to every part of a statement: of lists, to the first of each."""
+    yield at
+    parts: Any = node.items() if isinstance(node, dict) else enumerate(node[:1]) if isinstance(node, list) else ()
+    for name, part in parts:
+        yield from places(part, *at, name)
+
+
+def with_part(node: Any, at: tuple[str | int, ...], value: Any) -> Any:
+    """A statement with another part; without it, if the value is `...`."""
+    if not at:
+        return value
+    changed = copy.copy(node)
+    if value is ... and len(at) == 1:
+        del changed[at[0]]
+    else:
+        changed[at[0]] = with_part(node[at[0]], at[1:], value)
+    return changed
+
+
+def test_whatever_was_signed_is_one_line_or_true(made: Path, key: Path) -> None:
+    """A key may have signed anything. What passes differs in words alone: no other number is believed."""
+    place, words = statement.sign(made, key), {"name", "dipp", "assumptions", "not_covered"}
+    honest = content(place)
+    verified, passed = statement.verify(made, key.with_name("me.pub")), 0
+    cases = [b"no JSON", b"\xff", b"[" * 10_000]
+    for at in places(honest):
+        odd = [value for value in (*ODD, ...) if at or value is not ...]
+        cases += [json.dumps(with_part(honest, at, value)).encode() for value in odd]
+    for case in cases:
+        place.write_bytes(envelope.seal(case, keys.private(key)))
+        said = ""
+        try:
+            found = statement.verify(made, key.with_name("me.pub")).predicate
+        except DippError as error:
+            said = str(error)
+        else:
+            passed += 1
+            for one in (found, verified.predicate):
+                one["dipp"] = ""
+                one["certificate"] = {n: v for n, v in one["certificate"].items() if n not in words}
+            assert found == verified.predicate
+        assert "\n" not in said
+    assert 0 < passed < len(cases) / 5
 
 
 def test_what_is_not_there(made: Path, key: Path, tmp_path: Path, run: Command) -> None:

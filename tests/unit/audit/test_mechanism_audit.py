@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,13 +67,22 @@ def test_what_is_found_is_said(run: Command, monkeypatch: pytest.MonkeyPatch) ->
         lambda picture: [float(picture.mean()), "text", np.random.default_rng().normal(size=3)],
         lambda picture: np.where(picture == 255, np.nan, 0.5),
         lambda picture: str(picture.tolist()),
+        lambda picture: 1j * picture.mean(),
+        lambda picture: (1 << 60) + int((picture == 255).all(axis=2).sum()),  # a float would round it away
+        lambda picture: {1: 0, "mean": picture.mean()},
     ],
-    ids=["array", "bytes", "length", "dictionary", "mixed", "nan", "text"],
+    ids=["array", "bytes", "length", "dictionary", "mixed", "nan", "text", "complex", "large", "keys"],
 )
 def test_whatever_it_releases_is_looked_at(release: Callable[[Any], Any]) -> None:
     found = audited(release)
     assert not found.passed
     assert found.worst.epsilon == ratio_bound(RUNS // 2, 0, RUNS // 2, 1e-6 / 12), "told apart in every run"
+
+
+def test_what_drifts_by_itself_is_no_leak() -> None:
+    """A number that counts releases, or a clock, is in many formats: it tells nothing of the picture."""
+    count = itertools.count()
+    assert audited(lambda _: [next(count), time.perf_counter()], epsilon=0.1).passed
 
 
 def test_randomised_response_has_the_epsilon_that_it_has() -> None:
@@ -113,11 +126,19 @@ def test_a_mechanism_names_its_size() -> None:
         ("no_such_module:f", "no_such_module cannot be imported"),
         ("json:no_such", "json has no no_such"),
         ("json:__name__", "is no function"),
+        ("..json:dumps", r"\.\.json cannot be imported \(TypeError"),
+        ("broken_module:f", r"broken_module cannot be imported \(ZeroDivisionError: division by zero\)"),
     ],
 )
-def test_what_cannot_be_loaded(name: str, word: str) -> None:
+def test_what_cannot_be_loaded(name: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_module.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(DippError, match=word):
         mechanism.load(name)
+
+
+def fails(_: Any) -> None:
+    raise ValueError("one line\nand another")
 
 
 def test_what_cannot_be_audited(run: Command) -> None:
@@ -126,6 +147,13 @@ def test_what_cannot_be_audited(run: Command) -> None:
             audited(lambda _: 0, **options)
     with pytest.raises(DippError, match="it released object"):
         audited(lambda _: object())
+    with pytest.raises(DippError, match=r"mechanism: it failed on a picture \(8, 8, 3\) \(ValueError: one line\)$"):
+        audited(fails)
+    for name, value in (("epsilon", "much"), ("epsilon", None), ("shape", (4, 4)), ("shape", 5), ("shape", (0, 4, 3))):
+        claims = functools.partial(fails)
+        setattr(claims, name, value)
+        with pytest.raises(DippError, match=f"{name}: .* needed"):
+            audited(claims)
     code, _, err = run("audit", "--mechanism", "json:dumps", "--preset", "sharp")
     assert code == 1
     assert "audited alone" in err

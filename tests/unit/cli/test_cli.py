@@ -25,6 +25,28 @@ def test_imports_are_light(module: str) -> None:
     assert loaded.strip() == "[]"
 
 
+@pytest.mark.slow
+def test_encoding_and_decoding_load_pytorch_and_nothing_else_that_is_heavy(tmp_path: Path) -> None:
+    """Half of the start-up was imports: of a plan of pairs, numba is not needed either, nor are tables and plots."""
+    picture, made = tmp_path / "a.png", tmp_path / "a.dipp"
+    Image.new("RGB", (8, 8), "teal").save(picture)
+    heavy = (*HEAVY[1:], "pyarrow", "pandas", "datasets", "huggingface_hub", "cryptography", "onnx", "ray")
+    probe = f"""
+import sys
+from dipp.cli import main
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code
+assert "torch" in sys.modules
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+    for words in (("encode", picture, "-o", made, "--epsilon", "2"), ("decode", made, "-o", tmp_path / "b.png")):
+        command = [sys.executable, "-c", probe, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
+
+
 def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> None:
     picture = tmp_path / "laplace.png"
     done = run("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")

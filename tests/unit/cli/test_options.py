@@ -142,7 +142,15 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     ),
     "encode": (
         ["images"],
-        {"--output -o": ..., **PLAN, **COUNTED, "--device": "cpu", "--seed": None, "--beacon": None},
+        {
+            "--output -o": ...,
+            **PLAN,
+            **COUNTED,
+            "--overwrite": False,
+            "--device": "auto",
+            "--seed": None,
+            "--beacon": None,
+        },
     ),
     "decode": (
         ["archive"],
@@ -154,7 +162,8 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--ancestral": False,
             "--calls": None,
             "--steps": None,
-            "--device": "cpu",
+            "--overwrite": False,
+            "--device": "auto",
         },
     ),
     "info": (["archive"], {"--json": False, "--verify": False, "--model": None, "--calibration": None}),
@@ -175,7 +184,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["src", "dst"],
         {
             **PLAN,
-            "--device": "cpu",
+            "--device": "auto",
             "--engine": "local",
             "--workers": None,
             "--address": None,
@@ -209,7 +218,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None}),
     "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
     "schedule": ([], {**PLAN, "--plot": None}),
-    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "cpu"}),
+    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "auto"}),
     "train": (
         ["data"],
         {
@@ -228,20 +237,22 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--compile": None,
             "--pause-after": None,
             "--seed": 0,
-            "--device": "cpu",
+            "--device": "auto",
         },
     ),
+    "example": (["picture"], {}),
     "export": (["model"], {"--output -o": ...}),
     "experiment": (
         ["name", "config"],
         {
             "--data": ...,
-            "--out": ...,
+            "--output -o": None,
+            "--out": None,
             "--model": EMBEDDED,
             "--stage": None,
             "--only": "*",
             "--calibration": None,
-            "--device": "cpu",
+            "--device": "auto",
             "--minutes": None,
             "--commit": None,
         },
@@ -254,7 +265,27 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
 def test_the_commands_are_what_they_were() -> None:
     whole: Any = typer.main.get_command(app)
     assert set(whole.commands) == set(COMMANDS)
-    assert parameters(whole) == ([], {"--version": False})
+    assert {"--version", "--install-completion", "--show-completion"} == set(parameters(whole)[1])
+
+
+def test_help_has_a_short_name_everywhere() -> None:
+    for words in (["-h"], *([name, "-h"] for name in COMMANDS)):
+        assert "Usage" in CliRunner().invoke(app, words).output, words
+
+
+def test_what_may_be_chosen_is_completed() -> None:
+    """As a shell asks for it."""
+    for words, wanted in (("dipp encode --device ", {"auto", "cuda", "mps", "cpu"}), ("dipp enc", {"encode"})):
+        asked = {"_DIPP_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
+        result = CliRunner().invoke(app, [], prog_name="dipp", env=asked)
+        assert all(f'"{word}"' in result.output for word in wanted), result.output
+
+
+def test_one_spelling_of_output() -> None:
+    whole: Any = typer.main.get_command(app)
+    for name, command in whole.commands.items():
+        shown = [one for one in command.params if not getattr(one, "hidden", False)]
+        assert not [one for one in shown for spelt in one.opts if spelt in ("--out", "--to", "--folder")], name
 
 
 @pytest.mark.parametrize("name", COMMANDS)

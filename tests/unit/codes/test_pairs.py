@@ -308,7 +308,7 @@ def task(shifts: NDArray[np.int32], limit: int, fraction_bits: int, size: int = 
     streams = np.zeros((count, 4), np.uint32)
     offsets = np.arange(count + 1) * size
     return scoring.Candidates(
-        scoring.ScoringTask(SignLaw(limit=limit), fraction_bits, 2, streams, offsets, shifts), scoring.backend("cpu")
+        scoring.ScoringTask(SignLaw(limit=limit), fraction_bits, 2, streams, offsets, shifts), scoring.backend
     )
 
 

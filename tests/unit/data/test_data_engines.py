@@ -15,7 +15,7 @@ import pytest
 
 from dipp.data import engines
 from dipp.data.engines import Local, Ray
-from dipp.errors import DippError
+from dipp.errors import DippError, MiscomputedError
 
 
 class RayError(Exception):
@@ -120,3 +120,21 @@ def test_what_came_back_counts_where_a_process_dies_at_the_same_time(monkeypatch
     assert sorted(answered) == [1, 2, 3, 4, 5, 6, 7, 8]
     with pytest.raises(DippError, match="killed before it could publish anything"):
         next(met)  # the last one is alone, and dies again
+
+
+def test_a_mismatch_is_not_tried_again_where_a_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that is broken is started again; not so if a shard of it was computed wrongly."""
+
+    class Wrong(FakePool):
+        def submit(self, *arguments: Any) -> Future[Any]:
+            future: Future[Any] = super().submit(*arguments)
+            if self.calls == 3:
+                future = Future()
+                future.set_exception(MiscomputedError("cpu: wrong"))
+            return future
+
+    worker: Any = SimpleNamespace(job=None)
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", Wrong)
+    for _ in range(20):  # futures are met in the order of their addresses
+        with pytest.raises(MiscomputedError):
+            list(Local(2).run(worker, "release", range(4), lambda _: None))

@@ -23,8 +23,11 @@ from dipp.planning.table import FILE_NAME, ErrorTable
 
 FILES = ("config.json", "scheduler_config.json", "training.json", "README.md")
 WEIGHTS = "model.safetensors"
-FORMER = "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5"
-"""The network that shipped before, which golden files of version 0.1 may name."""
+FORMER = {
+    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "embedded-cifar10",
+    "5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57": "embedded-photographs-1",
+}
+"""The networks that shipped before, and their tags: files may name them."""
 
 
 def test_it_is_small_and_says_what_it_is() -> None:
@@ -39,17 +42,18 @@ def test_it_is_small_and_says_what_it_is() -> None:
     assert record["identity"] == denoiser.identity
     assert denoiser.identity in card
     assert f"{record['steps']:,}" in card
-    assert f"{record['pictures']:,}" in card
+    assert f"{record['photographs']:,}" in card
 
 
-def test_a_file_of_the_network_that_shipped_before_says_where_that_is() -> None:
+@pytest.mark.parametrize("former", FORMER)
+def test_a_file_of_a_network_that_shipped_before_says_where_that_is(former: str) -> None:
     denoiser = models.load(embedded.FOLDER)
-    assert denoiser.identity != FORMER
+    assert denoiser.identity != former
     with pytest.raises(DippError) as error:
-        denoiser.require_identity(FORMER)
+        denoiser.require_identity(former)
     assert str(error.value) == (
-        f"model: the file was made with {FORMER}; dipp no longer ships it: take the folder "
-        "src/dipp/models/embedded at the git tag embedded-cifar10, and give it with --model"
+        f"model: the file was made with {former}; dipp no longer ships it: take the folder "
+        f"src/dipp/models/embedded at the git tag {FORMER[former]}, and give it with --model"
     )
 
 

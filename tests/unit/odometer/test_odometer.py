@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -80,7 +81,10 @@ def test_it_opens_again_with_the_same_key(counted: Odometer) -> None:
     assert repr(counted.key) not in repr(counted)
 
 
-@pytest.mark.parametrize("harm", ["no key", "another key", "newer", "no database", "a file in its place"])
+@pytest.mark.parametrize(
+    "harm",
+    ["no key", "another key", "no proof", "newer", "no database", "emptied", "gone", "a file in its place"],
+)
 def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
     counted.charge("r", "test", [Charge(0, PICTURE, 1.0, 0.1)])
     match harm:
@@ -88,6 +92,13 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
             (counted.folder / "key").unlink()
         case "another key":
             (counted.folder / "key").write_bytes(bytes(32))
+        case "no proof":
+            with contextlib.closing(sqlite3.connect(counted.folder / "odometer.sqlite")) as database, database:
+                database.execute("DELETE FROM keys")
+        case "emptied":  # what was counted is lost, and must not be counted from nothing
+            (counted.folder / "odometer.sqlite").write_bytes(b"")
+        case "gone":
+            (counted.folder / "odometer.sqlite").unlink()
         case "newer":
             sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 2").connection.close()
         case "no database":
@@ -100,10 +111,40 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_key_of_a_process_that_died_at_the_very_start_is_replaced(tmp_path: Path) -> None:
-    """Nothing was charged under it: the database is still empty."""
-    (tmp_path / "key").write_bytes(b"half")
-    assert len(Odometer.open(tmp_path).key) == 32
+@pytest.mark.parametrize("moment", ["no tables", "no key", "half a key", "no proof"])
+def test_a_process_that_died_at_the_very_start_does_no_harm(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was charged: tables and key are made by the next."""
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_: object) -> bytes:
+        if moment == "half a key":
+            (tmp_path / "key").write_bytes(b"half")
+        raise KilledError
+
+    name = {"no tables": "_require_tables", "no proof": "place.proof"}.get(moment, "place.make_key")
+    with monkeypatch.context() as patched:
+        patched.setattr(f"dipp.odometer.accounts.{name}", killed)
+        with pytest.raises(KilledError):
+            Odometer.open(tmp_path)
+    counted = Odometer.open(tmp_path)
+    assert len(counted.key) == 32
+    assert Odometer.open(tmp_path) == counted
+
+
+def test_a_new_key_is_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """Whatever has its name, a link or a file that others may read, does not say who can read it."""
+    Odometer.open(tmp_path)
+    (tmp_path / "key").unlink()
+    (tmp_path / "elsewhere").write_bytes(b"")
+    (tmp_path / "key").symlink_to(tmp_path / "elsewhere")
+    counted = Odometer.open(tmp_path)
+    assert (tmp_path / "elsewhere").read_bytes() == b""
+    assert stat.S_IMODE((tmp_path / "key").lstat().st_mode) == 0o600
+    assert (tmp_path / "key").read_bytes() == counted.key
 
 
 # Marks.

@@ -12,6 +12,7 @@ import torch
 from helpers.codecs import SEED, make_codec, make_plan, pictures
 from helpers.datasets import save_model, save_table, tiny_codec
 from helpers.networks import tiny_denoiser
+from helpers.sensing import sensing_plan
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +27,9 @@ from dipp.core.channels import Channel, Huber, Laplace, Logistic, Sign
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
+from dipp.data.store import Store
 from dipp.errors import DippError, MiscomputedError
+from dipp.odometer import Meter, Odometer
 from dipp.planning.presets import PAPER, SHARP, THRIFTY
 from dipp.scoring import Candidates, ScoringTask, known, rescoring
 from dipp.scoring.cpu import CpuBackend
@@ -110,8 +113,8 @@ def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
     """However the backend came to be used: there is one way to an index."""
     drawn: list[int] = []
     monkeypatch.setattr(randomness, "private_bytes", drawn.append)
-    with pytest.raises(MiscomputedError, match=r"known answers.*nothing was released"):
-        Candidates(task_of(channel, [20], 64, ordered=False), Broken(kernel)).select()
+    with pytest.raises(MiscomputedError, match=r"known answers.*nothing of this was released"):
+        Candidates(task_of(channel, [20], 64, ordered=False), lambda: Broken(kernel)).select()
     assert drawn == []
 
 
@@ -172,7 +175,7 @@ def test_honest_selections_pass(channel: Channel, sizes: list[int], candidates: 
 @pytest.mark.parametrize("channel", CHANNELS[:3], ids=str)
 def test_what_small_tasks_do_not_show_is_seen_in_real_ones(channel: Channel, kernel: str, word: str) -> None:
     task = task_of(channel, [20, 30], 4000, ordered=True)
-    with pytest.raises(MiscomputedError, match=f"the {word} of a selection.*nothing was released"):
+    with pytest.raises(MiscomputedError, match=f"the {word} of a selection.*nothing of this was released"):
         scoring.select(task, Broken(kernel, least=1000))
     assert len(scoring.select(task, CpuBackend())) == 2
 
@@ -219,15 +222,61 @@ def test_a_mismatch_ends_an_encoding_and_is_not_tried_again(monkeypatch: pytest.
     assert stopped(monkeypatch, lambda: codec.encode(pictures(1), seed=SEED)) == 1
 
 
-@pytest.mark.usefixtures("always", "one_thread")
-def test_a_mismatch_ends_a_run_before_its_shard_is_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And as an error of its own, which whoever keeps count can tell from a bad picture."""
+class Failing(Broken):
+    """A backend that locates wrongly from some call on."""
+
+    def __init__(self, right: int) -> None:
+        super().__init__("locate")
+        self.right = right
+
+    def locate(self, *arguments: Any) -> Any:
+        self.right -= 1
+        return super().locate(*arguments) if self.right < 0 else CpuBackend.locate(self, *arguments)
+
+
+@pytest.mark.usefixtures("always", "one_thread", "odometer")
+@pytest.mark.parametrize("name", ["out", "out.dipp"])
+@pytest.mark.parametrize("shards", [0, 1])
+def test_a_mismatch_ends_a_run_for_good(
+    shards: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shard is not out; nobody else of the run can publish; and the same command, run again, does not go on.
+
+    Whoever starts another release is charged for it: what was thrown away may have been thrown away for what it was.
+    """
     source, model = save_table(tmp_path / "s.parquet", 4), save_model(tmp_path / "model")
-    codec, out = tiny_codec(model), tmp_path / "out"
-    options = (codec, str(model), Local(1), Choices(shard_size=2))
-    assert stopped(monkeypatch, lambda: privatize(str(source), out, *options)) == 1
-    assert not [*out.glob("*.parquet")]
-    assert issubclass(MiscomputedError, DippError)
+    codec, out = tiny_codec(model), tmp_path / name
+    on, single = Failing(shards * len(codec.plan.steps)), out.suffix == ".dipp"
+    store = Store(tmp_path / ".out.dipp.work" if single else out)
+
+    def run(**more: Any) -> None:
+        meter = Meter(Odometer.open())
+        privatize(str(source), out, codec, str(model), Local(1), Choices(shard_size=2), meter=meter, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(scoring, "backend", lambda _: on)
+        broken.setattr(known, "ANSWERS", {})
+        begun: list[dict[str, Any]] = []
+        begin = Store.begin
+
+        def kept(self: Store, facts: dict[str, Any]) -> dict[str, Any]:
+            begun.append(begin(self, facts))
+            return begun[-1]
+
+        broken.setattr(Store, "begin", kept)
+        with pytest.raises(MiscomputedError, match=r"located index.*The run is ended"):
+            run()
+    left = 0 if single else shards
+    assert store.folder.exists() == bool(left)
+    assert [path.name for path in tmp_path.glob("**/shard-*")] == ["shard-000000.parquet"] * left
+    with pytest.raises(DippError, match="ended"):
+        store.publish(begun[0]["token"], 1, lambda _: None)
+    assert {one.releases for one in Odometer.open().pictures(9)} == {1}
+    if left:
+        with pytest.raises(DippError, match="shards of no run"):
+            run()
+    run(overwrite=bool(left))
+    assert {one.releases for one in Odometer.open().pictures(9)} == {2}
 
 
 # Shifts that a device has computed.
@@ -255,3 +304,16 @@ def test_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None
     shifts_on_a_device(monkeypatch, 0)
     with pytest.raises(MiscomputedError, match="shifts"):
         shifts_on_a_device(monkeypatch, 1)
+
+
+def test_clipped_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are scored: a device may subtract rightly, and clip wrongly."""
+    plan, denoiser = sensing_plan(), tiny_denoiser()
+    layout = Chain(plan, denoiser, SEED, (8, 8, 3)).layout(1, range(2))
+    private = np.stack([np.zeros(192, np.uint8), np.full(192, 255, np.uint8)])
+    selector, x_hat = Selector(plan, SEED, private, "cuda"), torch.zeros((2, len(layout.chunks.order)))
+    selector.task(layout, x_hat)
+    real = torch.Tensor.clip
+    monkeypatch.setattr(torch.Tensor, "clip", lambda shifts, low, high: real(shifts, low, high - 1))
+    with pytest.raises(MiscomputedError, match="shifts"):
+        selector.task(layout, x_hat)

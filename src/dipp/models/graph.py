@@ -1,0 +1,163 @@
+"""The network for photographs as an ONNX graph: what ONNX Runtime runs on the CPU, and what is exported.
+
+    inputs   y (N, 3, H, W), states x0 + noise/√SNR of any height and width; snr (1,)
+    output   x0 (N, 3, H, W), the expected picture, clamped to [−1, 1]
+
+It says in ONNX's operators what `network.Network.forward` says in PyTorch's, name by name; a test holds the two
+together. One order differs: ONNX folds pixels into channels with the colour last, PyTorch with the colour first, so the
+inputs of the first convolution change places.
+
+Weights that are numbers of half precision, as those of every stored network are, stay so in the graph, which halves it:
+ONNX Runtime turns them into the same fp32 numbers as it loads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from dipp.models.network import COLOURS, FOLD, INPUTS, LARGEST_SNR, SNR_RANGE, Config, Network
+
+OPSET = 18
+IR_VERSION = 9
+"""Of the file: what ONNX Runtime reads since version 1.17."""
+LEAST_HALVED = 256
+"""Numbers that a tensor must have to be stored in half precision."""
+
+Array = NDArray[Any]
+
+
+def graph(network: Network, facts: Mapping[str, str]) -> ModelProto:
+    """The model of a network on the CPU; `facts` become its metadata."""
+    build = _Build(network.config, {name: tensor.detach().numpy() for name, tensor in network.named_parameters()})
+    build.network(network.waves.numpy())
+    sides = ["batch", COLOURS, "height", "width"]
+    made = helper.make_graph(
+        build.nodes,
+        "PhotoNet",
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, sides),
+            helper.make_tensor_value_info("snr", TensorProto.FLOAT, [1]),
+        ],
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, sides)],
+        build.stored,
+    )
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(made, producer_name="dipp", ir_version=IR_VERSION, opset_imports=opset)
+    helper.set_model_props(model, dict(facts))
+    return model
+
+
+class _Build:
+    """Nodes and stored tensors, as they come."""
+
+    def __init__(self, config: Config, weights: Mapping[str, Array]) -> None:
+        self.config, self.weights = config, weights
+        self.nodes: list[NodeProto] = []
+        self.stored: list[TensorProto] = []
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Add an operator with one output, and name that."""
+        output = f"{operator}.{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
+        return output
+
+    def constant(self, values: Any, kind: type = np.float32) -> str:
+        """Store numbers, and name them."""
+        name = f"constant.{len(self.stored)}"
+        self.stored.append(numpy_helper.from_array(np.asarray(values, kind), name))
+        return name
+
+    def weight(self, name: str, values: Array | None = None) -> str:
+        """Store a weight, in half precision where that is exact, and name it in fp32."""
+        values = self.weights[name] if values is None else values
+        half = values.astype(np.float16)
+        if values.size < LEAST_HALVED or not np.array_equal(half.astype(np.float32), values):
+            self.stored.append(numpy_helper.from_array(values, name))
+            return name
+        self.stored.append(numpy_helper.from_array(half, name))
+        return self.node("Cast", name, to=TensorProto.FLOAT)
+
+    def network(self, waves: Array) -> None:
+        """`Network.forward`."""
+        deviation, stride = self.config.deviation, self.config.stride
+        one = self.constant(1.0)
+        snr = self.node("Min", "snr", self.constant(LARGEST_SNR))
+        power = self.node("Add", one, self.node("Mul", snr, self.constant(deviation**2)))
+        enter = self.node("Sqrt", self.node("Div", snr, power))
+        out = self.node("Div", self.constant(deviation), self.node("Sqrt", power))
+        skip = self.node("Sub", one, self.node("Div", one, power))
+        scaled = self.node("Mul", enter, "y")
+        height, width = (self.node("Shape", "y", start=axis, end=axis + 1) for axis in (2, 3))
+        batch = self.node("Shape", "y", start=0, end=1)
+        plane = self.node("Concat", batch, self.constant([1], np.int64), height, width, axis=0)
+        ones = self.node("Expand", one, plane)
+        planes = self.node("Concat", scaled, ones, axis=1)
+        # What is missing to a multiple of the stride; the remainder has the sign of the divisor, as in Python.
+        sides = self.node("Concat", height, width, axis=0)
+        missing = self.node("Mod", self.node("Neg", sides), self.constant([stride, stride], np.int64))
+        pads = self.node("Concat", self.constant([0] * 6, np.int64), missing, axis=0)
+        correction = self.correction(self.node("Pad", planes, pads), snr, waves)
+        zeros, axes = (self.constant(values, np.int64) for values in ([0, 0], [2, 3]))
+        correction = self.node("Slice", correction, zeros, sides, axes)
+        x0 = self.node("Add", self.node("Mul", skip, "y"), self.node("Mul", out, correction))
+        clamped = helper.make_node("Clip", [x0, self.constant(-1.0), one], ["x0"])
+        self.nodes.append(clamped)
+
+    def correction(self, planes: str, snr: str, waves: Array) -> str:
+        """`Network.correction`."""
+        low, high = (self.constant(end) for end in SNR_RANGE)
+        level = self.node("Mul", self.node("Log", self.node("Clip", snr, low, high)), self.constant(waves[None]))
+        both = self.node("Concat", self.node("Sin", level), self.node("Cos", level), axis=1)
+        embedding = self.silu(self.linear(both, "embed.0"))
+        first = self.weights["enter.weight"].reshape(-1, INPUTS, FOLD**2, 3, 3).swapaxes(1, 2)
+        first = np.ascontiguousarray(first.reshape(self.weights["enter.weight"].shape))
+        folded = self.node("SpaceToDepth", planes, blocksize=FOLD)
+        x = self.node("Conv", folded, self.weight("enter.weight", first), self.weight("enter.bias"), pads=[1] * 4)
+        passed = []
+        for scale in range(len(self.config.up)):
+            x = self.stage(x, f"downs.{scale}", self.config.down[scale], embedding)
+            passed.append(x)
+            x = self.convolution(x, f"shrink.{scale}", strides=[2, 2])
+        x = self.stage(x, f"downs.{len(passed)}", self.config.down[-1], embedding)
+        for scale in reversed(range(len(self.config.up))):
+            name = f"grow.{scale}"
+            up = self.node(
+                "ConvTranspose", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), strides=[2, 2]
+            )
+            x = self.stage(self.node("Add", up, passed.pop()), f"ups.{scale}", self.config.up[scale], embedding)
+        return self.node("DepthToSpace", self.convolution(x, "leave", pads=[1] * 4), blocksize=FOLD, mode="CRD")
+
+    def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
+        """`Stage.forward`: blocks, each x + W₂·silu(a·(W₁·x) + b)."""
+        for number in range(blocks):
+            block = f"{name}.{number}"
+            flat = self.linear(embedding, f"{block}.modulation")
+            wide = self.node("Unsqueeze", flat, self.constant([2, 3], np.int64))
+            scale, shift = self.halves(wide)
+            hidden = self.convolution(x, f"{block}.first", pads=[1] * 4)
+            hidden = self.node("Add", self.node("Mul", hidden, self.node("Add", scale, self.constant(1.0))), shift)
+            x = self.node("Add", x, self.convolution(self.silu(hidden), f"{block}.second", pads=[1] * 4))
+        return x
+
+    def halves(self, x: str) -> tuple[str, str]:
+        """The two halves of the channels."""
+        outputs = [f"Split.{len(self.nodes)}.{half}" for half in (0, 1)]
+        self.nodes.append(helper.make_node("Split", [x], outputs, axis=1, num_outputs=2))
+        return outputs[0], outputs[1]
+
+    def silu(self, x: str) -> str:
+        """x·sigmoid(x)."""
+        return self.node("Mul", x, self.node("Sigmoid", x))
+
+    def linear(self, x: str, name: str) -> str:
+        """A linear layer."""
+        return self.node("Gemm", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), transB=1)
+
+    def convolution(self, x: str, name: str, **attributes: Any) -> str:
+        """A convolution with its bias."""
+        return self.node("Conv", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), **attributes)

@@ -1,0 +1,250 @@
+"""Commands that are hard to misuse: nothing is overwritten silently, ε is explained, and nobody waits in silence."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.datasets import calibrate, save_model, smooth_pictures
+from helpers.quick import quick_presets
+from PIL import Image
+from rich.console import Console
+
+from dipp.cli import coding, console
+from dipp.cli.decode import MADE_UP
+from dipp.privacy.advice import STRONG, VISIBLE, WEAK, advice
+from dipp.training import calibrate as calibration
+
+PAPER = ("--preset", "paper")
+"""A preset whose plans use the whole budget, in many steps, whatever the network knows."""
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        quick_presets(patch, index_bits=10)
+        patch.setattr(calibration, "EPSILONS", (8.0,))
+        yield
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return smooth_pictures(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    calibrate(folder, pictures, 6)
+    return folder
+
+
+@pytest.fixture
+def made(model: Path, pictures: Path, tmp_path: Path, run: Command) -> Path:
+    """An archive of one picture."""
+    place = tmp_path / "one.dipp"
+    code, _, err = run("encode", pictures / "0.png", "-o", place, "--model", model, "--epsilon", 2)
+    assert code == 0, err
+    return place
+
+
+# Outputs.
+
+
+def test_an_archive_is_replaced_only_if_told(made: Path, model: Path, pictures: Path, run: Command) -> None:
+    before = made.read_bytes()
+    again = ("encode", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)
+    code, out, err = run(*again)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"dipp: output: {made} is there already")
+    assert "--overwrite" in err
+    assert made.read_bytes() == before
+    assert run(*again, "--overwrite")[0] == 0
+    assert made.read_bytes() != before
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.tif", "folder"])
+def test_pictures_are_replaced_only_if_told(name: str, made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    place = tmp_path / name
+    command = ("decode", made, "-o", place, "--model", model)
+    assert run(*command)[0] == 0
+    picture = place / "00000.png" if name == "folder" else place
+    before = picture.read_bytes()
+    picture.write_bytes(before + b"mine")
+    code, out, err = run(*command)
+    assert (code, out) == (1, "")
+    assert err.startswith("dipp: output: ")
+    assert "--overwrite" in err
+    assert picture.read_bytes() == before + b"mine"
+    assert run(*command, "--overwrite")[0] == 0
+    assert picture.read_bytes() == before
+
+
+def test_an_empty_folder_is_as_good_as_none(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run("decode", made, "-o", tmp_path / "empty", "--model", model)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.jpg", "JPEG"), ("a.JPEG", "JPEG"), ("a.webp", "WEBP"), ("a.tif", "TIFF")]
+)
+def test_the_name_of_a_picture_makes_that_picture(
+    name: str, kind: str, made: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    code, out, err = run("decode", made, "-o", tmp_path / name, "--model", model)
+    assert code == 0, err
+    assert out == f"1 picture written to {tmp_path / name}\n"
+    with Image.open(tmp_path / name) as image:
+        assert (image.format, image.size) == (kind, (8, 8))
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.heic", "a.mp4", "a.dipp"])
+def test_a_name_that_cannot_be_meant_makes_no_folder(
+    name: str, made: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    code, _, err = run("decode", made, "-o", tmp_path / name, "--model", model)
+    assert code == 1
+    assert err.startswith("dipp: output: a folder, or a name in .png, .jpg")
+    assert not (tmp_path / name).exists()
+
+
+def test_many_pictures_do_not_go_into_one(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made = tmp_path / "two.dipp"
+    assert run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)[0] == 0
+    code, _, err = run("decode", made, "-o", tmp_path / "a.jpg", "--model", model)
+    assert (code, err) == (1, "dipp: output: 2 pictures need a folder, not a.jpg\n")
+    assert not (tmp_path / "a.jpg").exists()
+    assert run("decode", made, "-o", tmp_path / "out", "--model", model)[1].startswith("2 pictures written")
+
+
+def test_an_archive_does_not_have_the_name_of_a_picture(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    code, _, err = run("encode", pictures / "0.png", "-o", tmp_path / "a.png", "--model", model, "--epsilon", 2)
+    assert (code, err) == (1, "dipp: output: an archive is no picture; name it a.dipp\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_sent_to_privatize(pictures: Path, tmp_path: Path, run: Command) -> None:
+    code, _, err = run("encode", pictures, "-o", tmp_path / "a.dipp", "--epsilon", 2)
+    assert code == 1
+    assert f"`dipp privatize {pictures} DST`" in err
+    assert err.count("\n") == 1
+
+
+# What ε means.
+
+
+def test_the_advice_depends_on_the_claim_alone() -> None:
+    assert advice(STRONG) == (VISIBLE,)
+    assert advice(np.nextafter(STRONG, 5)) == (VISIBLE, WEAK)
+    for text in (VISIBLE, WEAK):
+        assert text.count(". ") == 0, "a sentence"
+
+
+@pytest.mark.parametrize(
+    ("budget", "weak"), [(("--epsilon", 4), False), (("--epsilon", 8), True), (("--rho", 9), True)]
+)
+def test_encode_and_info_say_what_an_epsilon_does_not_mean(
+    budget: tuple[object, ...], weak: bool, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    made = tmp_path / "a.dipp"
+    code, encoded, err = run("encode", pictures / "0.png", "-o", made, "--model", model, *budget, *PAPER)
+    assert code == 0, err
+    for said in (encoded, run("info", made)[1], run("info", made, "--verify", "--model", model)[1]):
+        assert VISIBLE in said
+        assert (WEAK in said) is weak
+    assert json.loads(run("info", made, "--json")[1])["mind"] == [VISIBLE, WEAK][: 1 + weak]
+
+
+def test_a_dataset_says_it_too_and_what_is_not_covered(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """As a file does."""
+    folder = tmp_path / "out"
+    code, said, err = run("privatize", pictures, folder, "--model", model, "--epsilon", 16, *PAPER)
+    assert code == 0, err
+    assert VISIBLE in said
+    assert WEAK in said
+    said = run("info", folder)[1]
+    assert VISIBLE in said
+    assert WEAK in said
+    assert "images       6, 384 pixels in all" in said
+    assert "bytes" in said
+    code, checked, err = run("info", folder, "--verify", "--model", model)
+    assert code == 0, err
+    made = tmp_path / "a.dipp"
+    assert run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 16, *PAPER)[0] == 0
+    of_file = run("info", made, "--verify", "--model", model)[1]
+    lines = [line for line in of_file.splitlines() if line.startswith("  ")]
+    assert any("not covered: " in line for line in lines)
+    assert [line for line in checked.splitlines() if line.startswith(("  if ", "  not covered: "))] == [
+        line for line in lines if line.startswith(("  if ", "  not covered: "))
+    ]
+    facts = run("privatize", pictures, tmp_path / "again", "--model", model, "--epsilon", 2, "--json")[1]
+    assert json.loads(facts)["mind"] == [VISIBLE]
+
+
+def test_info_has_sizes(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    Image.new("RGB", (12, 9)).save(tmp_path / "wide.png")
+    made = tmp_path / "a.dipp"
+    names = (tmp_path / "wide.png", pictures / "0.png", pictures / "1.png")
+    assert run("encode", *names, "-o", made, "--model", model, "--epsilon", 2)[0] == 0
+    said = run("info", made)[1]
+    assert "images       3, height × width: 2 of 8×8, 1 of 9×12\n" in said
+    assert f"file         {made.stat().st_size:,} bytes" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "made_up"),
+    [((), False), (("--noisy",), False), (("--sample",), True), (("--calls", 2), True), (("--ancestral",), True)],
+)
+def test_what_is_made_up_is_said(
+    options: tuple[object, ...], made_up: bool, made: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    code, out, err = run("decode", made, "-o", tmp_path / "a.png", "--model", model, *options)
+    assert code == 0, err
+    assert (MADE_UP in out) is made_up
+
+
+# Waiting.
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A terminal, on which bars are drawn."""
+    screen = io.StringIO()
+    drawn = Console(file=screen, force_terminal=True, width=140)
+    for module in (coding, console):
+        monkeypatch.setattr(module, "console", lambda: drawn)
+    return screen
+
+
+@pytest.mark.parametrize("options", [(), ("--sample",), ("--ancestral",), ("--noisy",)])
+def test_one_picture_shows_steps_and_the_time_left(
+    options: tuple[str, ...], pictures: Path, tmp_path: Path, run: Command, terminal: io.StringIO
+) -> None:
+    made = tmp_path / "a.dipp"
+    assert run("encode", pictures / "0.png", "-o", made, "--epsilon", 2)[0] == 0
+    shown = terminal.getvalue()
+    assert "encoding" in shown
+    assert "100%" in shown
+    assert re.search(r"step ([2-9]|\d\d+) of \1\b", shown)
+    assert "0:00:0" in shown
+    assert run("decode", made, "-o", tmp_path / "a.png", *options)[0] == 0
+    shown = terminal.getvalue().split("decoding", 1)[1]
+    assert "100%" in shown
+
+
+def test_nothing_is_shown_where_nobody_looks(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    code, out, err = run("decode", made, "-o", tmp_path / "a.png", "--model", model)
+    assert (code, err) == (0, "")
+    assert out.count("\n") == 1
