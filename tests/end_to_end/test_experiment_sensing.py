@@ -100,7 +100,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path, config: Path) -> Path:
     out = tmp_path_factory.mktemp("run")
-    running.run(ExperimentOptions(config=config, data=cifar, out=out, commit="abc"), command="dipp", say=lambda _: None)
+    running.run(ExperimentOptions(config=config, data=cifar, output=out, commit="abc"), command="dipp", say=lambda _: None)
     return out
 
 
