@@ -239,10 +239,9 @@ class Maker:
         return np.concatenate(whole) if whole else None
 
     def clean(self, release: Release) -> Pixels:
-        """The pictures without noise, as a classifier of this release takes them."""
-        if release.method in (SLICING, PRUNED):
-            return self._slicing(release).planes(self.pixels)
-        return self.pixels
+        """The evaluation pictures without noise, as a classifier of this release takes them."""
+        shown = self.pixels[self.config.cut :]
+        return self._slicing(release).planes(shown) if release.method in (SLICING, PRUNED) else shown
 
     @staticmethod
     def _slicing(release: Release) -> Slicing:
