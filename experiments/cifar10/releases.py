@@ -18,7 +18,8 @@ import torch
 
 from cifar10 import provenance, rivals
 from cifar10.baseline import LaplaceNoise
-from cifar10.config import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Config, Release, preset_of
+from cifar10.config import Config
+from cifar10.methods import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Release, preset_of
 from cifar10.slicing import Slicing
 from cifar10.store import Store
 from dipp import models
