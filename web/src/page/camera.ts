@@ -5,10 +5,14 @@ import { element } from "./dom";
 
 let camera: MediaStream | undefined;
 
+const button = element<HTMLButtonElement>("camera");
+
 export async function startCamera(): Promise<void> {
+  button.disabled = true; // a second camera would be one that nobody stops
   try {
     camera = await navigator.mediaDevices.getUserMedia({ video: true });
   } catch {
+    button.disabled = false;
     throw new DippError("there is no camera, or this page may not use it");
   }
   const video = element<HTMLVideoElement>("video");
@@ -21,6 +25,7 @@ export function stopCamera(): void {
   camera?.getTracks().forEach((track) => track.stop());
   camera = undefined;
   element("shutter").hidden = true;
+  button.disabled = false;
 }
 
 /** What the camera sees now, as a PNG. */
