@@ -8,7 +8,8 @@ let camera: MediaStream | undefined;
 const button = element<HTMLButtonElement>("camera");
 
 export async function startCamera(): Promise<void> {
-  button.disabled = true; // a second camera would be one that nobody stops
+  if (button.disabled) return; // a second stream would be one that nobody stops
+  button.disabled = true;
   try {
     camera = await navigator.mediaDevices.getUserMedia({ video: true });
   } catch {
