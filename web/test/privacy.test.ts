@@ -51,5 +51,10 @@ test("printed bounds are upper bounds, and Python's", () => {
   assert.equal(upper(2957.3, 3), "2960");
   assert.equal(upper(8_886_110.6, 3), "8,890,000");
   assert.equal(largestBelief(4), "98.21");
-  assert.ok(Number(largestBelief(1)) > 100 / (1 + Math.exp(-1)));
+  assert.equal(largestBelief(11), "99.9984"); // and not 100
+  assert.equal(largestBelief(16), "99.999989");
+  for (let epsilon = 0.1; epsilon < 18; epsilon += 0.05) {
+    const belief = Number(largestBelief(epsilon));
+    assert.ok(belief >= 100 / (1 + Math.exp(-epsilon)) && belief < 100, `${epsilon} ${belief}`);
+  }
 });

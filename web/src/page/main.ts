@@ -147,6 +147,7 @@ function forget(): void {
   picture = archive = seen = undefined;
   views = {};
   split.clear();
+  for (const choice of Object.values(choices)) choice.replaceChildren();
   for (const id of ["large", "pixel", "certificate", "sizes", "image-choice"]) element(id).hidden = true;
   status.textContent = "";
   busyWith(false);

@@ -45,9 +45,12 @@ function plain(text: string): string {
   return exponent === undefined ? short : `${short}e${Number(exponent)}`;
 }
 
-/** The largest probability, in percent and rounded up, to which a belief of one half can rise: e^ε/(1 + e^ε). */
+/**
+ * The largest probability, in percent and rounded up, to which a belief of one half can rise: e^ε/(1 + e^ε). What is left
+ * to 100 % is rounded down, in as many digits as show that it is not 0.
+ */
 export function largestBelief(epsilon: number, digits = 2): string {
-  const percent = 100 / (1 + Math.exp(-epsilon));
-  const unit = 10 ** -digits;
-  return (Math.min(100, (Math.floor(percent / unit) + 1) * unit)).toFixed(digits);
+  const rest = (100 / (1 + Math.exp(epsilon))) * (1 - 2 ** -40);
+  const places = Math.max(digits, Math.ceil(-Math.log10(rest)) + 1);
+  return (100 - Math.floor(rest * 10 ** places) / 10 ** places).toFixed(places);
 }
