@@ -4,7 +4,8 @@ A cache is a folder with an SQLite file for each release, model and choice of pi
 as the release is, but it is not believed blindly:
 
 - The name of the file is a digest of all that a decoded picture depends on: the bytes of the release, the identity of
-  the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file.
+  the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file. Devices
+  differ by rounding alone, and share one: a GPU may fill a cache that other machines read.
 - Each entry has a digest of its pixels, its number and the key. One that does not match, or has another size, counts as
   missing, and is decoded again. A damaged file is begun anew.
 - The file is the owner's alone. One that somebody else owns, or could write to, is refused.
