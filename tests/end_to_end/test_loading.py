@@ -264,7 +264,7 @@ def test_other_sizes_are_collated_as_a_list(release: Path, model: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize(("start", "coding"), [("fork", SHARP), ("fork", PAPER), ("spawn", SHARP)], ids=str)
 def test_workers_may_be_forked_or_spawned(start: str, coding: Coding, model: Path, tmp_path: Path) -> None:
-    """After the parent has decoded, with threads of its own: first they decode and write side by side, then they read."""
+    """After the parent has decoded, with threads of its own: they decode and write side by side, then they read."""
     source = save_table(tmp_path / "s.parquet", 6)
     privatize(str(source), tmp_path / "out", tiny_codec(model, coding), str(model), Local(1), Choices())
     plain = torch.stack([picture for picture, _ in dipp.load(tmp_path / "out", model)])
