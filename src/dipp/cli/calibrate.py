@@ -26,9 +26,8 @@ def calibrate(
     window: SourceWindow = None,
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
-    from rich.console import Console
-
     from dipp import models
+    from dipp.cli.coding import counting
     from dipp.planning.table import FILE_NAME
     from dipp.training import calibrate as calibration
     from dipp.training import public_pictures
@@ -51,6 +50,7 @@ def calibrate(
         "command": f"dipp calibrate --count {count}",
         "version": __version__,
     }
-    calibration.calibrate(denoiser, pixels, facts, Console(stderr=True).print, others).save(place)
+    with counting("calibrating", calibration.work(denoiser, pixels, others)) as counter:
+        calibration.calibrate(denoiser, pixels, facts, counter.say, others).save(place)
     sizes = ", ".join(f"{len(one)} of {one.shape[1]}×{one.shape[2]}" for one in (pixels, *others))
     typer.echo(f"calibrated on {sizes} ({skipped} skipped): {place}")
