@@ -174,7 +174,10 @@ def test_a_damaged_entry_is_decoded_again(
     del decoded[:]
     for one in (data, dipp.load(release, model, cache=tmp_path)):
         assert same(one, plain)
-    assert 3 <= sum(decoded) <= 5
+    assert sum(decoded) >= 3
+    del decoded[:]
+    assert same(dipp.load(release, model, cache=tmp_path), plain)
+    assert not decoded
 
 
 def test_a_cache_that_others_could_write_is_refused(release: Path, model: Path, tmp_path: Path) -> None:
@@ -221,7 +224,6 @@ def test_entries_are_whole_or_not_there(tmp_path: Path) -> None:
     assert 1 not in cache.get({1: (2, 2, 3)})
     many = dict.fromkeys(range(2000), (2, 2, 3))
     assert sorted(cache.get(many)) == [4, 9]
-    cache.close()
 
 
 # Transforms, batches and workers.
