@@ -7,7 +7,7 @@ BENCH ?= build/bench
 # so that its kernels are tested as they run, in parallel.
 PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2
 
-.PHONY: demo check test bench lint page clean
+.PHONY: demo check test bench lint page docs clean
 
 # Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two to four minutes.
 demo: .venv/.demo
@@ -36,6 +36,14 @@ page: .venv/.test web/node_modules/.package-lock.json
 	cd web && npm run --silent check && npm run --silent test
 	$(BIN)/python web/tools/content.py build/page/content
 	cd web && npm run --silent build -- ../build/page/content ../site/play
+
+# The documents as a site, in site/: open site/index.html. What `make page` has built in site/play stays, and is linked.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs
+	mkdir -p site
+	find site -mindepth 1 -maxdepth 1 ! -name play -exec rm -r {} +
+	cp -R build/docs/. site/
+	@echo "site/index.html"
 
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
@@ -67,9 +75,13 @@ bench: .venv/.test
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
+.venv/.docs: .venv/.demo
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
 .venv/.test: .venv/.demo
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[test]"
-	touch $@
+	touch $@ .venv/.docs
 
 clean:
 	rm -rf .venv demo build site web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,32 +5,28 @@
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images. All
 pictures are really encoded, with several seeds; PSNR is 10·log10(4/MSE) of the expected picture, one call after the
 chain, with the MSE averaged over the images. The rivals have the same pure ε per pixel: Laplace noise on all channels
-(b = 6/ε on [−1, 1]) and on one random channel of each pixel (b = 2/ε), not clamped, at the timestep of the nearest SNR;
-their bits are those of the clamped pictures as PNG.
+(b = 6/ε on [−1, 1]) and on one random channel of each pixel (b = 2/ε), not clamped (`cifar10.rivals`); their bits are
+those of the clamped pictures, or of the one clamped value of a pixel, as PNG.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
-import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from inputs import Inputs
-from PIL import Image
 from provenance import provenance, write
 
 from dipp.codec import Codec
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
-from dipp.codec.pictures import Pixels, to_pixels
+from dipp.codec.pictures import Pixels
 from dipp.core import randomness
 from dipp.core.plan import Plan
-from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
@@ -38,22 +34,18 @@ from dipp.planning.presets import UNCLIPPED, SensingPreset, preset
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from cifar10.baseline import file_bytes
+from cifar10.rivals import Noise, OneChannel, Rival, best_factor, psnr
+
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 RATES = {1.0: (0.06,), 4.0: (0.33,), 16.0: (0.9,)}
 """Low rates at which sensing is measured beside one bit per pixel, by ε."""
 LONG = {16.0: 4.0, 64.0: 3.5}
 """Rates at which 64 network calls are allowed, by ε."""
 SEEDS = 3
-FACTORS = (0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3)
-"""SNRs at which noise is denoised, over that of the noise alone: the best of them counts."""
 CODED_AS_PNG = 64
 """Noisy pictures that are stored as PNG."""
-
-
-def psnr(x_hat: torch.Tensor, pixels: Pixels) -> float:
-    """PSNR over all images."""
-    clean = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).to(x_hat)
-    return 10 * math.log10(4 / float((x_hat - clean).square().mean()))
 
 
 def encoded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
@@ -90,27 +82,14 @@ def described(point: Point) -> dict[str, Any]:
     }
 
 
-def denoised_noise(epsilon: float, denoiser: Denoiser, pixels: Pixels, one_channel: bool, seeds: int) -> dict[str, Any]:
-    """Laplace noise at a pure ε per pixel, denoised; and the bits of the clamped pictures as PNG."""
-    x, found, bits = to_signal(pixels), [], 0
-    channels = pixels.shape[3]
-    for seed in range(seeds):
-        generator = np.random.default_rng(seed)
-        scale = (2 if one_channel else 2 * channels) / epsilon
-        noisy = x + generator.laplace(0, scale, x.shape)
-        snr = 1 / (2 * scale**2)
-        if one_channel:
-            # The channels that are not released are unknown: mid-grey, so that the state is an unbiased picture of few.
-            chosen = generator.integers(0, channels, x.shape[:3])[..., None] == np.arange(channels)
-            noisy, snr = np.where(chosen, noisy * channels, 0.0), snr / channels
-        y = torch.from_numpy(noisy).permute(0, 3, 1, 2).float().to(denoiser.device)
-        found.append(max(psnr(denoiser.at_snr(y, factor * snr), pixels) for factor in FACTORS))
-    for one in to_pixels(torch.from_numpy(noisy[:CODED_AS_PNG]).permute(0, 3, 1, 2)):
-        stream = io.BytesIO()
-        Image.fromarray(one).save(stream, format="PNG", optimize=True)
-        bits += 8 * len(stream.getvalue())
-    stored = min(CODED_AS_PNG, len(pixels)) * pixels.shape[1] * pixels.shape[2]
-    return {"psnr": float(np.mean(found)), "spread": float(np.ptp(found)), "bpp": bits / stored}
+def denoised_noise(rival: Rival, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
+    """A rival's pictures, denoised at the best of several SNRs; and the bits of what it releases, clamped, as PNG."""
+    drawn = [np.concatenate(list(rival.release(pixels, f"seed {seed}"))) for seed in range(seeds)]
+    found = [best_factor(rival, y, pixels, denoiser)[0] for y in drawn]
+    stored = rival.stored(drawn[-1][:CODED_AS_PNG])
+    assert stored is not None
+    bpp = 8 * file_bytes(stored, "png") / (len(stored) * pixels.shape[1] * pixels.shape[2])
+    return {"psnr": float(np.mean(found)), "spread": float(np.ptp(found)), "bpp": bpp}
 
 
 def rows_of(epsilon: float, denoiser: Denoiser, table: ErrorTable, pixels: Pixels, seeds: int) -> list[dict[str, Any]]:
@@ -130,8 +109,8 @@ def rows_of(epsilon: float, denoiser: Denoiser, table: ErrorTable, pixels: Pixel
         found.append({**row, **encoded(point.plan, denoiser, pixels, seeds)})
     swift = preset("swift").planner(denoiser, table, budget).choose(budget)
     found.append({"what": "swift", "rate": 1.0, **described(swift), **encoded(swift.plan, denoiser, pixels, seeds)})
-    for name, one in (("Laplace, all channels", False), ("Laplace, one channel", True)):
-        found.append({"what": f"{name}, denoised", **denoised_noise(epsilon, denoiser, pixels, one, seeds)})
+    for name, kind in (("Laplace, all channels", Noise), ("Laplace, one channel", OneChannel)):
+        found.append({"what": f"{name}, denoised", **denoised_noise(kind(epsilon), denoiser, pixels, seeds)})
     return [{"epsilon": epsilon, **row} for row in found]
 
 

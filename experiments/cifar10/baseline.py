@@ -32,6 +32,10 @@ CODECS: dict[str, dict[str, Any]] = {
     "jxl": {"format": "JXL", "lossless": True, "effort": 7},
 }
 """Lossless codecs and their options, each a whole file a picture. Other efforts change the least by under 1 %."""
+PACKED = "packed"
+"""Name of no codec at all: a bit a pixel."""
+COUNTED = 10_000
+"""Pictures whose files are counted, at most."""
 ORDERS = 1 + np.geomspace(1e-6, 1e6, 4001)
 """Rényi orders that ρ is bounded on."""
 

@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from dipp.errors import DippError
-from dipp.planning.presets import PRESETS, UNCLIPPED, SteppedPreset
+from dipp.planning.presets import PRESETS, UNCLIPPED, Preset, SensingPreset
 
-CLEAN, LAPLACE = "clean", "laplace"
-"""Methods beside the presets of the codec: no noise at all, and privatise-then-compress."""
+CLEAN, LAPLACE, SLICING, PRUNED = "clean", "laplace", "slicing", "pruned-slicing"
+"""Methods beside the presets of the codec: no noise at all, privatise-then-compress, and randomised bit planes."""
+NOISES = ("noise", "one-channel", "one-bit")
+"""Noise of which a receiver has the denoised pictures alone (`rivals`)."""
+SPLITS = ("test", "train and test")
+"""Pictures of CIFAR-10 that are released: those of the test set, or those of the training set and then of the test
+set."""
 
 
-def preset_of(method: str) -> SteppedPreset:
-    """The preset of a method: `sharp` is what it was before residuals were clipped, since the records are of that."""
-    known = {**PRESETS, **UNCLIPPED}
-    found = known.get(method)
-    if not isinstance(found, SteppedPreset):
+def preset_of(method: str) -> Preset:
+    """The preset of a method; `unclipped` is what `sharp` was before residuals were clipped."""
+    known = {**PRESETS, "unclipped": UNCLIPPED["sharp"]}
+    if method not in known:
         raise DippError(f"preset: one of {', '.join(known)} is needed, got {method}")
-    return found
+    return known[method]
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,11 @@ class Release:
 
     name: str
     method: str
-    """clean, laplace, or a preset of the codec."""
+    """clean, laplace, another rival, or a preset of the codec."""
     epsilon: float | None
     """Pure ε per pixel that binds; for a preset without certificate, that of the release whose timestep it takes."""
     images: int
-    """The first so many pictures of CIFAR-10's test set."""
+    """The first so many pictures."""
     train: tuple[str, ...] = ()
     """Reconstructions that classifiers are trained on."""
     clip: bool = True
@@ -48,11 +52,18 @@ class Release:
     """The final SNR, relative to that of `like`; without it, the final timestep is the same."""
     same_steps: bool = False
     """Whether all timesteps are those of `like`, and not only the last."""
+    seeds: tuple[int, ...] | None = None
+    """Seeds of its classifiers, instead of those of the protocol."""
 
     @property
     def coded(self) -> bool:
         """Whether the codec makes it."""
-        return self.method not in (CLEAN, LAPLACE)
+        return self.method not in (CLEAN, LAPLACE, SLICING, PRUNED, *NOISES)
+
+    @property
+    def sensed(self) -> bool:
+        """Whether the codec makes it by clipped sensing, and not along timesteps."""
+        return self.coded and isinstance(preset_of(self.method), SensingPreset)
 
     @property
     def lossless(self) -> bool:
@@ -62,12 +73,14 @@ class Release:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The pictures that a receiver can have."""
-        return {CLEAN: (CLEAN,), LAPLACE: (LAPLACE, "denoised")}.get(self.method, ("noisy", "denoised"))
+        if self.coded:
+            return ("denoised", "sampled") if self.sensed else ("noisy", "denoised")
+        return {LAPLACE: (LAPLACE, "denoised"), **dict.fromkeys(NOISES, ("denoised",))}.get(self.method, (self.method,))
 
     @property
     def headline(self) -> str:
         """The one of them that panels and claims are about: the paper describes its baseline without a denoiser."""
-        return "denoised" if self.coded else self.method
+        return "denoised" if self.coded or self.method in NOISES else self.method
 
 
 @dataclass(frozen=True)
@@ -106,24 +119,45 @@ class Ancestral:
 
 
 @dataclass(frozen=True)
+class Probes:
+    """How well the best guess tells what was encoded: a preset at several ε, on some of the pictures."""
+
+    method: str
+    epsilons: tuple[float, ...]
+    images: int
+    bpp: float
+
+
+@dataclass(frozen=True)
 class Config:
     """A run."""
 
     images: int
-    """Pictures of CIFAR-10's test set, the first half of which classifiers are trained on."""
-    calls: int
-    """Network calls of the fast sampler."""
-    deviations: int
-    """Pictures that the δ of appendix C is measured on."""
+    """Pictures that are released."""
     previews: int
     """Pictures of each release that are kept for the grid."""
     plotted: str
-    """Tag of the releases that the six panels show."""
-    ancestral: Ancestral
+    """Tag of the releases that the panels show."""
     protocol: Protocol
     releases: tuple[Release, ...]
     reasons: dict[str, str]
     """Why there is each group of releases, by method and tag."""
+    split: str = SPLITS[0]
+    training: int | None = None
+    """Pictures that classifiers are trained on, from the first; the others evaluate. None: half of them."""
+    calls: int = 10
+    """Network calls of the fast sampler, along timesteps."""
+    deviations: int = 0
+    """Pictures that the δ of appendix C is measured on."""
+    ancestral: Ancestral | None = None
+    probes: Probes | None = None
+    earlier: str | None = None
+    """Results of an earlier run by the same protocol that are reported beside these, relative to this folder."""
+
+    @property
+    def cut(self) -> int:
+        """How many of the pictures train; the others evaluate."""
+        return self.images // 2 if self.training is None else self.training
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -134,11 +168,12 @@ class Config:
             raise DippError(f"config: {path} cannot be read: {error}") from None
         try:
             groups = content.pop("release")
-            protocol = Protocol(**{key: _frozen(value) for key, value in content.pop("protocol", {}).items()})
-            ancestral = Ancestral(**content.pop("ancestral"))
+            protocol = Protocol(**_frozen(content.pop("protocol", {})))
+            parts = {"ancestral": Ancestral, "probes": Probes}
+            more = {name: kind(**_frozen(content.pop(name))) for name, kind in parts.items() if name in content}
             releases = tuple(one for group in groups for one in _releases(group, content["images"]))
             reasons = {_group(g["method"], g.get("tag")): g["reason"] for g in groups}
-            found = cls(**content, ancestral=ancestral, protocol=protocol, releases=releases, reasons=reasons)
+            found = cls(**content, **more, protocol=protocol, releases=releases, reasons=reasons)
             found.check()
         except DippError:
             raise
@@ -155,22 +190,32 @@ class Config:
             self._check_release(release)
         if any(release.images < self.deviations for release in self.shown("paper")):
             raise DippError(f"config: deviations of {self.deviations} images need as many in the plotted releases")
-        checked = self.release(self.ancestral.release)
-        if not checked.coded or checked.images < self.ancestral.images:
-            raise DippError(f"config: {checked.name} needs {self.ancestral.images} images by the codec to be checked")
+        if self.probes is not None:
+            probed = preset_of(self.probes.method)
+            if not isinstance(probed, SensingPreset) or self.probes.images > self.images:
+                raise DippError(f"config: probes need a preset of sensing and at most {self.images} images")
+        if self.ancestral is not None:
+            checked = self.release(self.ancestral.release)
+            if not checked.coded or checked.sensed or checked.images < self.ancestral.images:
+                needed = f"{self.ancestral.images} images along timesteps"
+                raise DippError(f"config: {checked.name} needs {needed} to be checked")
         plotted = [release for release in self.releases if release.coded and release in self.shown(release.method)]
         if not plotted:
             raise DippError(f"config: no release has the tag {self.plotted}, which the panels show")
-        columns = {release.epsilon for release in self.shown(LAPLACE)}
+        columns = {release.epsilon for method in (LAPLACE, *NOISES) for release in self.shown(method)}
         if odd := [release.name for release in plotted if release.epsilon not in columns]:
             raise DippError(f"config: {odd[0]} is plotted, so there must be a {LAPLACE} of its ε to compare it with")
         if not any(release.name == CLEAN and release.train for release in self.releases):
             raise DippError(f"config: {CLEAN} must be trained on: its classifier is what Fréchet distances are of")
 
     def _check_numbers(self) -> None:
-        protocol, seeds = self.protocol, self.protocol.seeds
-        counts = {name: getattr(self, name) for name in ("images", "calls", "deviations", "previews")}
-        counts |= {"the number of seeds": len(seeds), "images of ancestral": self.ancestral.images}
+        protocol = self.protocol
+        counts = {name: getattr(self, name) for name in ("images", "calls", "previews")}
+        counts |= {"the number of seeds": len(protocol.seeds)}
+        counts |= {"deviations": self.deviations} if self.shown("paper") else {}
+        counts |= {"images of ancestral": self.ancestral.images} if self.ancestral else {}
+        counts |= {"images of probes": self.probes.images} if self.probes else {}
+        counts |= {} if self.training is None else {"training": self.training}
         counts |= {name: getattr(protocol, name) for name in ("epochs", "batch", "evaluate_every", "wave")}
         counts |= {f"images of {release.name}": release.images for release in self.releases}
         for name, count in counts.items():
@@ -179,10 +224,15 @@ class Config:
         rates = (protocol.learning_rate, protocol.momentum, protocol.weight_decay, protocol.clip)
         if not all(type(rate) in (int, float) and rate >= 0 for rate in (*rates, *protocol.milestones, protocol.pad)):
             raise DippError("config: rates, milestones and pad of the protocol must be numbers of 0 or more")
-        if len(set(seeds)) < len(seeds) or not all(type(seed) is int and seed >= 0 for seed in seeds):
-            raise DippError(f"config: seeds must be different whole numbers of 0 or more, got {list(seeds)}")
-        if self.images // 2 < protocol.batch:
-            raise DippError(f"config: half of {self.images} images are fewer than a batch of {protocol.batch}")
+        for seeds in (protocol.seeds, *(release.seeds for release in self.releases if release.seeds is not None)):
+            if not seeds or len(set(seeds)) < len(seeds) or not all(type(s) is int and s >= 0 for s in seeds):
+                raise DippError(f"config: seeds must be different whole numbers of 0 or more, got {list(seeds)}")
+        if not protocol.batch <= self.cut < self.images:
+            raise DippError(
+                f"config: {self.cut} of {self.images} images cannot be trained on in batches of {protocol.batch}"
+            )
+        if self.split not in SPLITS:
+            raise DippError(f"config: split must be one of {', '.join(SPLITS)}, got {self.split}")
 
     def _check_release(self, release: Release) -> None:
         name = release.name
@@ -198,6 +248,8 @@ class Config:
             raise DippError(
                 f"config: {name} is chosen in two ways; keep bpp, or like and one of same_steps, relative_snr"
             )
+        if release.sensed and release.like is not None:
+            raise DippError(f"config: {name} has no timesteps, so it cannot be like another; choose it by bpp")
         if not release.coded and (release.bpp or release.same_steps or release.relative_snr):
             raise DippError(f"config: {name} has no plan, so there is none to choose")
         if release.images > self.images:
@@ -212,6 +264,10 @@ class Config:
                 raise DippError(f"config: {name} is like {other.name}, which is itself like another")
             if other.coded != release.coded or self.releases.index(other) > self.releases.index(release):
                 raise DippError(f"config: {name} must come after {other.name} and be made as that is, to be like it")
+
+    def seeds(self, release: Release) -> tuple[int, ...]:
+        """Seeds of the classifiers of a release."""
+        return self.protocol.seeds if release.seeds is None else release.seeds
 
     def release(self, name: str) -> Release:
         """The release of a name."""
@@ -243,8 +299,8 @@ class Config:
         return dataclasses.asdict(self)
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _frozen(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
 
 
 def _group(method: str, tag: str | None) -> str:
@@ -254,7 +310,7 @@ def _group(method: str, tag: str | None) -> str:
 def _releases(group: dict[str, Any], images: int) -> list[Release]:
     """A group is a release for each of its ε; `train` lists reconstructions, or says at which ε each is trained on."""
     own = ("tag", "epsilons", "reason", "like", "train")
-    rest = {"images": images, **{key: value for key, value in group.items() if key not in own}}
+    rest = {"images": images, **_frozen({key: value for key, value in group.items() if key not in own})}
     found, wanted = [], group.get("train", {})
     told = {epsilon for epsilons in (wanted.values() if isinstance(wanted, dict) else ()) for epsilon in epsilons}
     if unknown := told - {*group.get("epsilons", [])}:

@@ -11,32 +11,42 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from cifar10.config import CLEAN, LAPLACE, Config
+from cifar10.config import CLEAN, LAPLACE, PRUNED, SLICING, Config
 from cifar10.store import Store
 from dipp import files
 from dipp.codec.pictures import Pixels
 
 STYLES = {
-    LAPLACE: ("#525252", "s", "privatise, then compress (best codec)"),
+    LAPLACE: ("#525252", "s", "Laplace noise, clamped"),
+    "noise": ("#969696", "s", "Laplace noise, denoised"),
+    "one-channel": ("#756bb1", "v", "Laplace noise on one channel, denoised"),
+    "one-bit": ("#9e9ac8", "<", "one bit against mid-grey, denoised"),
+    SLICING: ("#8c6d31", "P", "LDP-Slicing, not pruned"),
+    PRUNED: ("#bd9e39", "X", "LDP-Slicing, a quarter of its ε"),
     "diffc": ("#2ca25f", "^", "Gaussian DiffC: no certificate"),
     "paper": ("#08519c", "o", "DP-DiPP, the paper's"),
-    "sharp": ("#d94801", "D", "DP-DiPP, preset sharp"),
+    "unclipped": ("#fdae6b", "D", "DP-DiPP, sharp of before clipping"),
+    "sharp": ("#d94801", "D", "DP-DiPP, sharp"),
 }
-DENOISED = ("#969696", "s", "privatise, compress, denoise")
-"""What anybody can make of the baseline's pictures."""
+CODED = ("diffc", "paper", "unclipped", "sharp")
+"""What the codec makes."""
+DENOISED = ("#bdbdbd", "s", "Laplace noise, clamped, denoised")
+"""What anybody can make of the clamped pictures."""
+PROBES = {"pixel": "one pixel, black or white", "shade": "one pixel, by 16 levels", "patch": "a patch of 8×8 pixels"}
+PROBES |= {"picture": "everything"}
 BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on evaluation pictures"
 
 Row = dict[str, Any]
 
 
 def panels(results: dict[str, Any], output: Path) -> None:
-    """Rate-utility, privacy-utility and rate-privacy; below, the same without the baseline."""
+    """Rate-utility, privacy-utility and rate-privacy; below, the same of the codec alone."""
     figure = Figure(figsize=(13, 7.5), layout="constrained")
     grid = figure.subplots(2, 3)
     references = [(row["clip"], _accuracy(row)[0]) for row in results["releases"] if row["method"] == CLEAN]
     certified = _certified(results["releases"])
     epsilons = sorted({row["epsilon"] for row in results["releases"] if row["epsilon"] and row["plotted"]})
-    for line, methods in enumerate((tuple(STYLES), tuple(STYLES)[1:])):
+    for line, methods in enumerate((tuple(STYLES), CODED)):
         left, middle, right = grid[line]
         for method in methods:
             rows = [row for row in results["releases"] if row["method"] == method and row["plotted"]]
@@ -101,7 +111,11 @@ def surface(results: dict[str, Any], output: Path) -> None:
     quality, utility = figure.subplots(1, 2)
     small = {"textcoords": "offset points", "fontsize": 8}
     # Names below the ends of one method's lines and above those of the other's, which are often side by side.
-    for method, side, place in (("paper", "left", (3, -11)), ("sharp", "center", (5, 7))):
+    for method, side, place in (
+        ("paper", "left", (3, -11)),
+        ("unclipped", "right", (-5, 4)),
+        ("sharp", "center", (5, 7)),
+    ):
         colour, marker, label = STYLES[method]
         rows = [row for row in results["releases"] if row["method"] == method and row.get("file_bpp")]
         for number, epsilon in enumerate(sorted({row["epsilon"] for row in rows})):
@@ -144,16 +158,53 @@ def deviations(results: dict[str, Any], output: Path) -> None:
     _save(figure, output)
 
 
+def probes(results: dict[str, Any], output: Path) -> None:
+    """Left: how often the best guess is right, against the bound for a pixel; right: losses against the certificate."""
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    share, loss = figure.subplots(1, 2)
+    found = sorted(results["probes"], key=lambda one: float(one["epsilon"]))
+    places = range(len(found))
+    for kind, (colour, marker) in zip(
+        PROBES, (("#d94801", "o"), ("#fdae6b", "s"), ("#756bb1", "^"), ("#525252", "D")), strict=True
+    ):
+        rows = [one["kinds"][kind] for one in found]
+        share.plot(places, [row["expected"] for row in rows], color=colour, marker=marker, label=PROBES[kind])
+        spans = [
+            [row["losses"][name] / (row["pixels"] * one["certified"]) for name in ("median", "high", "largest")]
+            for row, one in zip(rows, found, strict=True)
+        ]
+        middle, high, top = zip(*spans, strict=True)
+        loss.plot(places, middle, color=colour, marker=marker, label=PROBES[kind])
+        loss.vlines(places, middle, top, color=colour, alpha=0.4)
+        loss.plot(places, high, color=colour, marker="_", ls="none")
+    share.plot(
+        places, [one["kinds"]["pixel"]["bound"] for one in found], "k--", label="the certificate's bound, one pixel"
+    )
+    share.axhline(0.5, color="black", ls=":", lw=1)
+    loss.axhline(1, color="black", ls="--", lw=1)
+    names = [f"{one['epsilon']:g}" for one in found]
+    share.set(ylabel="best guesses that are right", ylim=(0.45, 1.02))
+    loss.set(ylabel="loss over what the certificate allows\n(median, 95 %, largest)", ylim=(0, 1.05))
+    for axes in (share, loss):
+        axes.set_xticks(list(places), names)
+        axes.set(xlabel="certified ε per pixel")
+        axes.grid(alpha=0.3)
+    share.legend(frameon=False, fontsize=8)
+    _save(figure, output)
+
+
 def grid(config: Config, store: Store, output: Path) -> None:
     """The first pictures: a column an ε, a row a method and what it gives a receiver; the originals on top."""
-    epsilons = [release.epsilon for release in config.shown(LAPLACE)]
+    epsilons = sorted({r.epsilon for method in STYLES for r in config.shown(method) if r.epsilon is not None})
     cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
     for method in STYLES:
         label = f"{method} (no certificate)" if method == "diffc" else method
         for release in config.shown(method):
             for name in reversed(release.outputs):
-                row = cells.setdefault(label if name == method else f"{label}, {name}", {})
-                row[epsilons.index(release.epsilon)] = _previews(store, release.name, name)
+                found = _previews(store, release.name, name)
+                if release.epsilon is not None and (len(found) or name in release.train):
+                    row = cells.setdefault(label if name == method else f"{label}, {name}", {})
+                    row[epsilons.index(release.epsilon)] = found
     width = 0.6 * -(-config.previews // 2)
     figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(cells)), layout="constrained")
     drawn = figure.subplots(len(cells), len(epsilons), squeeze=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 
-from cifar10.baseline import CODECS
-from cifar10.config import CLEAN, Ancestral, Config, Protocol, Release
+from cifar10.baseline import CODECS, PACKED
+from cifar10.config import CLEAN, PRUNED, SLICING, SPLITS, Ancestral, Config, Protocol, Release
 
 
 def records(config: Config) -> dict[str, dict[str, str]]:
@@ -15,35 +15,53 @@ def records(config: Config) -> dict[str, dict[str, str]]:
     judge = [of_classifier(config, release) for release in config.releases if release.name == CLEAN]
     shown = config.shown("paper")
     found: dict[str, dict[str, str]] = {
-        "baseline": {f"baseline.{r.name}.{c}": of[r.name] for r in config.releases if r.lossless for c in CODECS},
+        "baseline": {f"baseline.{r.name}.{c}": of[r.name] for r in config.releases if r.lossless for c in codecs(r)},
         "encode": {f"encode.{r.name}": of[r.name] for r in config.releases if r.coded},
         "train": {
             f"train.{r.name}.{output}.{seed}": of_classifier(config, r)
             for r in config.releases
             for output in r.train
-            for seed in config.protocol.seeds
+            for seed in config.seeds(r)
         },
         "metrics": {
             f"metrics.{r.name}.{output}": fingerprint(of[r.name], judge)
             for r in config.releases
-            if r.method != CLEAN
-            for output in r.outputs
+            for output in measured(r)
         },
     }
     found["encode"] |= {f"deviations.{r.name}": fingerprint(of[r.name], config.deviations) for r in shown}
-    found["metrics"]["ancestral"] = fingerprint(of[config.ancestral.release], judge, _given(config.ancestral))
+    if config.ancestral is not None:
+        found["metrics"]["ancestral"] = fingerprint(of[config.ancestral.release], judge, _given(config.ancestral))
+    if config.probes is not None:
+        probes = dataclasses.replace(config.probes, epsilons=())
+        names = {f"probes.{epsilon:g}": epsilon for epsilon in config.probes.epsilons}
+        found["probes"] = {name: fingerprint(dataclasses.asdict(probes), epsilon) for name, epsilon in names.items()}
     return found
+
+
+def codecs(release: Release) -> tuple[str, ...]:
+    """Ways in which what is not coded by the codec is stored: a bit a pixel as it is, all else by lossless codecs."""
+    return (PACKED,) if release.method == "one-bit" else tuple(CODECS)
+
+
+def measured(release: Release) -> tuple[str, ...]:
+    """Reconstructions that are compared with the clean pictures: those in the same colours."""
+    if release.method in (CLEAN, SLICING, PRUNED):
+        return ()
+    return tuple(output for output in release.outputs if output != "sampled" or output in release.train)
 
 
 def of_pictures(config: Config, release: Release) -> str:
     """A digest of all in the config that the pictures of a release depend on."""
     other = None if release.like is None else of_pictures(config, config.release(release.like))
-    return fingerprint(_given(release, "train", "clip"), other, config.calls)
+    split = () if config.split == SPLITS[0] else (config.split,)
+    return fingerprint(_given(release, "train", "clip", "seeds"), other, config.calls, *split)
 
 
 def of_classifier(config: Config, release: Release) -> str:
     """A digest of all in the config that a classifier of a release depends on, but for its seed."""
-    return fingerprint(of_pictures(config, release), _given(config.protocol, "seeds", "wave"), release.clip)
+    cut = () if config.training is None else (config.training,)
+    return fingerprint(of_pictures(config, release), _given(config.protocol, "seeds", "wave"), release.clip, *cut)
 
 
 def fingerprint(*parts: object) -> str:

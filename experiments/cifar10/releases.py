@@ -16,15 +16,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from cifar10 import provenance
+from cifar10 import provenance, rivals
 from cifar10.baseline import LaplaceNoise
-from cifar10.config import CLEAN, LAPLACE, Config, Release, preset_of
+from cifar10.config import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Config, Release, preset_of
+from cifar10.slicing import Slicing
 from cifar10.store import Store
 from dipp import models
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec, batch_size
+from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
+from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels, to_pixels
+from dipp.core.plan import Step
 from dipp.core.signal import to_signal
 from dipp.errors import DippError
 from dipp.format import archive as archives
@@ -34,12 +38,15 @@ from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 from dipp.models.unet import UNetDenoiser
 from dipp.planning.planner import Planner, Point
+from dipp.planning.presets import Plans
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 from dipp.privacy.ledger import Recorder
 
 DELTA = 1e-5
 """δ at which (ε, δ) is stated."""
+DECODED = 64
+"""Pictures of an archive that are really decoded as soon as it is there, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +89,9 @@ class Maker:
         """The cost table, and its fingerprint."""
         table = ErrorTable.of_model(self.model, self.calibration)
         factors = [(name, row.tolist()) for name, row in sorted(table.inflation.items())]
-        known = provenance.fingerprint(table.timesteps.tolist(), table.snrs.tolist(), table.quantiles.tolist(), factors)
+        sensed = [] if table.residuals is None else [table.residuals.digest]
+        parts = (table.timesteps.tolist(), table.snrs.tolist(), table.quantiles.tolist(), factors, *sensed)
+        known = provenance.fingerprint(*parts)
         self.store.require("calibration", known)
         return table, known
 
@@ -91,17 +100,22 @@ class Maker:
         table, _ = self._table
 
         @functools.lru_cache(maxsize=16)
-        def make(method: str, budget: Budget | None) -> Planner:
+        def make(method: str, budget: Budget | None) -> Plans:
             return preset_of(method).planner(self.denoiser, table, budget)
 
         return make
 
+    def choose(self, method: str, budget: Budget | None, bpp: float | None) -> Point:
+        """The plan of a preset within a budget and a rate."""
+        planner: Plans = self._planner(method, budget)
+        return planner.choose(budget, bpp=bpp)
+
     def point(self, release: Release) -> Point:
         """The plan of a release; one that is like another goes by the plan in the archive of that."""
         budget = self.budget(release)
-        planner: Planner = self._planner(release.method, budget)
         if release.like is None:
-            return planner.choose(budget, bpp=release.bpp)
+            return self.choose(release.method, budget, release.bpp)
+        planner: Planner = self._planner(release.method, budget)
         steps = self._open(self.config.release(release.like)).release.plan.steps
         if release.same_steps:
             return planner.along([steps[0].start, *(step.end for step in steps)])
@@ -118,43 +132,70 @@ class Maker:
         """
         point, budget = self.point(release), self.budget(release)
         plan, pixels = point.plan, self.pixels[: release.images]
-        codec, recorder, seed = Codec(self.denoiser, plan, budget), Recorder(), self.seeds[release.name]
+        digest = self._table[0].residuals.digest if release.sensed and self._table[0].residuals else None
+        codec, recorder, seed = Codec(self.denoiser, plan, budget, digest), Recorder(), self.seeds[release.name]
         shape: Shape = pixels.shape[1:]
         codec.check_shape(shape)
         chain, size = Chain(plan, self.denoiser, seed, shape), codec.batch_size(shape)
-        rows, noisy, denoised, seconds = [], [], [], 0.0
+        rows, made, seconds = [], {output: list[Pixels]() for output in self._wanted(release)}, 0.0
+        states: list[torch.Tensor] = []
         for start in range(0, len(pixels), size):
             begin, part = time.perf_counter(), pixels[start : start + size]
             selector = Selector(plan, seed, part.reshape(len(part), -1), self.denoiser.device.type, recorder)
             state, chosen = chain.run(range(start, start + len(part)), selector)
             rows.append(np.concatenate(chosen, axis=1))
-            noisy.append(to_pixels(state))
+            states = states or [chain.trajectory.noisy(len(plan.steps), state)[0][:DECODED]]
             seconds += time.perf_counter() - begin
-            denoised.append(self._denoised(state, plan.steps[-1].end))
+            for output, found in made.items():
+                found.append(self._finished(release, output, chain, state))
         recorded = recorder.ledger(plan, len(pixels))
-        shapes = [shape] * len(pixels)
-        made = Archive.build(codec.release(seed), shapes, np.concatenate(rows), recorded=recorded)
+        shapes, indices = [shape] * len(pixels), np.concatenate(rows)
+        archive = Archive.build(codec.release(seed), shapes, indices, recorded=recorded)
         self.store.forget(release.name)
-        self._keep(release, "denoised", np.concatenate(denoised))
-        self._keep(release, "noisy", np.concatenate(noisy))
-        made.save(self.store.archive(release.name))
-        state, _ = next(codec.states(archives.open(self.store.archive(release.name))))
+        for output, found in made.items():
+            self._keep(release, output, np.concatenate(found))
+        archive.save(self.store.archive(release.name))
+        first = self._first(archives.open(self.store.archive(release.name)), DECODED)
+        decoded, _ = next(codec.states(first))
+        differ = to_pixels(states[0]).astype(np.int16) - to_pixels(decoded)
         return {
             "release": release.name,
             **rate(self.store.archive(release.name)),
-            "certificate": certificate(made),
+            "certificate": certificate(archive),
             "model": self.denoiser.identity,
             "calibration": self._table[1],
             "mechanism": plan.coding.name,
-            "final_timestep": point.final_timestep,
-            "timesteps": [step.end for step in plan.steps],
+            **self._described(release, point),
             "steps": len(plan.steps),
             "snr": point.snr,
             "expected_psnr": point.psnr,
             "expected_bpp": point.bpp,
             "encode_seconds": seconds,
-            "decoder_difference": float(np.abs(noisy[0].astype(np.int16) - to_pixels(state)).mean()),
+            "decoder_difference": float(np.abs(differ).mean()),
         }
+
+    @staticmethod
+    def _described(release: Release, point: Point) -> dict[str, Any]:
+        """What only steps along timesteps have, or only those of sensing."""
+        steps = point.plan.steps
+        if release.sensed:
+            return {"code": point.plan.code.name, "period": point.plan.mask.period, "bound_by_rate": point.bound}
+        ends = [step.end for step in steps if isinstance(step, Step)]
+        return {"final_timestep": point.final_timestep, "timesteps": ends}
+
+    @staticmethod
+    def _wanted(release: Release) -> tuple[str, ...]:
+        """Reconstructions that are made with an archive; sampled ones only if they are trained on."""
+        return tuple(output for output in release.outputs if output != "sampled" or output in release.train)
+
+    def _finished(self, release: Release, output: str, chain: Chain, state: torch.Tensor) -> Pixels:
+        """A reconstruction of the last states of a batch."""
+        steps = len(chain.plan.steps)
+        if release.sensed:
+            finish = Finish(sample=output == "sampled")
+            return to_pixels(finish.picture(chain.trajectory, self.denoiser, steps, state, _no_noise))
+        noisy, t = chain.trajectory.noisy(steps, state)
+        return to_pixels(noisy) if output == "noisy" else self._denoised(noisy, t)
 
     def pictures(self, release: Release, output: str) -> Pixels:
         """A reconstruction of all pictures of a release, from disk, or decoded from the archive there."""
@@ -167,17 +208,49 @@ class Maker:
         if release.coded:
             self._decode(release)
         else:
-            assert release.epsilon is not None
-            noise = LaplaceNoise(release.epsilon)
-            if output == LAPLACE:
-                # Each ε has noise of its own; a fixed seed lets any machine make the same pictures.
-                generator = np.random.default_rng(list(release.name.encode()))
-                self._keep(release, output, noise.privatise(self.pixels[: release.images], generator))
-            else:
-                found, facts = self._denoised_baseline(noise, self.pictures(release, LAPLACE))
-                self.store.write_record(f"denoising.{release.name}", facts)
-                self._keep(release, output, found)
+            self._keep(release, output, self._rival(release, output))
         return self.pictures(release, output)
+
+    def _rival(self, release: Release, output: str) -> Pixels:
+        """Pictures of a rival. Each release has noise of its own; a fixed seed lets any machine make the same."""
+        assert release.epsilon is not None
+        if release.method == LAPLACE and output == LAPLACE:
+            generator = np.random.default_rng(list(release.name.encode()))
+            return LaplaceNoise(release.epsilon).privatise(self._own(release), generator)
+        if release.method not in (LAPLACE, *NOISES):
+            return self._slicing(release).privatise(self._own(release), release.name)
+        if release.method == LAPLACE:
+            noise = LaplaceNoise(release.epsilon)
+            found, facts = self._denoised_baseline(noise, self.pictures(release, LAPLACE))
+        else:
+            rival = rivals.RIVALS[release.method](release.epsilon)
+            found, facts = rivals.denoised(rival, self._own(release), self.denoiser, release.name)
+        self.store.write_record(f"denoising.{release.name}", {**facts, "model": self.denoiser.identity})
+        return found
+
+    def stored(self, release: Release, count: int) -> Pixels | None:
+        """What a rival, or no noise at all, gives to lossless codecs, for the first pictures; None: a bit a pixel."""
+        if release.method not in NOISES:
+            return self.pictures(release, release.method)[:count]
+        assert release.epsilon is not None
+        rival = rivals.RIVALS[release.method](release.epsilon)
+        parts = [rival.stored(y) for y in rival.release(self._own(release)[:count], release.name)]
+        whole = [part for part in parts if part is not None]
+        return np.concatenate(whole) if whole else None
+
+    def clean(self, release: Release) -> Pixels:
+        """The pictures without noise, as a classifier of this release takes them."""
+        if release.method in (SLICING, PRUNED):
+            return self._slicing(release).planes(self.pixels)
+        return self.pixels
+
+    @staticmethod
+    def _slicing(release: Release) -> Slicing:
+        assert release.epsilon is not None
+        return Slicing(release.epsilon, pruned=release.method == PRUNED)
+
+    def _own(self, release: Release) -> Pixels:
+        return self.pixels[: release.images]
 
     def _denoised_baseline(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, Any]]:
         """Pictures with Laplace noise, denoised as the codec's are: post-processing of what was released; and how.
@@ -193,18 +266,23 @@ class Maker:
         for start in range(0, len(noisy), size):
             values = torch.from_numpy(noisy[start : start + size]).to(self.denoiser.device).permute(0, 3, 1, 2)
             found.append(self._denoised(schedule.gamma(t) / gain * to_signal(values), t))
-        facts = {"timestep": t, "gain": gain, "deviation": deviation, "model": self.denoiser.identity}
+        facts = {"timestep": t, "gain": gain, "deviation": deviation}
         return np.concatenate(found), facts
 
     def _decode(self, release: Release) -> None:
-        """Noisy and denoised reconstructions, in one walk along the chain."""
+        """All reconstructions that are wanted, in one walk along the chain."""
         source = self._open(release)
-        noisy, denoised = [], []
-        for state, t in Codec(self.denoiser, source.release.plan).states(source):
-            noisy.append(to_pixels(state))
-            denoised.append(self._denoised(state, t))
-        self._keep(release, "denoised", np.concatenate(denoised))
-        self._keep(release, "noisy", np.concatenate(noisy))
+        plan, seed, size = source.release.plan, source.release.seed, batch_size(self.device, self.pixels.shape[1:])
+        made = {output: list[Pixels]() for output in self._wanted(release)}
+        chain = Chain(plan, self.denoiser, seed, source.shape(0))
+        counts = plan.chunk_counts(chain.shape[0] * chain.shape[1], chain.shape[2])
+        for start in range(0, len(source), size):
+            numbers = range(start, min(start + size, len(source)))
+            state, _ = chain.run(numbers, IndexReader(source.batch(start, numbers.stop), counts))
+            for output, found in made.items():
+                found.append(self._finished(release, output, chain, state))
+        for output, found in made.items():
+            self._keep(release, output, np.concatenate(found))
 
     def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
         whole = len(state) == batch_size(self.denoiser.device.type, self.pixels.shape[1:])
@@ -215,12 +293,16 @@ class Maker:
         """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""
         found = self.store.pictures(self._key(release), "ancestral")
         if found is None or len(found) != count:
-            source = self._open(release)
-            shapes = [source.shape(number) for number in range(count)]
-            first = Archive.build(source.release, shapes, source.batch(0, count))
-            found = np.stack(list(Codec(self.denoiser, source.release.plan).pictures(first, ancestral=True)))
+            first = self._first(self._open(release), count)
+            found = np.stack(list(Codec(self.denoiser, first.release.plan).pictures(first, ancestral=True)))
             self._keep(release, "ancestral", found)
         return found
+
+    @staticmethod
+    def _first(source: Archive, count: int) -> Archive:
+        """An archive of the first pictures of another."""
+        last = min(count, len(source))
+        return Archive.build(source.release, [source.shape(number) for number in range(last)], source.batch(0, last))
 
     def _open(self, release: Release) -> Archive:
         path = self.store.archive(release.name)
@@ -238,6 +320,11 @@ class Maker:
     def _key(self, release: Release) -> str:
         """The name of its pictures: those of another config are not taken for them."""
         return f"{release.name}.{provenance.of_pictures(self.config, release)}"
+
+
+def _no_noise(timestep: int) -> torch.Tensor:
+    """Normals of ancestral sampling, which sensing has no use for."""
+    raise AssertionError(timestep)
 
 
 def rate(path: Path) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import math
 import signal
 import subprocess
@@ -13,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cifar10.config import Config
+from cifar10.config import SPLITS, Config
 from cifar10.releases import Maker
 from cifar10.stages import STAGES, OutOfTimeError, Run, Say
 from cifar10.store import Store
@@ -25,15 +27,15 @@ from dipp.errors import DippError
 from dipp.models.denoiser import torch_device
 
 
-def load(folder: Path, count: int) -> tuple[Pixels, NDArray[np.int64]]:
-    """The first pictures and labels of CIFAR-10's test set, from the folder of its Python version."""
+def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDArray[np.int64]]:
+    """The first pictures and labels of a split of CIFAR-10, from the folder of its Python version."""
     if not folder.is_dir():
         raise DippError(f"data: there is no folder {folder}; give the folder of CIFAR-10's Python version")
     inner = folder / "cifar-10-batches-py"
-    source = Cifar.open(inner if inner.is_dir() else folder, "test")
-    if len(source) < count:
-        raise DippError(f"data: {count} test pictures are needed, {folder} has {len(source)}")
-    rows = list(source.read(0, count))
+    sources = [Cifar.open(inner if inner.is_dir() else folder, name) for name in split.split(" and ")]
+    if sum(map(len, sources)) < count:
+        raise DippError(f"data: {count} pictures of {split} are needed, {folder} has {sum(map(len, sources))}")
+    rows = list(itertools.islice((row for source in sources for row in source.read(0, len(source))), count))
     pixels = np.stack([row.content for row in rows])  # type: ignore[misc]
     return pixels, np.array([row.label for row in rows], np.int64)
 
@@ -43,15 +45,18 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     stage, minutes = options.stage, options.minutes
     if stage is not None and stage not in STAGES:
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
+    if stage in (None, "report"):
+        _require_report()
     if minutes is not None and not minutes > 0:
         raise DippError(f"minutes: a number above 0 is needed, got {minutes}")
     chosen, place = Config.load(options.config), torch_device(options.device)
     releases = chosen.matching(options.only)
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
-    pixels, labels = load(options.data, chosen.images)  # after the seeds: nobody can choose one that suits a picture
+    # After the seeds: nobody can choose one that suits a picture.
+    pixels, labels = load(options.data, chosen.images, chosen.split)
     store = Store(options.folder)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    maker = Maker(chosen, store, pixels, options.model, options.calibration, options.device, seeds)
+    maker = Maker(chosen, store, pixels, options.model, options.calibration, str(place), seeds)
     part = Run(maker, labels, releases, deadline, say)
     part.check()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took
@@ -77,6 +82,14 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
                 if name != "report":
                     store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", took | facts)
     return True
+
+
+def _require_report() -> None:
+    """Refuse a run that would end with a report, if the libraries that draw it are missing."""
+    try:
+        importlib.import_module("cifar10.report")
+    except ModuleNotFoundError as error:
+        raise DippError(f"experiment: {error.name} is missing; pip install -e '.[experiment]'") from None
 
 
 def _commit() -> str | None:

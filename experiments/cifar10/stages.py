@@ -6,14 +6,13 @@
 | encode | archives of the codec, and the δ of appendix C |
 | train | classifiers, wave after wave |
 | metrics | PSNR, MS-SSIM and Fréchet distance of reconstructions |
+| probe | how well the best guess tells what was encoded |
 | report | one JSON, tables and figures, on the CPU |
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cifar10 import deviations, metrics, provenance, report, tables
-from cifar10.baseline import CODECS, file_bytes
+from cifar10 import deviations, metrics, probes, provenance
+from cifar10.baseline import COUNTED, file_bytes
 from cifar10.config import CLEAN, Config, Release
 from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
@@ -122,15 +121,16 @@ class Run:
 
     def baseline(self) -> None:
         """What lossless codecs take for pictures as they are, and for pictures with Laplace noise."""
+        count, (height, width) = min(COUNTED, self.config.images), self.maker.pixels.shape[1:3]
         for release in (release for release in self.releases if release.lossless):
-            pixels = self.maker.pictures(release, release.method)
-            for codec in CODECS:
+            for codec in provenance.codecs(release):
                 name = f"baseline.{release.name}.{codec}"
                 if self.store.record(name) is None:
                     self._begin()
-                    size = file_bytes(pixels, codec)
-                    bpp = 8 * size / math.prod(pixels.shape[:3])
-                    record = {"release": release.name, "codec": codec, "images": len(pixels)}
+                    pixels = self.maker.stored(release, count)
+                    size = count * -(-height * width // 8) if pixels is None else file_bytes(pixels, codec)
+                    bpp = 8 * size / (count * height * width)
+                    record = {"release": release.name, "codec": codec, "images": count}
                     self._write(name, record | {"file_bytes": size, "file_bpp": bpp})
                     self.say(f"{release.name}, {codec}: {bpp:.3f} bits per pixel")
 
@@ -167,8 +167,7 @@ class Run:
         waiting: dict[int, list[Job]] = defaultdict(list)
         known = [(release, output) for release in self._encoded() for output in release.train]
         known.sort(key=lambda pair: pair[1] == "noisy")  # these are beside the panels, and can wait
-        for (release, output), seed in itertools.product(known, self.config.protocol.seeds):
-            job = Job(release, output, seed)
+        for job in (Job(release, output, seed) for release, output in known for seed in self.config.seeds(release)):
             if self.store.record(job.name) is None:
                 begun = self.store.tensors("checkpoints", self._checkpoint(job))
                 waiting[begun["epoch"] if begun else 0].append(job)
@@ -187,7 +186,7 @@ class Run:
         device, protocol = self.maker.device, self.config.protocol
         sets = {(job.release.name, job.output): self.maker.pictures(job.release, job.output) for job in jobs}
         tasks = [Task(job.name, sets[job.release.name, job.output], job.seed, job.release.clip) for job in jobs]
-        wave = Wave(tasks, self.labels, protocol, device)
+        wave = Wave(tasks, self.labels, self.config.cut, protocol, device)
         states = [self.store.tensors("checkpoints", self._checkpoint(job)) for job in jobs]
         if known := [state for state in states if state is not None]:
             wave.load(known)
@@ -207,9 +206,9 @@ class Run:
                 saved = time.monotonic()
                 pace = (saved - start) / (wave.epoch - first)
                 left = pace * (protocol.epochs - wave.epoch) / 60
-                rate = len(tasks) * wave.half / pace
+                rate = len(tasks) * wave.cut / pace
                 self.say(f"epoch {wave.epoch} of {protocol.epochs}, {rate:.0f} pictures/s, {left:.0f} minutes left")
-        clean = wave.accuracies(self.maker.pixels)
+        clean = wave.accuracies([self.maker.clean(job.release) for job in jobs])
         for number, job in enumerate(jobs):
             if job.name == f"train.{CLEAN}.{self._judge_name}":
                 self.store.write_tensors("weights", self._judge_name, wave.states()[number]["network"])
@@ -229,18 +228,19 @@ class Run:
         """Reconstructions against the clean pictures."""
         ready = self._encoded()
         for release in ready:
-            for output in release.outputs if release.method != CLEAN else ():
+            for output in provenance.measured(release):
                 name = f"metrics.{release.name}.{output}"
                 if self.store.record(name) is None:
                     self._begin()
                     self._write(name, self._measured(self.maker.pictures(release, output)))
-        release = self.config.release(self.config.ancestral.release)
-        if self.store.record("ancestral") is None and release in ready:
-            self._begin()
-            drawn = self.maker.ancestral(release, self.config.ancestral.images)
-            quick = self.maker.pictures(release, "denoised")[: len(drawn)]
-            record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
-            self._write("ancestral", {"release": release.name, **record})
+        check = self.config.ancestral
+        for checked in (release for release in ready if check is not None and release.name == check.release):
+            if check is not None and self.store.record("ancestral") is None:
+                self._begin()
+                drawn = self.maker.ancestral(checked, check.images)
+                quick = self.maker.pictures(checked, "denoised")[: len(drawn)]
+                record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
+                self._write("ancestral", {"release": checked.name, **record})
 
     def _measured(self, pictures: Pixels) -> dict[str, Any]:
         judge, pixels, device = self._judge, self.maker.pixels[: len(pictures)], self.maker.device
@@ -273,8 +273,20 @@ class Run:
         judged = functools.partial(features, network.to(self.maker.device), device=self.maker.device)
         return Judge(identity, judged, judged(self.maker.pixels))
 
+    def probe(self) -> None:
+        """How well the best guess tells what was encoded."""
+        asked = self.config.probes
+        for epsilon in () if asked is None else asked.epsilons:
+            name = f"probes.{epsilon:g}"
+            if asked is not None and self.store.record(name) is None:
+                self._begin()
+                self._write(name, probes.measure(self.maker, asked, epsilon))
+                self.say(f"{name}: measured on {asked.images} pictures")
+
     def report(self) -> None:
         """One JSON, tables and figures."""
+        from cifar10 import report, tables  # they draw, which the other stages need no library for
+
         place = report.write(self.config, self.store)
         for line in tables.gaps(report.missing(self.config, self.store)):
             self.say(f"missing: {line}")
@@ -286,5 +298,6 @@ STAGES: dict[str, Callable[[Run], None]] = {
     "encode": Run.encode,
     "train": Run.train,
     "metrics": Run.metrics,
+    "probe": Run.probe,
     "report": Run.report,
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cifar10.baseline import CODECS
+from cifar10.baseline import CODECS, PACKED
 from cifar10.config import CLEAN
 from cifar10.releases import DELTA
 from dipp.privacy.printing import upper
@@ -30,13 +30,16 @@ def write(results: dict[str, Any]) -> str:
     head = ["release", "output", "bpp on disk", "payload", "pure ε", "ρ", f"ε at δ = {upper(DELTA)}"]
     head += ["accuracy, last epoch", "spread", "best epoch", "on clean pictures"]
     parts.append(("Classifiers", _table(head, _classifiers(rows))))
-    head = ["release", *CODECS]
-    lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in CODECS)] for row in rows if row.get("codecs"))
+    head = ["release", *CODECS, PACKED]
+    lossless = ([row["name"], *(_number(row["codecs"].get(c)) for c in head[1:])] for row in rows if row.get("codecs"))
     parts.append(("Lossless codecs, bits per pixel", _table(head, lossless)))
     head = ["release", "output", "code", "images", "pure ε", "bpp on disk", "steps", "final timestep"]
     head += ["PSNR, dB", "MS-SSIM", "Fréchet"]
     parts.append(("Reconstructions against the clean pictures", _table(head, _quality(rows))))
-    parts.append(("Standardised mean deviation δ along the coded chain, and divergences", _deviations(results)))
+    if results["deviations"]:
+        parts.append(("Standardised mean deviation δ along the coded chain, and divergences", _deviations(results)))
+    if results["probes"]:
+        parts.append(("Probes: how often the best guess tells what was encoded", of_probes(results["probes"])))
     check = results["ancestral"]
     if check is not None:
         lines = ([name, *_measures(check[name])] for name in ("ancestral", "fast"))
@@ -60,35 +63,45 @@ def gaps(found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def of_claims(found: Sequence[dict[str, Any]]) -> str:
-    """Bits and accuracies side by side, and which of ours the baseline is above."""
-    head = [
-        "ε",
-        "baseline bpp",
-        "paper bpp",
-        "factor",
-        "sharp bpp",
-        "factor",
-        "paper/DiffC payload",
-        "the same along paper's steps",
-    ]
-    head += ["baseline", "baseline, denoised", "paper", "sharp", "DiffC"]
-    head += ["baseline's mean is above", "baseline's, denoised, is above"]
-    lines = []
+    """A line for each method at each ε, the most accurate first; and whether `sharp` is above all rivals."""
+    head = ["ε", "method", "bpp on disk", "accuracy, last epoch", "spread", "on clean pictures"]
+    lines: list[list[str]] = []
     for claim in found:
-        bits = ["baseline_bpp", "paper_bpp", "paper_factor", "sharp_bpp", "sharp_factor"]
-        bits += ["paper_over_diffc_bits", "paper_over_diffc_bits_same_steps"]
-        shares = (claim[name] for name in ("baseline", "denoised_baseline", "paper", "sharp", "diffc"))
-        beaten = (_beaten(claim[f"{rival}_wins"]) for rival in ("baseline", "denoised_baseline"))
-        numbers = (_number(claim[key]) for key in ("epsilon", *bits))
-        lines.append([*numbers, *map(_percent, shares), *beaten])
+        for entry in sorted(claim["entries"], key=lambda one: -(one["accuracy"] or 0)):
+            shares = (entry[key] for key in ("accuracy", "spread", "on_clean"))
+            name = f"{entry['name']}{' (earlier)' * entry['earlier']}"
+            name += f" [{entry['release']}]" * (entry["method"] == "sharp")
+            lines.append([_number(claim["epsilon"]), name, _number(entry["bpp"]), *map(_percent, shares)])
+    kinds = list(dict.fromkeys(kind for claim in found for kind in claim["times_fewer_bits"]))
+    verdicts = ["ε", "best rival", "sharp above it by", *(f"times fewer bits than {kind}" for kind in kinds)]
+    verdicts += ["paper/DiffC payload", "the same along paper's steps"]
+    decided = []
+    for claim in found:
+        numbers = [claim["times_fewer_bits"].get(kind) for kind in kinds]
+        numbers += [claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]]
+        facts = [_number(claim["epsilon"]), claim["best_rival"] or MISSING, _points(claim["margin"])]
+        decided.append([*facts, *map(_number, numbers)])
+    return f"{_table(head, lines)}\n{_table(verdicts, decided)}"
+
+
+def of_probes(found: Sequence[dict[str, Any]]) -> str:
+    """How often the best guess is right."""
+    head = ["ε", "candidates differ in", "pixels", "guesses right", "expected", "the certificate's bound"]
+    head += ["median loss", "95 %", "largest", "code", "pictures"]
+    lines = [
+        [
+            _bound(one["certified"]),
+            kind,
+            str(row["pixels"]),
+            *(_percent(row[key]) for key in ("right", "expected", "bound")),
+            *(_number(value) for value in row["losses"].values()),
+            one["code"],
+            str(one["images"]),
+        ]
+        for one in sorted(found, key=lambda one: float(one["epsilon"]))
+        for kind, row in one["kinds"].items()
+    ]
     return _table(head, lines)
-
-
-def _beaten(wins: dict[str, bool | None]) -> str:
-    """The methods that are less accurate than a baseline; nothing is said before all are known."""
-    if None in wins.values():
-        return MISSING
-    return ", ".join(method for method, beaten in wins.items() if beaten) or "neither"
 
 
 def _classifiers(rows: Iterable[Row]) -> Iterable[list[str]]:
@@ -98,13 +111,14 @@ def _classifiers(rows: Iterable[Row]) -> Iterable[list[str]]:
         bounds = [promise.get(key) for key in ("epsilon", "rho", "epsilon_at_delta")]
         for output, found in row["accuracy"].items():
             shares = ((found or {}).get(key) for key in ("last", "spread", "best", "on_clean"))
-            yield [row["name"], output, *map(_number, rates), *map(_bound, bounds), *map(_percent, shares)]
+            name = f"{row['name']}{' (earlier)' * row['earlier']}"
+            yield [name, output, *map(_number, rates), *map(_bound, bounds), *map(_percent, shares)]
 
 
 def _quality(rows: Iterable[Row]) -> Iterable[list[str]]:
     for row in rows:
         for output, found in row["metrics"].items():
-            if row["method"] != CLEAN:
+            if row["method"] != CLEAN and not row["earlier"] and found is not None:
                 epsilon = _bound((row.get("certificate") or {}).get("epsilon"))
                 facts = [row.get(key) for key in ("file_bpp", "steps", "final_timestep")]
                 code, images = row.get("mechanism", MISSING), str(row["images"])
@@ -150,6 +164,10 @@ def _number(value: float | None) -> str:
 def _bound(value: float | None) -> str:
     """An ε or ρ, rounded up."""
     return MISSING if value is None else upper(value, 4)
+
+
+def _points(difference: float | None) -> str:
+    return MISSING if difference is None else f"{100 * difference:+.1f} points"
 
 
 def _percent(share: float | None) -> str:

@@ -41,7 +41,7 @@ class Task:
 
     name: str
     pictures: Pixels
-    """Train, then evaluation pictures: halves of (N, H, W, C)."""
+    """Those that train, then those that evaluate: (N, H, W, C)."""
     seed: int
     clip: bool
     """Whether gradients are clipped."""
@@ -98,23 +98,21 @@ def _statistics(device: torch.device) -> torch.Tensor:
 
 
 class Wave:
-    """Classifiers that are trained side by side, all on the labels and the halves of one set of pictures."""
+    """Classifiers that are trained side by side, all on the labels of one set of pictures, of which the first train."""
 
-    def __init__(self, tasks: Sequence[Task], labels: NDArray[np.int64], protocol: Protocol, device: str) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], labels: NDArray[np.int64], cut: int, protocol: Protocol, device: str
+    ) -> None:
         shapes = {task.pictures.shape for task in tasks}
         if len(shapes) != 1 or shapes.pop()[0] != len(labels):
             raise DippError("tasks: pictures of one shape, and as many as there are labels, are needed")
         self.tasks, self.protocol, self.device = tasks, protocol, torch.device(device)
         self.size = tasks[0].pictures.shape[1:3]
-        self.half = len(labels) // 2
+        self.cut = cut
         self.labels = torch.from_numpy(labels).to(self.device)
-        sets = {id(task.pictures): task.pictures for task in tasks}
-        numbers = {key: number for number, key in enumerate(sets)}
-        self.which = torch.tensor([numbers[id(task.pictures)] for task in tasks], device=self.device)
+        self.which, self.sets = self._sets([task.pictures for task in tasks])
         pad = protocol.pad
-        room = ((0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0))
-        training = np.pad(np.stack([pictures[: self.half] for pictures in sets.values()]), room)
-        self.padded = torch.from_numpy(training).to(self.device)
+        self.padded = F.pad(self.sets[:, :cut], (0, 0, pad, pad, pad, pad))
         self.clip = torch.tensor([task.clip for task in tasks], device=self.device)
         self.network: ResNet56 = _made([task.seed for task in tasks]).to(  # type: ignore[call-overload]
             self.device, memory_format=torch.channels_last
@@ -134,8 +132,15 @@ class Wave:
         """By classifier: epochs that are done, and the accuracy then."""
         self._graph: torch.cuda.CUDAGraph | None = None
 
+    def _sets(self, pictures: Sequence[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Which of the different sets of pictures each classifier has, and these, on the device."""
+        sets = {id(one): one for one in pictures}
+        numbers = {key: number for number, key in enumerate(sets)}
+        which = torch.tensor([numbers[id(one)] for one in pictures], device=self.device)
+        return which, torch.stack([torch.from_numpy(one).to(self.device) for one in sets.values()])
+
     def _draws(self, task: Task, epoch: int) -> Draws:
-        return Draws.of(task.seed, epoch, self.half, self.protocol)
+        return Draws.of(task.seed, epoch, self.cut, self.protocol)
 
     @property
     def done(self) -> bool:
@@ -212,17 +217,16 @@ class Wave:
         return graph
 
     @torch.no_grad()
-    def accuracies(self, pictures: Pixels | None = None) -> list[float]:
+    def accuracies(self, pictures: Sequence[Pixels] | None = None) -> list[float]:
         """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
         self.network.eval()
-        labels = self.labels[self.half :]
-        shown = [(task.pictures if pictures is None else pictures)[self.half :] for task in self.tasks]
+        which, sets = (self.which, self.sets) if pictures is None else self._sets(pictures)
+        labels, shown = self.labels[self.cut :], sets[:, self.cut :]
         right = torch.zeros(len(self.tasks), device=self.device)
         for start in range(0, len(labels), EVALUATED):
             part = slice(start, start + EVALUATED)
-            batch = torch.from_numpy(np.stack([pixels[part] for pixels in shown])).to(self.device)
             with _half_precision(self.device):
-                logits = self.network(side_by_side(normalised(batch)))
+                logits = self.network(side_by_side(normalised(shown[:, part][which])))
             right += (logits.argmax(dim=2) == labels[part]).sum(dim=1)
         return [float(share) for share in (right / len(labels)).cpu()]
 

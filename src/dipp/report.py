@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.privacy.advice import advice
+from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import UNIT, Certificate, promise
 from dipp.privacy.printing import counted, lower, upper
 
@@ -28,6 +29,10 @@ FOLLOWS = "the certificate follows from the file's public parameters"
 AS_PLANNED = "these from its model and table"
 NOT_COMPARED = "these were not compared with a model: give --model"
 HONEST = "that its encoder was honest, no file can show"
+FAR_LESS = 0.5
+"""Share of a budget below which a plan says why it does not use more."""
+BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
+NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
 SIZES = 4
 """Sizes of images that are listed, at most."""
 UNCHECKED = "not checked: this is what the manifest says; --verify computes it again from the shards"
@@ -79,12 +84,24 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
             *_head(facts, statement, _sizes(source)),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
+            *_source_lines(facts),
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"file         {len(source.to_bytes()):,} bytes",
             *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
         )
     )
+
+
+def _source_lines(facts: dict[str, Any]) -> list[str]:
+    """What is recorded of the pictures' source, if anything is."""
+    lines = []
+    if window := facts.get("window"):
+        low, high = window.split(":")
+        lines.append(f"window       stored values of {low} are black, {high} white; the same for all images")
+    if facts.get("grey"):
+        lines.append(f"grey         {facts['grey']} of {facts['images']} images, by the mode of their files")
+    return lines
 
 
 def _seed(facts: dict[str, Any]) -> str:
@@ -109,17 +126,20 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
     if source.release.plan.sensing:
         groups = source.release.plan.mask.period // source.release.channels
         gained = sum(step["snr_gain"] for step in steps)
-        return f"{len(steps)} steps of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
+        return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
     return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
 def dataset_facts(folder: Path, verify: Against | None = None) -> dict[str, Any]:
-    """The facts of a released dataset, for JSON; with `verify`, every shard is checked first, and the plan of all."""
+    """The facts of a released dataset, for JSON: computed from its shards, with which the manifest must agree.
+
+    With `verify`, all that was coded is unpacked as well, and the plan is compared with its model.
+    """
     from dipp.data import manifest, store
     from dipp.data.shards import Shard
 
     if verify is None:
-        return {**store.read_manifest(folder), "verified": False}
+        return {**manifest.verify(folder, payloads=False), "verified": False}
     facts = manifest.verify(folder)
     first = Shard.read(next(iter(store.Store(folder).shards())))  # all have the same release, as was checked
     return {**facts, "verified": True, "consistent": verify.consistent(first.release)}
@@ -134,6 +154,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"shards       {shards}{', each consistent' if facts['verified'] else ''}",
             f"skipped      {skipped}",
             f"labels       {'none' if labels is None else 'released as they are'}",
+            *_source_lines(facts),
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
@@ -162,6 +183,16 @@ def advice_of(facts: dict[str, Any]) -> tuple[str, ...]:
     """What must be said with the certificate of a release, from its facts: nothing, if it has none."""
     claim = facts["certificate"]
     return () if claim is None else advice(claim.get("epsilon_at_delta") or claim["epsilon"])
+
+
+def unused(budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool) -> list[str]:
+    """Why a plan uses far less than its budget, if it does; `claim` is its certificate as JSON has it."""
+    if budget is None or claim is None:
+        return []
+    used = claim["rho"] if budget.epsilon is None else claim.get("epsilon_at_delta") or claim["epsilon"]
+    if used > FAR_LESS * budget.limit:
+        return [BOUND] if bound else []
+    return [f"only {100 * used / budget.limit:.2g} % of {budget} is used: {BOUND if bound else NO_BETTER}"]
 
 
 def _sizes(source: Archive) -> str:

@@ -106,7 +106,7 @@ def test_every_figure_is_there(finished: Path) -> None:
     for epsilon in (1, 4):
         pair = [by_name[f"{method}-{epsilon}-plotted"]["final_timestep"] for method in ("paper", "diffc")]
         assert pair[0] == pair[1]
-    found = {row["mechanism"] for row in results["releases"] if row["method"] == "sharp"}
+    found = {row["mechanism"] for row in results["releases"] if row["method"] == "unclipped"}
     assert found <= {SHARP.name, THRIFTY.name}
     assert not any(part["names"] for part in results["missing"].values())
     assert by_name["paper-4-quarter"]["snr"] < by_name["paper-4-plotted"]["snr"]
@@ -120,7 +120,7 @@ def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
     for release in Config.load(SMOKE).releases:
         assert release.name in text
     dashes = text.split("**Lossless")[0].split("**Classifiers**")[0].count(tables.MISSING)
-    assert dashes == 2  # the smoke run trains no classifier on the baseline's denoised pictures at ε = 1
+    assert dashes == 4  # the smoke run has no sharp, and so no margin of it and no bits, at two ε
     for name in ("panels", "surface", "deviations", "grid"):
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
@@ -135,7 +135,8 @@ def test_the_legend_of_the_panels_is_whole_and_each_curve_is_of_its_own_pictures
     (figure,) = drawn
     FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     (legend,) = figure.legends
-    assert len(legend.get_texts()) == len(figures.STYLES) + 3  # the denoised baseline, and two references
+    shown = {row["method"] for row in results["releases"]} & set(figures.STYLES)
+    assert len(legend.get_texts()) == len(shown) + 3  # the denoised baseline, and two references
     box = legend.get_window_extent()
     assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
     rows = {row["name"]: row["accuracy"] for row in results["releases"]}
@@ -170,9 +171,9 @@ def test_public_seeds_are_drawn_before_pictures_are_read(
         seeds.append(fresh())
         return seeds[-1]
 
-    def read(folder: Path, count: int) -> Any:
+    def read(folder: Path, count: int, split: str) -> Any:
         order.append("pictures")
-        return load(folder, count)
+        return load(folder, count, split)
 
     monkeypatch.setattr(randomness, "fresh_seed", drawn)
     monkeypatch.setattr(running, "load", read)
@@ -249,7 +250,7 @@ def travelled(finished: Path, tmp_path: Path) -> Path:
     """A copy of a finished run without what need not travel, in which one thing is to be encoded and one measured."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
-    for pattern in ("*.sharp-1-plotted*", "metrics.laplace-4.denoised*"):
+    for pattern in ("*.unclipped-1-plotted*", "metrics.laplace-4.denoised*"):
         for place in (tmp_path / "records").glob(pattern):
             place.unlink()
     return tmp_path
@@ -411,7 +412,9 @@ def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, mo
     assert seen == {"train.clean.clean.0": False, "train.clean-clipped.clean.0": True}
     for name, clip in seen.items():
         assert json.loads((tmp_path / "records" / f"{name}.json").read_text())["clip"] is clip
-    assert np.array_equal(evaluated[-1], running.load(cifar, IMAGES)[0])  # all are evaluated on clean pictures, too
+    assert all(
+        np.array_equal(shown, running.load(cifar, IMAGES)[0]) for shown in evaluated[-1]
+    )  # all are evaluated on clean pictures, too
     config = Config.load(SMOKE)
     maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), "", None, "cpu")
     run, plain = stages.Run(maker, np.zeros(0, np.int64), [], 0.0, print), config.release("clean")
@@ -527,8 +530,9 @@ def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) 
     results = json.loads((tmp_path / "report" / "results.json").read_text())
     claim = results["claims"][0]
     (noisy,) = (row for row in results["releases"] if row["name"] == "laplace-1")
-    assert claim["baseline_bpp"] == min(noisy["codecs"].values())
-    assert claim["paper_factor"] is claim["sharp"] is claim["baseline_wins"]["paper"] is None
+    entries = {entry["name"]: entry for entry in claim["entries"]}
+    assert entries["laplace"]["bpp"] == min(noisy["codecs"].values())
+    assert entries["paper"]["bpp"] is entries["unclipped"]["accuracy"] is claim["best_rival"] is None
     text = (tmp_path / "report" / "tables.md").read_text()
     assert said[0] in text
     assert f"| paper-4-plotted | noisy | {tables.MISSING} |" in text
@@ -538,14 +542,14 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
     """With archives, records, previews and weights alone, and some of these; what cannot be made yet is left out."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
-    gone = ["encode.sharp-4-plotted", "metrics.diffc-1-plotted.noisy", "metrics.sharp-4-plotted.noisy"]
-    for name in (*gone, "train.diffc-1-plotted.denoised.0", "train.sharp-4-plotted.denoised.0"):
+    gone = ["encode.unclipped-4-plotted", "metrics.diffc-1-plotted.noisy", "metrics.unclipped-4-plotted.noisy"]
+    for name in (*gone, "train.diffc-1-plotted.denoised.0", "train.unclipped-4-plotted.denoised.0"):
         (tmp_path / "records" / f"{name}.json").unlink()
-    (tmp_path / "archives" / "sharp-4-plotted.dipp").unlink()
+    (tmp_path / "archives" / "unclipped-4-plotted.dipp").unlink()
     for stage in ("train", "metrics"):
-        said = run_stages(cifar, tmp_path, stage=stage, only="diffc-*, sharp-4-*")
-        assert said[0] == "left out, since they are not encoded yet: sharp-4-plotted"
-    names = ["encode.sharp-4-plotted", "train.sharp-4-plotted.denoised.0", "metrics.sharp-4-plotted.noisy"]
+        said = run_stages(cifar, tmp_path, stage=stage, only="diffc-*, unclipped-4-*")
+        assert said[0] == "left out, since they are not encoded yet: unclipped-4-plotted"
+    names = ["encode.unclipped-4-plotted", "train.unclipped-4-plotted.denoised.0", "metrics.unclipped-4-plotted.noisy"]
     said = run_stages(cifar, tmp_path, stage="report")
     assert [line.rsplit(", from ", 1)[1] for line in said[:-1]] == [f"{name} on" for name in names]
     assert (tmp_path / "records" / "train.diffc-1-plotted.denoised.0.json").exists()

@@ -304,14 +304,14 @@ def test_the_command_refuses_before_a_shard_is_published(
 def test_what_was_no_picture_when_it_was_charged_is_not_released(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """A picture that comes to life afterwards would be released and not paid for."""
     source = save_folder(tmp_path / "source", 4, classes=("a",))
-    read, calls = pictures.read, iter(range(100))
+    read, calls = pictures.read_picture, iter(range(100))
 
     def bad_at_first(*arguments: Any) -> Any:
         if next(calls) == 2:
             raise DippError("image: a bad cable")
         return read(*arguments)
 
-    monkeypatch.setattr(pictures, "read", bad_at_first)
+    monkeypatch.setattr(pictures, "read_picture", bad_at_first)
     privatize(
         str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(), meter=Meter(Odometer.open())
     )

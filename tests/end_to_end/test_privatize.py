@@ -170,19 +170,6 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     assert "adds its ε" in err
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what it warns of
-def test_workers_of_a_loader_are_spawned(two_releases: Path, model: Path) -> None:
-    """A forked one would die in numba's threads; it is told so."""
-    data = dipp.load(two_releases / "out", model)
-    assert data[0][0].shape == (3, 8, 8)
-    loader = torch.utils.data.DataLoader
-    with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
-        list(loader(data, batch_size=40, num_workers=1, multiprocessing_context="fork"))
-    spawned = loader(data, batch_size=40, num_workers=1, multiprocessing_context="spawn")
-    assert [len(labels) for _, labels in spawned] == [40, 20]
-
-
 def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are encoded: a batch has a number of pixels, and not of pictures only."""
     source = save_table(tmp_path / "s.parquet", 12)

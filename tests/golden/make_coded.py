@@ -1,5 +1,5 @@
 """Make the golden denoiser, of each coding an archive and its reconstructions, one of pictures of other sizes, and of
-each code of sensing and of a beacon an archive, where they are missing:
+each code of sensing, of a beacon and of a source that is described an archive, where they are missing:
 
     PYTHONPATH=src:tests python tests/golden/make_coded.py FOLDER
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import DDPMScheduler
-from helpers.golden_codec import ARCHIVES, MIXED, codec_of, images, reconstructions
+from helpers.golden_codec import ARCHIVES, MIXED, SOURCED, codec_of, images, reconstructions
 from helpers.networks import tiny_network
 
 from dipp import models
@@ -37,7 +37,9 @@ def main(folder: Path) -> None:
             continue
         codec = codec_of(name, denoiser)
         beacon = MIXED.get(name)
-        archive = codec.encode(images(name), seed=beacon.own if beacon else None, beacon=beacon)
+        archive = codec.encode(
+            images(name), seed=beacon.own if beacon else None, beacon=beacon, window=SOURCED.get(name)
+        )
         archive.save(target)
         np.savez_compressed(folder / f"{name}.npz", allow_pickle=False, **reconstructions(codec, archive))
 

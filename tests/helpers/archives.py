@@ -11,6 +11,7 @@ from typing import Any
 
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Coding, Plan, Step
+from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.format.header import Claim, Header
 from dipp.format.packing import Shape
@@ -53,8 +54,10 @@ def release(
     table: str | None = None,
     seed_given: bool = False,
     beacon: Beacon | None = None,
+    window: Window | None = None,
 ) -> Release:
-    return Release(plan, MODEL, SEED if beacon is None else beacon.seed, channels, delta, table, seed_given, beacon)
+    seed = SEED if beacon is None else beacon.seed
+    return Release(plan, MODEL, seed, channels, delta, table, seed_given, beacon, window)
 
 
 def counts(plan: Plan, shape: Shape) -> tuple[int, ...]:

@@ -215,7 +215,7 @@ def read(data: bytes) -> Archive:
 def written_again(archive: Archive) -> bytes:
     indices = [archive.image_indices(i) for i in range(len(archive))]
     shapes = [archive.shape(i) for i in range(len(archive))]
-    return Archive.build(archive.release, shapes, indices).to_bytes()
+    return Archive.build(archive.release, shapes, indices, grey=archive.grey.tolist()).to_bytes()
 
 
 @functools.lru_cache(maxsize=4096)

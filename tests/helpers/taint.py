@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 from unittest import mock
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dipp import scoring
 from dipp.codec import codec
-from dipp.codec.pictures import as_pixels
+from dipp.codec.pictures import Picture, as_picture
 from dipp.core.arithmetic import Arithmetic
 from dipp.scoring.task import ScoringTask
 
@@ -174,6 +174,10 @@ def tainted() -> Iterator[dict[str, int]]:
     """
     real_levels, real_check = Arithmetic.levels, ScoringTask.__post_init__
 
+    def private(*image: Any) -> Picture:
+        found = as_picture(*image)
+        return Picture(cast("Any", Private(found.pixels)), found.grey)
+
     def levels(self: Arithmetic, x: Any) -> Any:
         return real_levels(self, x).view(Table)
 
@@ -196,7 +200,7 @@ def tainted() -> Iterator[dict[str, int]]:
 
     Private.opened = {}
     with (
-        mock.patch.object(codec, "as_pixels", lambda *image: Private(as_pixels(*image))),
+        mock.patch.object(codec, "as_picture", private),
         mock.patch.object(Arithmetic, "levels", levels),
         mock.patch.object(ScoringTask, "__post_init__", check),
         mock.patch.object(scoring, "select", opening(scoring.select)),

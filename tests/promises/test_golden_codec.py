@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import struct
 
 import numpy as np
 import pytest
 import torch
-from helpers.golden_codec import ARCHIVES, MIXED, SENSED, TABLE, images, plan_of, reconstructions
+from helpers.golden_codec import ARCHIVES, MIXED, SENSED, SOURCED, TABLE, images, plan_of, reconstructions
 from helpers.paths import GOLDEN
 
 from dipp import models
@@ -44,8 +45,8 @@ def test_golden_archives_are_written_alike(name: str) -> None:
     source = archive.open(GOLDEN / f"{name}.dipp")
     shapes = [source.shape(i) for i in range(len(source))]
     rows = [source.image_indices(i) for i in range(len(source))]
-    assert shapes == [image.shape for image in images(name)]
-    made = archive.Archive.build(source.release, shapes, rows)
+    assert [shape[:2] for shape in shapes] == [image.shape[:2] for image in images(name)]
+    made = archive.Archive.build(source.release, shapes, rows, grey=source.grey.tolist())
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 
 
@@ -71,6 +72,19 @@ def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
     assert public.seed == hashlib.sha256(content).digest()[:16]
 
 
+@pytest.mark.parametrize("name", SOURCED)
+def test_golden_sources_are_described(name: str) -> None:
+    """The window, and which pictures are grey: byte for byte, and in what is decoded."""
+    source = archive.open(GOLDEN / f"{name}.dipp")
+    assert source.release.window == SOURCED[name]
+    assert source.grey.tolist() == [False, True, True]
+    field = bytes([3, 1 + 8 + 1, 1 | 4]) + struct.pack("<2i", -100, 900) + bytes([0b01100000])
+    assert source.to_bytes()[54:].startswith(bytes([2]) + field)  # before the digest of the table
+    colour, *grey = Codec.for_archive(source, GOLDEN / "denoiser").decode(source)
+    assert (colour[..., 0] != colour[..., 1]).any()
+    assert all((one == one[..., :1]).all() for one in grey)
+
+
 @pytest.mark.gpu
 @WITHOUT_CUDA
 @pytest.mark.parametrize("encoder", ["cpu", "cuda"])
@@ -78,7 +92,7 @@ def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
 def test_either_device_decodes_what_either_encoded(name: str, encoder: str) -> None:
     denoisers = {device: models.load(GOLDEN / "denoiser", device) for device in ("cpu", "cuda")}
     plan = plan_of(name, denoisers["cpu"])
-    source = Codec(denoisers[encoder], plan).encode(images(name))
+    source = Codec(denoisers[encoder], plan).encode(images(name), window=SOURCED.get(name))
     cpu, cuda = (reconstructions(Codec(denoisers[device], plan), source) for device in ("cpu", "cuda"))
     for kind in cpu:
         assert np.abs(cpu[kind] - cuda[kind]).max() < TWO_LEVELS, kind

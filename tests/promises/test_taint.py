@@ -265,7 +265,7 @@ def seed_of_the_image(patch: pytest.MonkeyPatch) -> None:
 
     def batches(self: Codec, images: Any) -> Any:
         for batch in real(self, images):
-            batch[0].tobytes()
+            batch[0].pixels.tobytes()
             yield batch
 
     patch.setattr(Codec, "_batches", batches)

@@ -19,15 +19,17 @@ from dipp.cli.options import (
     Overwrite,
     PlanOptions,
     Seed,
+    SourceWindow,
     public_beacon,
     public_seed,
 )
 from dipp.core import randomness
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
     from dipp.codec import Codec
-    from dipp.codec.pictures import Pixels
+    from dipp.codec.pictures import Picture
     from dipp.odometer import Meter
 
 
@@ -40,6 +42,7 @@ def encode(
     device: Device = AUTO,
     seed: Seed = None,
     beacon: BeaconRound = None,
+    window: SourceWindow = None,
 ) -> None:
     """Encode pictures into one archive that carries its certificate."""
     from dipp import report
@@ -55,16 +58,16 @@ def encode(
     _refuse_doubles(images, output)
     _refuse_output(output, overwrite)
     codec, meter = plan.codec(device, min(sizes)), counting.meter(plan.delta)
-    given = _pictures(images, codec, meter)
+    given = _pictures(images, codec, Window.of(window), meter)
     with shown("encoding", sizes):
-        made = codec.encode(given, seed=public, given=fixed is not None, beacon=published)
+        made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=window)
     made.save(output)
     typer.echo(report.archive_text(made))
-    if codec.bound:
-        typer.echo("bound by the rate, not by the budget: --bpp allows a better picture in more bits")
+    for line in report.unused(codec.budget, made.facts()["certificate"], codec.bound):
+        typer.echo(line)
 
 
-def _pictures(images: list[Path], codec: Codec, meter: Meter | None) -> Iterator[Pixels]:
+def _pictures(images: list[Path], codec: Codec, window: Window | None, meter: Meter | None) -> Iterator[Picture]:
     """The pictures. All are charged before the first is given away, and each is given as it was charged."""
     from dipp.codec import pictures
     from dipp.odometer import Charge, fresh_release
@@ -73,18 +76,19 @@ def _pictures(images: list[Path], codec: Codec, meter: Meter | None) -> Iterator
 
     def charges(meter: Meter) -> Iterator[Charge]:
         for number, path in enumerate(images):
-            pixels = pictures.read(path, codec.denoiser.channels)
-            codec.check_shape(pixels.shape)
-            marks.append(meter.mark(pixels))
-            yield meter.item(number, marks[-1], codec.losses(pixels.shape[0] * pixels.shape[1]), path.name)
+            picture = pictures.read_picture(path, codec.denoiser.channels, window)
+            height, width, _ = picture.pixels.shape
+            codec.check_shape(picture.pixels.shape)
+            marks.append(meter.mark(picture.known_by))
+            yield meter.item(number, marks[-1], codec.losses(height * width), path.name)
 
     if meter is not None and (said := meter.charge(fresh_release(), "encode", charges(meter))):
         LOGGER.info(said)
     for number, path in enumerate(images):
-        pixels = pictures.read(path, codec.denoiser.channels)
-        if meter is not None and meter.mark(pixels) != marks[number]:
+        picture = pictures.read_picture(path, codec.denoiser.channels, window)
+        if meter is not None and meter.mark(picture.known_by) != marks[number]:
             raise DippError(f"{path.name}: it was changed while it was read; nothing was released, try again")
-        yield pixels
+        yield picture
 
 
 def _refuse_folders(images: list[Path]) -> None:

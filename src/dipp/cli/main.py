@@ -15,6 +15,7 @@ from dipp.cli.card import card
 from dipp.cli.console import listen
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
+from dipp.cli.example import example
 from dipp.cli.experiment import experiment
 from dipp.cli.export import export
 from dipp.cli.info import info
@@ -34,7 +35,7 @@ app = typer.Typer(
 COMMANDS = (
     *(simulate, encode, decode, info, audit, privatize, odometer),
     *(card, keygen, sign, verify),
-    *(schedule, calibrate, train, export, experiment, page),
+    *(schedule, calibrate, train, export, experiment, page, example),
 )
 
 for command in COMMANDS:

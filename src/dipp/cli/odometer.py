@@ -65,7 +65,7 @@ def _add(found: Odometer, pictures: list[Path] | None, epsilon: float) -> None:
 def _mark(found: Odometer, path: Path) -> bytes:
     from dipp.codec import pictures
 
-    return found.mark(pictures.read(path))
+    return found.mark(pictures.known_by(path))
 
 
 def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None) -> dict[str, Any]:

@@ -48,6 +48,14 @@ BeaconRound = Annotated[
     str | None,
     typer.Option("--beacon", help="ROUND:VALUE of a public random beacon, mixed into the public seed and recorded."),
 ]
+SourceWindow = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        help="For pictures of more than eight bits: LOW:HIGH, the stored values that become black and white, or full "
+        "(0:65535). Recorded; choose it without looking at the pictures.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipp.cli.console import LOGGER, console
-from dipp.cli.options import AUTO, BeaconRound, Device, OdometerOptions, PlanOptions, Seed, public_beacon, public_seed
+from dipp.cli.options import (
+    AUTO,
+    BeaconRound,
+    Device,
+    OdometerOptions,
+    PlanOptions,
+    Seed,
+    SourceWindow,
+    public_beacon,
+    public_seed,
+)
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ class SourceOptions:
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
+    window: SourceWindow = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,7 @@ def privatize(
 
     Exit code 3: released, but bad pictures were skipped.
     """
+    from dipp import report
     from dipp.cli import progress
     from dipp.data import privatize as release
     from dipp.data.sources import Columns
@@ -89,7 +102,8 @@ def privatize(
     from dipp.papers.guarantee import Words
 
     columns = Columns(source.image_column, source.label_column, source.split)
-    choices = release.Choices(columns, run.shard_size, source.drop_labels, public_seed(seed), public_beacon(beacon))
+    public = public_seed(seed), public_beacon(beacon), Window.of(source.window)
+    choices = release.Choices(columns, run.shard_size, source.drop_labels, *public)
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()
@@ -119,4 +133,6 @@ def privatize(
     if summary.skipped:
         console().print(progress.skipped_table(summary))
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
+    for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound):
+        LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

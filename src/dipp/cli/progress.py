@@ -27,6 +27,7 @@ from dipp.data.store import RELEASED_TWICE
 from dipp.data.worker import Outcome
 from dipp.privacy.printing import counted
 
+LEFT_OUT = "left out: a single .dipp file has no place for them; name a folder to release them"
 TABLE_ROWS = 20
 """Skipped pictures that are listed by name, at most."""
 
@@ -99,12 +100,17 @@ def skipped_table(summary: Summary) -> Table:
     return table
 
 
+def _not_hidden(facts: dict[str, Any]) -> str:
+    return manifest.not_hidden(facts.get("labels") is not None, bool(facts.get("grey")))
+
+
 def summary_facts(summary: Summary) -> dict[str, Any]:
     """The summary of a run, for JSON; it contains no names of pictures."""
     return {
         **summary.facts,
         "mind": report.advice_of(summary.facts),
         "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
+        "labels_left_out": summary.labels_left_out,
         "encoded_now": summary.encoded,
         "seconds": summary.seconds,
         "images_per_second": summary.encoded / summary.seconds,
@@ -116,7 +122,8 @@ def summary_text(summary: Summary, destination: Path, papers: Sequence[Path]) ->
     return "\n".join(
         (
             *report.release_lines(summary.facts),
-            f"not hidden   {manifest.not_hidden(summary.facts.get('labels') is not None)}",
+            *((f"labels       {LEFT_OUT}",) if summary.labels_left_out else ()),
+            f"not hidden   {_not_hidden(summary.facts)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination}",
             f"papers       {', '.join(path.name for path in papers)}",

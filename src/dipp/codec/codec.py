@@ -7,6 +7,7 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,18 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipp import models
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
 from dipp.codec.finish import UNFINISHED, Finish
-from dipp.codec.pictures import Pixels, as_pixels, to_pixels
+from dipp.codec.pictures import Picture, Pixels, as_picture, each, to_pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
+from dipp.core.window import Window
 from dipp.errors import DippError
+from dipp.format import archive as archives
 from dipp.format.archive import Archive
 from dipp.format.packing import Shape
 from dipp.format.release import Release, promised
@@ -56,6 +60,8 @@ class _End(NamedTuple):
     state: torch.Tensor
     numbers: Sequence[int]
     """Of the images."""
+    grey: NDArray[np.bool_]
+    """Which of them are grey."""
 
     def noise(self, s: int) -> torch.Tensor:
         """Public normals of the images, for ancestral sampling to timestep s."""
@@ -81,6 +87,11 @@ class Codec:
 
     def __post_init__(self) -> None:
         trajectory(self.plan, self.denoiser)  # refuses a plan that does not fit the denoiser
+
+    def __repr__(self) -> str:
+        within = "" if self.budget is None else f" within {self.budget}"
+        model = f"model {self.denoiser.identity[:8]} on {self.denoiser.device}"
+        return f"<dipp.Codec: {len(self.plan.steps)} steps of {self.plan.coding.name}{within}, {model}>"
 
     @classmethod
     def from_pretrained(
@@ -126,45 +137,60 @@ class Codec:
         denoiser.require_identity(release.model)
         return cls(denoiser, release.plan, budget, release.table)
 
-    def release(self, seed: bytes, *, given: bool = False, beacon: Beacon | None = None) -> Release:
+    def release(
+        self, seed: bytes, *, given: bool = False, beacon: Beacon | None = None, window: Window | None = None
+    ) -> Release:
         """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn.
 
-        With a beacon, `seed` is the sender's own part, and the public seed follows from both.
+        With a beacon, `seed` is the sender's own part, and the public seed follows from both. `window` is that of
+        pictures of more than eight bits.
         """
         delta = self.budget.delta if self.budget else None
         table = self.table if self.plan.sensing else None
         mixed = None if beacon is None else beacon.mixed_with(seed)
         public = seed if mixed is None else mixed.seed
-        return Release(self.plan, self.denoiser.identity, public, self.denoiser.channels, delta, table, given, mixed)
+        model, channels = self.denoiser.identity, self.denoiser.channels
+        return Release(self.plan, model, public, channels, delta, table, given, mixed, window)
 
     def encode(
         self,
-        images: Iterable[Any],
+        images: Any,
         *,
         seed: bytes | None = None,
         given: bool = True,
         beacon: Beacon | None = None,
+        window: Window | str | tuple[int, int] | None = None,
         progress: Progress = lambda _: None,
     ) -> Archive:
-        """Encode PIL images, uint8 arrays (H, W, C) or uint8 tensors (C, H, W): each is released once, at ε more.
+        """Encode one picture, or an iterable of them: each is released once.
+
+        A picture is a path, a PIL image, a uint8 array (H, W, C) or (H, W), or a uint8 tensor (C, H, W); an array or
+        tensor of four dimensions is a stack of them. What is ambiguous is refused. Pictures of more than eight bits
+        need a `window`, "LOW:HIGH", (low, high) or "full": which values become black and white. It is recorded.
 
         The public seed is drawn before the first image is looked at. A fixed `seed` is for tests, and the file says
         that it was given; unless, with given = False, the caller drew it before it looked at anything of an image.
         With a beacon, the seed follows from both, and the file records how.
         """
         given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
-        release = self.release(own, given=given, beacon=beacon)
+        public = Window.of(window)
+        release = self.release(own, given=given, beacon=beacon, window=public)
         recorder = Recorder()
         rows: list[Indices] = []
         shapes: list[Shape] = []
+        grey: list[bool] = []
         done = 0
-        for batch in self._batches(as_pixels(image, self.denoiser.channels) for image in images):
-            rows.extend(self.select(batch, range(done, done + len(batch)), release.seed, recorder))
-            height, width, channels = batch[0].shape
+        for batch in self._batches(as_picture(image, self.denoiser.channels, public) for image in each(images)):
+            pixels = [picture.pixels for picture in batch]
+            rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
+            height, width, channels = pixels[0].shape
             shapes.extend([(height, width, channels)] * len(batch))
+            grey.extend(picture.grey for picture in batch)
             done += len(batch)
             progress(done)
-        return Archive.build(release, shapes, rows, recorded=recorder.ledger(self.plan, done))
+        if not done:
+            raise DippError("images: a picture is needed, there is none")
+        return Archive.build(release, shapes, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
         """The indices of equal-sized images, a row each; what was done is written down by the recorder.
@@ -186,11 +212,16 @@ class Codec:
         *,
         denoise: bool = True,
         sample: bool = False,
+        calls: int | None = None,
+        grey: Sequence[bool] = (),
     ) -> Pixels:
-        """The pictures (N, H, W, C) that `select` chose these rows for, as `decode` gives them."""
-        chain = self._chain(seed, shape)
+        """The pictures (N, H, W, C) that `select` chose these rows for, as `decode` gives them.
+
+        `grey` says which of them are grey; empty, if none is.
+        """
+        chain, which = self._chain(seed, shape), np.array(grey or [False] * len(rows), bool)
         state, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
-        return self._finished(_End(chain, len(self.plan.steps), state, numbers), Finish(denoise, sample))
+        return self._finished(_End(chain, len(self.plan.steps), state, numbers, which), Finish(denoise, sample, calls))
 
     def _counts(self, shape: Shape) -> tuple[int, ...]:
         """Chunks of each step of an image."""
@@ -198,7 +229,7 @@ class Codec:
 
     def decode(
         self,
-        source: Archive,
+        source: Sources,
         *,
         progress: Progress = lambda _: None,
         denoise: bool = True,
@@ -207,7 +238,9 @@ class Codec:
         ancestral: bool = False,
         steps: int | None = None,
     ) -> list[Pixels]:
-        """Decode all images of an archive: the expected pictures, unless told.
+        """Decode all images of an archive, of a .dipp file, or of several: the expected pictures, unless told.
+
+        Each is a uint8 array (H, W, C); the channels of a grey one are equal.
 
         The expected picture takes one call of the network after the chain, has the least squared error and invents
         nothing; at small ε it is smooth. `sample` draws a picture that looks real instead, in `calls` calls of the
@@ -224,7 +257,7 @@ class Codec:
 
     def pictures(
         self,
-        source: Archive,
+        source: Sources,
         *,
         denoise: bool = True,
         sample: bool = False,
@@ -234,8 +267,9 @@ class Codec:
     ) -> Iterator[Pixels]:
         """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
         finish = Finish(denoise, sample, calls, ancestral)
-        for end in self._ends(source, steps, finish):
-            yield from self._finished(end, finish)
+        for archive in _archives(source):
+            for end in self._ends(archive, steps, finish):
+                yield from self._finished(end, finish)
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
         """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
@@ -263,22 +297,24 @@ class Codec:
                 reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
                 state, _ = chain.run(numbers, reader, steps)
                 watch.step(done)
-                yield _End(chain, done, state, numbers)
+                yield _End(chain, done, state, numbers, source.grey[first : first + count])
                 first, remaining = first + count, remaining - count
 
     def _finished(self, end: _End, finish: Finish) -> Pixels:
-        return to_pixels(finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise))
+        found = finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise)
+        return to_pixels(found, end.grey)
 
     def _chain(self, seed: bytes, shape: tuple[int, ...]) -> Chain:
         height, width, channels = shape
         return Chain(self.plan, self.denoiser, seed, (height, width, channels))
 
-    def _batches(self, images: Iterable[Pixels]) -> Iterator[list[Pixels]]:
+    def _batches(self, images: Iterable[Picture]) -> Iterator[list[Picture]]:
         """Neighbours of one size, up to a batch."""
-        batch: list[Pixels] = []
+        batch: list[Picture] = []
         for image in images:
-            self.check_shape(image.shape)
-            if batch and (image.shape != batch[0].shape or len(batch) == self.batch_size(image.shape)):
+            shape = image.pixels.shape
+            self.check_shape(shape)
+            if batch and (shape != batch[0].pixels.shape or len(batch) == self.batch_size(shape)):
                 yield batch
                 batch = []
             batch.append(image)
@@ -305,6 +341,31 @@ class Codec:
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
+
+
+Sources = Archive | str | Path | Iterable[Archive | str | Path]
+"""What is decoded: an archive, the path of a file, or an iterable of those."""
+
+
+def _archives(source: Sources) -> Iterator[Archive]:
+    """The archives of a source, one by one."""
+    if isinstance(source, Archive):
+        yield source
+    elif isinstance(source, str | os.PathLike):
+        yield archives.open(source)
+    elif isinstance(source, Iterable) and not isinstance(source, bytes) and not hasattr(source, "__array__"):
+        for one in source:
+            if not isinstance(one, Archive | str | os.PathLike):
+                raise _no_archive(one)
+            yield from _archives(one)
+    else:
+        raise _no_archive(source)
+
+
+def _no_archive(found: Any) -> DippError:
+    return DippError(
+        f"source: an archive, the path of a .dipp file, or an iterable of those is needed, got {type(found).__name__}"
+    )
 
 
 def batch_size(device: str, shape: Sequence[int]) -> int:

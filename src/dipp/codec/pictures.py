@@ -1,30 +1,36 @@
-"""Any picture as an eight-bit array (H, W, 3): the pixels that the certificate speaks of.
+"""Any picture as an eight-bit array (H, W, C): the pixels that the certificate speaks of.
 
 | picture | what becomes of it |
 |---|---|
-| grey, 1-bit | C = 3: the value is repeated in all three channels, because denoisers are trained on colour |
-| 16-bit, 32-bit integer grey | the upper eight of sixteen bits, then as grey |
+| grey, 1-bit | C = 3: the value is repeated in all three channels, because denoisers are trained on colour; the file says that the picture is grey, and it comes out grey |
+| more than eight bits a value: 16-bit files, DICOM (`dicom`), arrays | by a window that the caller names (`dipp.core.window`); refused without one |
+| 16-bit colour in a file | the upper eight bits; only the window `full` will do |
 | palette, CMYK, YCbCr, Lab, HSV | converted to RGB |
 | alpha, transparent palette entries | composited on white |
 | EXIF orientation | applied, so that the pixels stand as a viewer shows them |
-| several frames; floating-point pixels | refused: each frame would have to be paid for; floats have no stated range |
-| metadata: EXIF, ICC profile, comments, names | dropped; nothing but the pixels reaches an archive |
+| several frames; floating-point pixels; PGM and PPM with a largest value of their own | refused: each frame would have to be paid for; floats have no stated range; a largest value may have been computed from the pixels |
+| metadata: EXIF, ICC profile, DICOM tags, comments, names | dropped; nothing but the pixels reaches an archive |
 
-All this happens to one pixel at a time: a pixel of the array depends on one pixel of the file, so a change of that one
-changes one. A grey pixel is one private value thrice. The certificate covers any change of the three channels of a
-pixel, and so in particular a change of the three together: grey is covered at the same ε as colour.
+All this happens to one pixel at a time, and follows from the kind of file and from what the caller says, never from the
+values of other pixels: a pixel of the array depends on one pixel of the file, so a change of that one changes one. A
+grey pixel is one private value thrice. The certificate covers any change of the three channels of a pixel, and so in
+particular a change of the three together: grey is covered at the same ε as colour. That a file is grey is as public as
+its size.
 
 The size that a file declares is looked at before anything is decoded; more than `MAX_PICTURE` is refused, so that a few
 bytes cannot fill the memory.
-"""
+"""  # noqa: E501 - a table
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
+import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from dipp.codec import dicom
+from dipp.codec.dicom import Dicom
 from dipp.core.signal import to_levels
+from dipp.core.window import FULL, Window
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 
@@ -42,28 +51,67 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 
 _OPENING = threading.Lock()
-"""Pillow's limit is the whole process's."""
+"""Pillow's limit is the whole process's, and so is what is done about warnings."""
 SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+GREY_MODES = ("1", "L", "LA", "La", *SIXTEEN_BITS)
+SIXTEEN_BIT_COLOUR = re.compile(r"(RGB|RGBA|RGBa|RGBX|CMYK|LA);16")
+"""How Pillow calls the bytes of files whose values it cuts to eight bits by itself."""
+NO_WINDOW = (
+    "its values have more than eight bits; say which become black and white: --window LOW:HIGH or, for 0:65535, "
+    '--window full (in Python, window=(LOW, HIGH) or "full")'
+)
 
 
-def read(source: str | Path | bytes, channels: int = 3) -> Pixels:
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A picture as the codec takes it."""
+
+    pixels: Pixels = field(repr=False)
+    """(H, W, C), with the denoiser's channels."""
+    grey: bool = False
+    """Whether its file, or array, is a grey one whose value was repeated in several channels."""
+    stored: NDArray[Any] | None = field(default=None, repr=False)
+    """(H, W, C') before a window or luminance was taken, by which the odometer knows it again; None: `pixels`."""
+
+    @property
+    def known_by(self) -> NDArray[Any]:
+        """The values by which the odometer knows the picture again, whatever the window and the network."""
+        return self.pixels if self.stored is None else self.stored
+
+
+def read(source: str | Path | bytes, channels: int = 3, window: Window | None = None) -> Pixels:
+    """Read the pixels of a picture from a file or from the bytes of one."""
+    return read_picture(source, channels, window).pixels
+
+
+def read_picture(source: str | Path | bytes, channels: int = 3, window: Window | None = None) -> Picture:
     """Read a picture from a file or from the bytes of one."""
     with _opened(source) as image:
-        return from_pil(image, channels)
+        return _of_dicom(image, channels, window) if isinstance(image, Dicom) else _of_pil(image, channels, window)
+
+
+def known_by(source: str | Path | bytes) -> NDArray[Any]:
+    """The values by which the odometer knows a picture again: no window is needed for these."""
+    return read_picture(source, 3, FULL).known_by
 
 
 def declared_pixels(source: str | Path | bytes) -> int:
     """Width × height as the file's header says; nothing is decoded."""
     with _opened(source) as image:
-        return _checked_pixels(image)
+        return _checked_pixels(image.size)
 
 
 @contextlib.contextmanager
-def _opened(source: str | Path | bytes) -> Iterator[Image.Image]:
-    """A file as a PIL image; whatever goes wrong with it ends in one line with its name."""
+def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
+    """A file as a PIL image, or as DICOM; whatever goes wrong with it ends in one line with its name."""
     name = "image" if isinstance(source, bytes) else Path(source).name or str(source)
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
+        if dicom.recognised(source):
+            with _OPENING, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield Dicom.open(source)
+            return
         # Pillow's own limit cannot be given per call, and its warnings are of no use: the size is checked here.
         with _OPENING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -82,54 +130,180 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image]:
         raise DippError(f"{name}: not a whole picture in a format that can be read") from None
 
 
-def _checked_pixels(image: Image.Image) -> int:
-    width, height = image.size
+def _checked_pixels(size: tuple[int, int]) -> int:
+    width, height = size
     if not 0 < width * height <= MAX_PICTURE:
         raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
     return width * height
 
 
-def from_pil(image: Image.Image, channels: int = 3) -> Pixels:
+def from_pil(image: Image.Image, channels: int = 3, window: Window | None = None) -> Pixels:
     """Convert a PIL image as the module's text says, to three channels or to luminance alone.
 
     Its pixels are loaded here, after its size was looked at.
     """
-    _checked_pixels(image)
+    return _of_pil(image, channels, window).pixels
+
+
+def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture:
+    _checked_pixels(image.size)
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
         raise DippError("image: a single picture is needed, this has several frames; save them as files")
     if image.mode == "F":
         raise DippError("image: pixels as integers are needed, got floating-point ones without a stated range")
+    _check_depth(image, window)
+    grey = image.mode in GREY_MODES
     image = ImageOps.exif_transpose(image)
     if image.mode in SIXTEEN_BITS:
-        values = np.clip(np.asarray(image, np.int64), 0, 65_535)
-        image = Image.fromarray((values >> 8).astype(np.uint8))
+        return _of_values(np.asarray(image, np.int32), channels, window, grey=True)
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
+    colour = np.array(image.convert("RGB"), np.uint8)
     if channels == 1:
-        return np.array(image.convert("L"), np.uint8)[..., None]
-    return np.array(image.convert("RGB"), np.uint8)
+        return Picture(np.array(image.convert("L"), np.uint8)[..., None], stored=colour)
+    return Picture(colour, grey)
 
 
-def as_pixels(image: Any, channels: int) -> Pixels:
-    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use.
+def _check_depth(image: Image.Image, window: Window | None) -> None:
+    """Refuse files whose values Pillow would scale or cut by itself, where nobody has said so."""
+    for tile in getattr(image, "tile", ()):
+        kind, values = tile[0], tile[3]
+        words = values if isinstance(values, tuple) else (values,)
+        largest = words[1] if kind in ("ppm", "ppm_plain") and len(words) > 1 else 255
+        if largest not in (255, 65_535):
+            raise DippError(f"image: a largest value of 255 or 65535 is needed, got {largest}; save it as PNG")
+        wide = any(isinstance(word, str) and SIXTEEN_BIT_COLOUR.match(word) for word in words)
+        if wide or (largest > 255 and image.mode not in SIXTEEN_BITS):
+            if window is None:
+                raise DippError(f"image: {NO_WINDOW}")
+            if window != FULL:
+                raise DippError("image: colour of sixteen bits is taken with --window full alone; save it as grey")
 
-    PIL images are converted as the module's text says; a denoiser of one channel takes their luminance. An array (H, W)
-    or (H, W, 1) is grey: its value is repeated in all the channels of the denoiser.
+
+def _of_dicom(image: Dicom, channels: int, window: Window | None) -> Picture:
+    _checked_pixels(image.size)
+    grey = not image.colour
+    if image.wide and window is None:
+        raise DippError(f"image: {NO_WINDOW}")
+    values = image.values()
+    if image.wide:
+        return _of_values(values, channels, window, grey=grey, inverted=image.inverted)
+    return _of_values(255 - values if image.inverted else values, channels, None, grey=grey)
+
+
+def _of_values(
+    values: NDArray[Any], channels: int, window: Window | None, *, grey: bool, inverted: bool = False
+) -> Picture:
+    """A picture from whole numbers, (H, W) or (H, W, 3), by their window if they have more than eight bits."""
+    values = values[..., None] if values.ndim == 2 else values
+    stored: NDArray[Any] | None = None
+    if values.dtype != np.uint8:
+        if window is None:
+            raise DippError(f"image: {NO_WINDOW}")
+        stored, values = values.astype(np.int32), window.levels(values)
+        values = 255 - values if inverted else values
+    if channels == 1 and values.shape[2] == 3:
+        stored = values if stored is None else stored
+        values = np.array(Image.fromarray(values).convert("L"), np.uint8)[..., None]
+    if values.shape[2] == 1:
+        values = np.repeat(values, channels, axis=2)
+    return Picture(np.ascontiguousarray(values), grey and channels > 1, stored)
+
+
+def as_pixels(image: Any, channels: int, window: Window | None = None) -> Pixels:
+    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use."""
+    return as_picture(image, channels, window).pixels
+
+
+def as_picture(image: Any, channels: int, window: Window | None = None) -> Picture:
+    """One picture: a path, a PIL image, an array (H, W, C) or (H, W), a tensor (C, H, W) or (H, W), or a `Picture`.
+
+    Files and PIL images are converted as the module's text says; a denoiser of one channel takes their luminance. An
+    array of one channel is grey: its value is repeated in all the channels of the denoiser. What is ambiguous is
+    refused, by its type and shape alone.
     """
+    if isinstance(image, Picture):
+        if image.pixels.dtype != np.uint8 or image.pixels.ndim != 3:
+            raise DippError("image: uint8 of shape (H, W, C) is needed in a Picture")
+        return image
+    if isinstance(image, str | os.PathLike):
+        return read_picture(Path(image), channels, window)
     if isinstance(image, Image.Image):
-        return from_pil(image, channels)
-    if hasattr(image, "detach"):
-        image = image.detach().cpu().numpy()
-        image = np.moveaxis(image, 0, -1) if image.ndim == 3 else image
-    array = np.asarray(image)
-    array = array[..., None] if array.ndim == 2 else array
-    if array.dtype != np.uint8 or array.ndim != 3 or not array.size:
-        raise DippError(f"image: uint8 of shape (H, W, C) is needed, got {array.dtype} of shape {array.shape}")
-    return np.ascontiguousarray(np.repeat(array, channels, axis=2) if array.shape[2] == 1 else array)
+        return _of_pil(image, channels, window)
+    if not hasattr(image, "__array__"):
+        raise DippError(f"image: a path, a PIL image, an array or a tensor is needed, got {type(image).__name__}")
+    tensor = hasattr(image, "detach")
+    array = image.detach().cpu().numpy() if tensor else np.asarray(image)
+    _check_array(array, channels, tensor, window)
+    if tensor and array.ndim == 3:
+        array = np.moveaxis(array, 0, -1)
+    return _of_values(array, channels, window, grey=array.ndim == 2 or array.shape[2] == 1)
 
 
-def to_pixels(x: torch.Tensor) -> Pixels:
-    """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C); what is not a number is mid-grey."""
-    pixels: Pixels = to_levels(x.float().nan_to_num(nan=0.0)).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
+def of_colour(pixels: Pixels, channels: int, window: Window | None = None) -> Picture:
+    """A picture from the pixels (H, W, 3) of a colour file; a denoiser of one channel takes their luminance."""
+    return _of_values(pixels, channels, window, grey=False)
+
+
+def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Window | None) -> None:
+    """Refuse an array that is not clearly one picture, and say what to write instead."""
+    shape, kind = array.shape, array.dtype.kind
+    wanted = "(C, H, W)" if tensor else "(H, W, C)"
+    told = f"image: uint8 of shape {wanted} is needed, got {array.dtype} of shape {shape}"
+    if len(shape) not in (2, 3) or not array.size:
+        raise DippError(f"{told}; give one picture, or a list of them")
+    if kind not in "ui":
+        byte = "to(torch.uint8)" if tensor else "astype(np.uint8)"
+        advice = {
+            "f": f"values in [0, 1] become pixels by (255 * x).round().{byte}",
+            "b": f"write 255 * x.{byte}",
+        }
+        raise DippError(f"{told}; {advice.get(kind, 'convert it')}")
+    if array.dtype != np.uint8 and window is None:
+        raise DippError(f"{told}; or say which values become black and white, window=(LOW, HIGH)")
+    _checked_pixels((shape[2], shape[1]) if tensor and len(shape) == 3 else (shape[1], shape[0]))
+    first, last = shape[0], shape[-1]
+    if len(shape) == 2 or (first if tensor else last) in (1, channels):
+        return
+    needed = "1 channel is" if channels == 1 else f"1 or {channels} channels are"
+    stack = f"for a stack of grey pictures x[{':, None' if tensor else '..., None'}]"
+    if (last if tensor else first) in (1, channels):
+        turned = "permute(2, 0, 1)" if tensor else "transpose(1, 2, 0)"
+        advice_of_shape = f"for one picture write x.{turned}, {stack}"
+    elif (first if tensor else last) in (2, 3, 4):
+        turned = "x.permute(1, 2, 0).numpy()" if tensor else "x"
+        advice_of_shape = f"write PIL.Image.fromarray({turned}), which is converted"
+    else:
+        advice_of_shape = f"write {stack}"
+    raise DippError(f"{told}, of which {needed} needed; {advice_of_shape}")
+
+
+def each(images: Any) -> Iterator[Any]:
+    """One picture as itself, an iterable of pictures one by one; what is neither is refused."""
+    if isinstance(images, str | os.PathLike | Image.Image | Picture) or (
+        hasattr(images, "__array__") and np.ndim(images) in (0, 2, 3)
+    ):
+        yield images
+    elif isinstance(images, Iterable) and not isinstance(images, bytes | bytearray | memoryview | Mapping):
+        yield from images
+    else:
+        raise DippError(
+            f"images: a picture (path, PIL image, array, tensor) or an iterable of them is needed, got "
+            f"{type(images).__name__}"
+        )
+
+
+def to_pixels(x: torch.Tensor, grey: NDArray[np.bool_] | None = None) -> Pixels:
+    """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C); what is not a number is mid-grey.
+
+    `grey` says which pictures are grey: their channels, which are views of one value, are averaged, and come out equal.
+    """
+    x = x.float().nan_to_num(nan=0.0)
+    if grey is not None and grey.any():
+        import torch
+
+        chosen = torch.from_numpy(grey).to(x.device)[:, None, None, None]
+        x = x.where(~chosen, x.mean(dim=1, keepdim=True))
+    pixels: Pixels = to_levels(x).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
     return pixels

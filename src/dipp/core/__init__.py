@@ -5,6 +5,7 @@
 | `randomness` | the common randomness that both sides share; the one source of private bytes |
 | `selection` | integer scores in, one index out, by the exact law: the privacy-critical core |
 | `signal` | the one mapping between pixels and [−1, 1] |
+| `window` | stored values of more than eight bits to pixels |
 | `arithmetic`, `laws` | pixels to integer shifts; draws and shifts to integer scores |
 | `channels`, `huber` | the noise laws, their cost in ε and in bits |
 | `masks` | who is touched when |

@@ -15,22 +15,23 @@ from dipp.format.archive import Archive
 from dipp.format.bytes import Integers
 from dipp.format.packing import Shape
 from dipp.format.release import Release
+from dipp.privacy.certificate import WORDS
 
-LATER_WORDS = ("coding", "code", "seed_given", "beacon")
+LATER_WORDS = ("coding", "code", "seed_given", "beacon", "window", "grey")
 """Facts that manifests of version 0.1 do not have; `mechanism`, `channel` and `alpha`, which they have, say as much of
 the coding."""
 
 
-def not_hidden(labelled: bool) -> str:
+def not_hidden(labelled: bool, grey: bool = False) -> str:
     """What a release reveals that its certificate does not cover, in words."""
-    labels = "their labels, " if labelled else ""
+    labels = ("which of them are grey, " if grey else "") + ("their labels, " if labelled else "")
     return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
 
 
 def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
     """The manifest of the published shards, computed from the files; `labels` is None if none are released."""
     entries, skipped = [], []
-    images = positions = pixels = bits = size = 0
+    images = positions = pixels = bits = size = grey = 0
     smallest, public = 0, None
     for path in store.shards():
         shard = Shard.read(path)
@@ -47,6 +48,7 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         skipped += [one._asdict() for one in shard.skipped]
         images, positions, size = images + len(shard), positions + shard.positions, size + shard.size
         pixels, bits = pixels + int(shard.sizes.sum()), bits + shard.payload_bits
+        grey += len(shard.grey)
         least = int(shard.sizes.min()) if len(shard) else MAX_PIXELS + 1
         if public is None or least < smallest:  # the smallest image has the worst certificate
             smallest, public = least, shard
@@ -60,24 +62,26 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         **public.archive().facts(),
         **rates,
         "images": images,
+        "grey": grey,
         "positions": positions,
         "pixels": pixels,
         "labels": None if labels is None else {"names": list(labels.names)},
-        "not_hidden": not_hidden(labels is not None),
+        "not_hidden": not_hidden(labels is not None, grey > 0),
         "skipped": skipped,
         "shards": entries,
     }
 
 
-def verify(folder: Path) -> dict[str, Any]:
-    """Check every shard of a release against its manifest and its own certificate; return the manifest.
+def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
+    """Check every shard of a release against its manifest and its own certificate; return the facts of the shards.
 
-    It is checked that each file has its checksum; that the payloads of each shard unpack, and together pass as an
-    archive; that all shards have the same plan, model and seed; that they answer for positions 0 … N − 1, each once;
-    that nothing of an unfinished run is left; and that the manifest is the one that these shards give.
+    It is checked that each file has its checksum; that all shards have the same plan, model and seed; that they answer
+    for positions 0 … N − 1, each once; and that the manifest is the one that these shards give, so that nothing in it
+    is believed. With `payloads`, those of each shard must unpack, and together pass as an archive; and nothing of an
+    unfinished run may be left.
     """
     stated = read_manifest(folder)
-    if left := remains(folder):
+    if payloads and (left := remains(folder)):
         raise DippError(
             f"{folder}: {left[0]} of a killed run is left, with names of files; remove it, then give DST away"
         )
@@ -86,6 +90,7 @@ def verify(folder: Path) -> dict[str, Any]:
         entries = list(shard_entries(stated))
         if [name for name, _ in entries] != [path.name for path in store.shards()]:
             raise DippError("shards are missing, or there are others")
+        labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         release: Release | None = None
         for name, entry in entries:
             path = folder / name
@@ -98,28 +103,42 @@ def verify(folder: Path) -> dict[str, Any]:
             if shard.first != position:
                 raise DippError(f"{name}: it starts at {shard.first}, where {position} is needed")
             position += shard.positions
-            shard.archive()  # applies every check of an archive
-        labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
+            if shard.names != (() if labels is None else labels.names) or (labels is None and shard.labelled):
+                raise DippError(f"{name}: its labels are not those of the manifest")
+            if payloads:
+                shard.archive()  # applies every check of an archive
         computed = manifest(store, labels)
     except (KeyError, TypeError, AttributeError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
     except DippError as error:
         raise DippError(f"{folder}: {error}") from None
-    left_out = {"dipp", *(word for word in LATER_WORDS if word not in stated)}
-    wrong = [key for key, value in computed.items() if key not in left_out and stated.get(key) != value]
+    left_out = {"dipp", "not_hidden", *(word for word in LATER_WORDS if word not in stated)}
+    mine, its = (_without_words(facts) for facts in (computed, stated))
+    wrong = [key for key, value in mine.items() if key not in left_out and its.get(key) != value]
     if wrong or position != computed["positions"]:
         raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
-    return stated
+    known = {key: value for key, value in computed.items() if key in stated or key not in LATER_WORDS}
+    return {**known, "dipp": stated.get("dipp")}
+
+
+def _without_words(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts without those parts of the certificate that are words, which a later version may put better."""
+    found = facts.get("certificate")
+    if not isinstance(found, dict):
+        return facts
+    return {**facts, "certificate": {key: value for key, value in found.items() if key not in WORDS}}
 
 
 def archive(store: Store) -> Archive:
     """The images of all shards as one archive, which is put together in memory."""
     shapes: list[Shape] = []
     rows: list[Integers] = []
+    grey: list[bool] = []
     for shard in map(Shard.read, store.shards()):
         release = shard.release
         if shard.ids.tolist() != list(range(len(rows), len(rows) + len(shard))):
             raise DippError("dst: an archive numbers its images without gaps; run the command again with --overwrite")
         shapes += [shard.shape(image) for image in range(len(shard))]
         rows.extend(shard.all_rows())
-    return Archive.build(release, shapes, rows)
+        grey += shard.greys()
+    return Archive.build(release, shapes, rows, grey=grey)

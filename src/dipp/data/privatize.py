@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from dipp import files
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
+from dipp.core.window import Window
 from dipp.data import manifest
 from dipp.data.engines import Engine
 from dipp.data.sources import HUB_ID, Columns, open_source
@@ -52,6 +53,8 @@ class Choices:
     """Public seed, for tests only; None draws a fresh one. With a beacon, the sender's own part of it."""
     beacon: Beacon | None = None
     """Public beacon that is mixed into the seed; None for none."""
+    window: Window | None = None
+    """Which values of pictures of more than eight bits become black and white; None skips such pictures."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Summary:
     """Images that this run encoded, without those that were published before."""
     seconds: float
     """Duration of this run."""
+    labels_left_out: bool = False
+    """Whether the source has labels that were not asked to be dropped, and a single file has no place for them."""
 
 
 class Watcher:
@@ -133,7 +138,7 @@ def privatize(
             pictures,
             store,
             "",
-            codec.release(seed, given=choices.seed is not None, beacon=choices.beacon),
+            codec.release(seed, given=choices.seed is not None, beacon=choices.beacon, window=choices.window),
             codec.budget,
             model,
             str(codec.denoiser.device),
@@ -182,7 +187,8 @@ def privatize(
     except MiscomputedError as error:
         raise _stopped(store, single, error) from None
     facts, skipped = _finish(store, job, destination, found["bad"] if single else None)
-    return Summary(facts, skipped, encoded, time.monotonic() - began)
+    left_out = single and job.source.labels is not None and not choices.drop_labels
+    return Summary(facts, skipped, encoded, time.monotonic() - began, left_out)
 
 
 def _remove(store: Store, destination: Path, single: bool) -> None:
@@ -242,9 +248,10 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
 
     def charges() -> Iterator[Charge]:
         watcher.surveying(len(job.source))
-        for position, pixels in Worker(job, codec).survey():
-            losses = codec.losses(pixels.shape[0] * pixels.shape[1])
-            yield meter.item(position, meter.mark(pixels), losses, job.source.name(position))
+        for position, picture in Worker(job, codec).survey():
+            height, width, _ = picture.pixels.shape
+            mark = meter.mark(picture.known_by)
+            yield meter.item(position, mark, codec.losses(height * width), job.source.name(position))
 
     try:
         if said := meter.charge(job.token, "privatize", charges()):
@@ -264,7 +271,9 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) ->
     same = {
         "seed": choices.seed in (None, own),
         "beacon": begun.beacon == (None if choices.beacon is None else choices.beacon.mixed_with(own)),
-        "model or budget": begun == codec.release(own, given=begun.seed_given, beacon=begun.beacon),
+        "model or budget": begun
+        == codec.release(own, given=begun.seed_given, beacon=begun.beacon, window=begun.window),
+        "window": begun.window == choices.window,
         "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
         "shard-size": found["shard_size"] == job.shard_size,
         "labels": found["labelled"] == job.labelled,

@@ -7,8 +7,8 @@
 
 The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as a `.dipp` file without
 images (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers for, and
-which of them were skipped and why. So a shard can be checked and decoded without any other file. The key `huggingface`
-names the classes for `datasets`.
+which of them were skipped and why; and, if there are any, the ids of grey pictures. So a shard can be
+checked and decoded without any other file. The key `huggingface` names the classes for `datasets`.
 
 A shard is written without compression and without a dictionary of payloads, because they do not compress. It is read a
 few rows at a time, and refused once it takes a multiple of the file's size in memory, whatever its metadata says.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -41,8 +42,8 @@ from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 
 VERSION = 1
-METADATA = b"dipp"
-"""Key of the metadata in the schema."""
+METADATA, FEATURES = b"dipp", b"huggingface"
+"""Keys of the metadata in the schema: the shard's own, and those of Hugging Face's datasets."""
 MAX_EXPANSION = 64
 """Bytes of memory that a byte of the file may take, at most: sizes and labels compress well, payloads do not."""
 
@@ -63,6 +64,8 @@ class Image(NamedTuple):
     label: Label
     indices: Integers
     """Selected indices, in the order of steps and chunks."""
+    grey: bool = False
+    """Whether its source was grey, and its channels are views of one value."""
 
 
 def claim_of(found: Certificate | None) -> dict[str, float] | None:
@@ -101,7 +104,9 @@ def write(
         "positions": positions,
         "skipped": sorted(skipped),
     }
-    metadata = {METADATA: json.dumps(facts).encode(), b"huggingface": _features(labels)}
+    if grey := [image.number for image in images if image.grey]:
+        facts["grey"] = grey
+    metadata = {METADATA: json.dumps(facts).encode(), FEATURES: _features(labels)}
     columns = {
         "payload": payloads,
         "label": [image.label for image in images],
@@ -146,6 +151,12 @@ def _features(labels: Labels | None) -> bytes:
     return json.dumps({"info": {"features": features}}).encode()
 
 
+def _names(features: bytes) -> tuple[str, ...]:
+    """The class names in the JSON that `_features` writes."""
+    found = json.loads(features).get("info", {}).get("features", {}).get("label", {})
+    return tuple(map(str, found.get("names", ())))
+
+
 @dataclass(frozen=True, eq=False)
 class Shard:
     """A shard that was read. Everything is checked but the payloads, which are checked when they are unpacked."""
@@ -168,6 +179,10 @@ class Shard:
     payloads: pa.Array
     size: int
     """Size of the file in bytes."""
+    grey: frozenset[int]
+    """Ids of the images whose source was grey."""
+    names: tuple[str, ...]
+    """Names of the classes; empty if they have none."""
 
     @classmethod
     def read(cls, path: Path) -> Shard:
@@ -186,7 +201,8 @@ class Shard:
         size = path.stat().st_size
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_form(file, size)
-            facts = json.loads(file.schema_arrow.metadata[METADATA])
+            metadata = file.schema_arrow.metadata
+            facts = json.loads(metadata[METADATA])
             if facts["version"] > VERSION:
                 raise DippError(f"written by a newer dipp (shard format {facts['version']}); upgrade")
             table = _rows(file, size)
@@ -207,6 +223,8 @@ class Shard:
             table["label"].combine_chunks(),
             table["payload"].combine_chunks(),
             size,
+            frozenset(map(operator.index, facts.get("grey", ()))),
+            _names(metadata.get(FEATURES, b"{}")),
         )
         shard._check()
         return shard
@@ -221,6 +239,8 @@ class Shard:
             raise damaged("it holds images of another shard")
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
+        if not self.grey <= set(self.ids.tolist()):
+            raise damaged("it speaks of grey images that it does not have")
         if self.claim != claim_of(self.certificate):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
 
@@ -251,6 +271,15 @@ class Shard:
         """Height, width and channels of an image."""
         return int(self.heights[image]), int(self.widths[image]), self.release.channels
 
+    @property
+    def labelled(self) -> bool:
+        """Whether an image has a label."""
+        return bool(self.labels.null_count < len(self.labels))
+
+    def greys(self) -> list[bool]:
+        """Of each image, whether its source was grey."""
+        return [number in self.grey for number in self.ids.tolist()]
+
     def rows(self, images: Sequence[int]) -> Integers:
         """The indices of images with the same number of pixels, a row for each."""
         chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
@@ -263,7 +292,8 @@ class Shard:
 
     def archive(self) -> Archive:
         """The shard as an archive, numbered from 0. Making it applies every check of an archive to the shard."""
-        return Archive.build(self.release, [self.shape(image) for image in range(len(self))], list(self.all_rows()))
+        shapes = [self.shape(image) for image in range(len(self))]
+        return Archive.build(self.release, shapes, list(self.all_rows()), grey=self.greys())
 
 
 def _check_form(file: pq.ParquetFile, size: int) -> None:

@@ -254,7 +254,10 @@ def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
 
 
 def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labels | None]:
-    """The image column, the label column and the kind of the labels; the last two are None if labels are not used."""
+    """The image column, the label column and the kind of the labels.
+
+    The column is None if labels are not wanted or not there, and the kind if they are not there.
+    """
     images = [one.name for one in schema if _holds_files(one.type)]
     if not images:
         raise DippError(f"src: there is no column of pictures as bytes; there are {', '.join(schema.names)}")
@@ -263,13 +266,14 @@ def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labe
     if image not in images:
         raise DippError(f"image-column: one of {', '.join(images)} is needed, got {columns.image or 'none'}")
     label = ("label" if "label" in schema.names else None) if columns.label is None else columns.label
+    unread = None if label is None else Labels()
     if not columns.labelled:
         label = None
     for name in (image, label):
         if name is not None and schema.names.count(name) > 1:
             raise DippError(f"src: several columns are called {name}; rename all but one")
     if label is None:
-        return image, None, None
+        return image, None, unread
     if label not in schema.names:
         raise DippError(f"label-column: one of {', '.join(schema.names)} is needed, got {label}")
     kind = schema.field(label).type

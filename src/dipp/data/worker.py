@@ -26,7 +26,7 @@ from dipp.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
-    from dipp.codec.pictures import Pixels
+    from dipp.codec.pictures import Picture
     from dipp.data.shards import Image, Skipped
     from dipp.privacy.ledger import Ledger
 
@@ -165,12 +165,12 @@ class Worker:
         """Positions of a shard's bad pictures and what is wrong with them; nothing is encoded."""
         return [(record.position, problem) for record, _, problem in self._pictures(shard) if problem]
 
-    def survey(self) -> Iterator[tuple[int, Pixels]]:
-        """Position and pixels of every good picture of the source, in order; nothing is encoded."""
+    def survey(self) -> Iterator[tuple[int, Picture]]:
+        """Every good picture of the source with its position, in order; nothing is encoded."""
         for shard in range(self.job.shards):
-            for record, pixels, problem in self._pictures(shard):
-                if pixels is not None:
-                    yield record.position, pixels
+            for record, picture, problem in self._pictures(shard):
+                if picture is not None:
+                    yield record.position, picture
                 elif self.job.strict:
                     raise DippError(f"src: {self.job.source.name(record.position)}: {problem}")
 
@@ -182,60 +182,67 @@ class Worker:
         job, codec, recorder = self.job, self.codec, Recorder()
         images: list[Image] = []
         skipped: list[Skipped] = []
-        waiting: dict[tuple[int, ...], list[tuple[Record, Pixels]]] = {}
+        waiting: dict[tuple[int, ...], list[tuple[Record, Picture]]] = {}
 
         def flush(shape: tuple[int, ...]) -> None:
             batch = waiting.pop(shape)
             numbers = [job.number(record.position) for record, _ in batch]
             with watch.watching(_Told(self.progress)):
-                rows = codec.select([pixels for _, pixels in batch], numbers, job.release.seed, recorder)
-            for (record, _), number, row in zip(batch, numbers, rows, strict=True):
+                rows = codec.select([picture.pixels for _, picture in batch], numbers, job.release.seed, recorder)
+            for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
                 height, width, channels = shape
-                images.append(Image(number, (height, width, channels), record.label if job.labelled else None, row))
+                label = record.label if job.labelled else None
+                images.append(Image(number, (height, width, channels), label, row, picture.grey))
 
-        for record, pixels, problem in self._pictures(shard):
-            if pixels is None:
+        for record, picture, problem in self._pictures(shard):
+            if picture is None:
                 if job.strict or job.bad is not None:
                     raise DippError(f"src: {job.source.name(record.position)}: {problem}")
                 skipped.append(Skipped(record.position, problem))
                 continue
-            group = waiting.setdefault(pixels.shape, [])
-            group.append((record, pixels))
-            if len(group) == codec.batch_size(pixels.shape):
-                flush(pixels.shape)
+            shape = picture.pixels.shape
+            group = waiting.setdefault(shape, [])
+            group.append((record, picture))
+            if len(group) == codec.batch_size(shape):
+                flush(shape)
             elif sum(len(some) * shape[0] * shape[1] for shape, some in waiting.items()) > HELD_PIXELS:
                 flush(max(waiting, key=lambda shape: len(waiting[shape]) * shape[0] * shape[1]))
         for shape in list(waiting):
             flush(shape)
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
-    def _pictures(self, shard: int) -> Iterator[tuple[Record, Pixels | None, str]]:
+    def _pictures(self, shard: int) -> Iterator[tuple[Record, Picture | None, str]]:
         """The pictures of a shard, or None and what is wrong with one; those in `Job.bad` are left out."""
         positions, codec = self.job.positions(shard), self.codec
         known = frozenset(self.job.bad or ())
         records = (r for r in self.job.source.read(positions.start, positions.stop) if r.position not in known)
 
-        def read(some: list[Record]) -> list[tuple[Record, Pixels | None, str]]:
+        def read(some: list[Record]) -> list[tuple[Record, Picture | None, str]]:
             return [(record._replace(content=None), *self._picture(record)) for record in some]
 
         uncharged = frozenset(self.job.uncharged)
         readers = READERS[codec.denoiser.device.type]
         with ThreadPoolExecutor(readers) as pool:
             for made in _ahead(pool, read, _lists(records, READ_TOGETHER), 2 * readers):
-                for record, pixels, problem in made:
-                    unpaid = pixels is not None and record.position in uncharged
-                    yield (record, None, CHANGED) if unpaid else (record, pixels, problem)
+                for record, picture, problem in made:
+                    unpaid = picture is not None and record.position in uncharged
+                    yield (record, None, CHANGED) if unpaid else (record, picture, problem)
 
-    def _picture(self, record: Record) -> tuple[Pixels | None, str]:
-        """The pixels of a record, or None and what is wrong with it."""
+    def _picture(self, record: Record) -> tuple[Picture | None, str]:
+        """The picture of a record, or None and what is wrong with it."""
         from dipp.codec import pictures
 
         content, problem = record.content, record.problem
+        channels, window = self.codec.denoiser.channels, self.job.release.window
         if not problem and content is not None:
             try:
-                pixels = pictures.read(content, self.codec.denoiser.channels) if isinstance(content, bytes) else content
-                if not (problem := self._refusal(pixels.shape)):
-                    return pixels, ""
+                picture = (
+                    pictures.read_picture(content, channels, window)
+                    if isinstance(content, bytes)
+                    else pictures.of_colour(content, channels, window)
+                )
+                if not (problem := self._refusal(picture.pixels.shape)):
+                    return picture, ""
             except DippError as error:
                 problem = str(error)
         return None, problem.removeprefix("image: ") or "there is no picture"

@@ -27,7 +27,7 @@ from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.plan import MAX_PIXELS, Coding
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
-from dipp.format.header import Header, checksum, unsealed
+from dipp.format.header import Flags, Header, checksum, unsealed
 from dipp.format.packing import FixedLayout, Layout, Shape, cut
 from dipp.format.release import Release
 from dipp.privacy.certificate import Certificate
@@ -62,6 +62,8 @@ class Archive:
     _starts: Integers
     """Where each run starts in the file, or each image if lengths differ, and where the last ends."""
     _certificate: Certificate | None
+    grey: Flags
+    """Of each image, whether its source was grey: its channels are views of one value, and come out equal."""
 
     @classmethod
     def build(
@@ -71,12 +73,16 @@ class Archive:
         indices: Sequence[Sequence[int] | Integers] | Integers,
         *,
         recorded: Ledger | None = None,
+        grey: Sequence[bool] = (),
     ) -> Archive:
         """Archive images, given their sizes and, in the order of steps and chunks, their indices.
 
         `recorded` is what the encoder wrote down as it went: nothing is archived if that is not what the plan says,
-        from which the certificate is made, here and by every reader.
+        from which the certificate is made, here and by every reader. `grey` says which images are grey; empty, if
+        none is.
         """
+        if grey and len(grey) != len(shapes):
+            raise DippError(f"grey: one of each image is needed, got {len(grey)} of {len(shapes)}")
         if len(shapes) != len(indices):
             raise DippError(f"shapes, indices: one of each an image is needed, got {len(shapes)} and {len(indices)}")
         if {channels for _, _, channels in shapes} - {release.channels}:
@@ -99,7 +105,7 @@ class Archive:
                 payloads += layout.payloads(rows)
                 lengths += [len(payload) - layout.least_bits // 8 for payload in payloads[at:]]
             at += count
-        header = Header(release, runs, release.claim(smallest)).to_bytes()
+        header = Header(release, runs, release.claim(smallest), np.array(grey, bool)).to_bytes()
         data = b"".join([header, column(np.array(lengths, np.int64)), *payloads])
         return cls.from_bytes(data + checksum(data))
 
@@ -137,7 +143,14 @@ class Archive:
                 raise damaged("bits behind an image are not zero")
         images = np.concatenate([[0], np.cumsum(counts)])
         certificate = release.certificate(header.smallest)
-        return cls(release, runs, view, dict(zip(sizes.tolist(), layouts, strict=True)), images, starts, certificate)
+        grey = header.grey if len(header.grey) else np.zeros(images[-1], bool)
+        of_size = dict(zip(sizes.tolist(), layouts, strict=True))
+        return cls(release, runs, view, of_size, images, starts, certificate, grey)
+
+    def __repr__(self) -> str:
+        images = "1 image" if len(self) == 1 else f"{len(self)} images"
+        told = "no certificate" if self._certificate is None else self._certificate.short()
+        return f"<dipp.Archive: {images}, {self.file_bpp:.4g} bits per pixel, {told}>"
 
     def __len__(self) -> int:
         """Number of images."""
@@ -242,6 +255,8 @@ class Archive:
             "seed": self.release.seed.hex(),
             "seed_given": self.release.seed_given if self.release.version > 1 else None,
             "beacon": _beacon_facts(self.release),
+            "window": None if self.release.window is None else str(self.release.window),
+            "grey": int(self.grey.sum()),
         }
 
     def to_bytes(self) -> bytes:

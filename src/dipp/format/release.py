@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dipp.core.beacon import Beacon
 from dipp.core.plan import MAX_PIXELS, Plan
 from dipp.core.randomness import SEED_BYTES
+from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.bytes import checked
 from dipp.format.packing import Layout, layout_of
@@ -45,6 +46,8 @@ class Release:
     it read a picture."""
     beacon: Beacon | None = None
     """The public beacon that the seed follows from, with the sender's own part; None without one."""
+    window: Window | None = None
+    """Which values of pictures of more than eight bits became black and white; None: no such picture was taken."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -70,7 +73,7 @@ class Release:
     @property
     def version(self) -> int:
         """The version of the file format that this takes: 1, if it has nothing that came with 2."""
-        later = self.table is not None or self.seed_given or self.beacon is not None
+        later = (self.table, self.beacon, self.window) != (None, None, None) or self.seed_given
         return 2 if self.plan.sensing or later else 1
 
     def layout(self, pixels: int) -> Layout:

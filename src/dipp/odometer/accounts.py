@@ -44,7 +44,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
@@ -155,7 +154,7 @@ class Odometer:
         except OSError as error:
             raise _unusable(found, error.strerror or str(error)) from None
 
-    def mark(self, pixels: NDArray[np.uint8]) -> bytes:
+    def mark(self, pixels: NDArray[Any]) -> bytes:
         """The mark by which a picture (H, W, C) is known again."""
         return place.mark(self.key, pixels)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dipp.odometer.accounts import Charge, Odometer
@@ -24,7 +24,7 @@ class Meter:
     names: bool = False
     """Whether names of pictures are kept."""
 
-    def mark(self, pixels: NDArray[np.uint8]) -> bytes:
+    def mark(self, pixels: NDArray[Any]) -> bytes:
         """The mark by which a picture is known again."""
         return self.odometer.mark(pixels)
 

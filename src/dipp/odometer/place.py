@@ -18,6 +18,7 @@ import hmac
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +74,10 @@ def proof(key: bytes) -> bytes:
     return hmac.digest(key, CONTEXT + b"proof", "sha256")
 
 
-def mark(key: bytes, pixels: NDArray[np.uint8]) -> bytes:
-    """The mark of eight-bit pixels (H, W, C). Grey counts as colour with three equal channels."""
+def mark(key: bytes, pixels: NDArray[Any]) -> bytes:
+    """The mark of pixels (H, W, C), or of the values that a window made pixels of. Grey counts as equal channels."""
+    kind = b"picture" if pixels.dtype == np.uint8 else b"values"
     pixels = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else np.ascontiguousarray(pixels)
-    found = hmac.new(key, CONTEXT + b"picture" + struct.pack("<3I", *pixels.shape), hashlib.sha256)
+    found = hmac.new(key, CONTEXT + kind + struct.pack("<3I", *pixels.shape), hashlib.sha256)
     found.update(pixels.data)
     return found.digest()

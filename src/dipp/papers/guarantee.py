@@ -106,9 +106,11 @@ class Released:
         """What it is, in a sentence or two."""
         count, rate = self.facts["images"], self.facts["payload_bpp"]
         bits = "" if rate is None else f" at {rate:.4g} bits a pixel"
+        window = self.facts.get("window")
+        mapped = "" if window is None else f" Values of more than eight bits became pixels by the window {window}."
         return (
             f"{count} images, each jointly compressed and privatised by dipp{bits}. Images are decoded by dipp, with "
-            f"the public denoiser whose SHA-256 identity is {self.facts['model']}."
+            f"the public denoiser whose SHA-256 identity is {self.facts['model']}.{mapped}"
         )
 
     @property

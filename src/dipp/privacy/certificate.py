@@ -11,6 +11,7 @@ differ in one pixel, in any way and however all other pixels look, and any set S
 from __future__ import annotations
 
 import functools
+import html
 import json
 import math
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ class StepCost(NamedTuple):
         return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """Privacy of one or several releases of an image, for any one pixel of it, or any `pixels` of them."""
 
@@ -215,6 +216,26 @@ class Certificate:
         if stated != expected or not (near or at_delta is computed is None):
             raise DippError("certificate: its numbers do not follow from its ledgers; do not trust it")
         return found
+
+    def short(self) -> str:
+        """Pure ε, with (ε, δ) if that was asked for, in a few words."""
+        at = "" if self.delta is None else f"{upper(self.approximate(self.delta))} at δ = {upper(self.delta)}, "
+        return f"ε = {at}{upper(self.epsilon)} pure per {'pixel' if self.pixels == 1 else f'{self.pixels} pixels'}"
+
+    def __str__(self) -> str:
+        return self.statement()
+
+    def __repr__(self) -> str:
+        return f"<dipp.Certificate: {self.short()}>"
+
+    def _repr_html_(self) -> str:
+        """The certificate for a notebook: what is promised, what that rests on, and what it does not cover."""
+        told = "".join(
+            f"<p>{head}</p><ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
+            for head, texts in (("This holds if", self.assumptions), ("It does not cover", self.not_covered))
+        )
+        head = f"<p><b>{html.escape(self.statement())}</b></p>"
+        return f"<div>{head}<details><summary>the small print</summary>{told}</details></div>"
 
     def statement(self) -> str:
         """The certificate in one line."""

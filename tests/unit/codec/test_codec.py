@@ -308,7 +308,9 @@ def test_gains_must_be_those_of_the_model(factor: float, denoiser: Denoiser) -> 
         np.zeros((0, 8, 3), np.uint8),
         np.zeros((8, 8, 2), np.uint8),
         np.zeros((8, 8, 4), np.uint8),
-        "a string",
+        {"image": np.zeros((8, 8, 3), np.uint8)},
+        None,
+        b"bytes",
     ],
 )
 def test_what_is_not_an_image_is_refused(image: Any, denoiser: Denoiser) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from dipp.codec import pictures
+from dipp.core.window import FULL, Window
 from dipp.errors import DippError
 
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
@@ -57,13 +59,6 @@ def test_grey_is_repeated() -> None:
 def test_one_bit() -> None:
     found = pictures.from_pil(Image.fromarray(RGB[:, :, 0] > 127))
     assert np.array_equal(found[:, :, 1], np.where(RGB[:, :, 0] > 127, 255, 0))
-
-
-@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_sixteen_bits_keep_the_upper_eight(kind: str) -> None:
-    values = np.array([[0, 255, 256, 32_768, 65_535]], np.uint16)
-    found = pictures.read(as_file(Image.fromarray(values), kind))
-    assert found[0, :, 2].tolist() == [0, 0, 1, 128, 255]
 
 
 def test_floats_are_refused() -> None:
@@ -163,4 +158,127 @@ def test_pillow_s_limit_is_left_as_it_was() -> None:
     st.integers(1, 9), st.integers(1, 9), st.sampled_from(["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
 )
 def test_every_mode_gives_its_size_in_three_channels(width: int, height: int, mode: str) -> None:
-    assert pictures.from_pil(Image.new(mode, (width, height))).shape == (height, width, 3)
+    assert pictures.from_pil(Image.new(mode, (width, height)), 3, FULL).shape == (height, width, 3)
+
+
+# More than eight bits.
+
+
+def wide(*values: int) -> Image.Image:
+    return Image.fromarray(np.array([values], np.uint16))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_need_a_window(kind: str) -> None:
+    """A scan of twelve bits would come out black, with a certificate."""
+    file = as_file(wide(0, 4, 4095), kind)
+    with pytest.raises(DippError, match=r"^image: its values have more than eight bits; .* --window LOW:HIGH"):
+        pictures.read(file)
+    assert pictures.read(file, 3, Window(0, 4095))[0].tolist() == [[0] * 3, [0] * 3, [255] * 3]
+    assert pictures.read(file, 1, Window(4, 8))[0].tolist() == [[0], [0], [255]]
+    assert pictures.read(file, 3, FULL)[0, :, 1].tolist() == [0, 0, 16]
+
+
+def test_a_window_is_for_wide_values_alone() -> None:
+    assert np.array_equal(pictures.read(as_file(Image.fromarray(RGB)), 3, Window(0, 9)), RGB)
+    assert np.array_equal(pictures.as_pixels(RGB, 3, Window(0, 9)), RGB)
+
+
+@given(st.integers(0, 4), st.integers(0, 65_535))
+def test_a_window_mixes_no_pixels(at: int, value: int) -> None:
+    """Whatever one value becomes, the others stay as they were: nothing is fitted to the darkest or the brightest."""
+    values = [3, 900, 17, 4095, 200]
+    changed = [*values[:at], value, *values[at + 1 :]]
+    before, after = (pictures.from_pil(wide(*some), 3, Window(0, 4095))[0] for some in (values, changed))
+    assert [i for i in range(5) if (before[i] != after[i]).any()] in ([], [at])
+
+
+def test_thirty_two_bits_and_arrays_of_any_whole_numbers() -> None:
+    window, values = Window(-1000, 1000), np.array([[-5000, -1000, 0, 1000, 5000]])
+    expected = [0, 0, 128, 255, 255]
+    assert pictures.from_pil(Image.fromarray(values.astype(np.int32)), 1, window)[0, :, 0].tolist() == expected
+    for kind in (np.int16, np.int32, np.int64):
+        assert pictures.as_pixels(values.astype(kind), 3, window)[0, :, 2].tolist() == expected
+    assert pictures.as_pixels(np.stack([values] * 3, axis=2), 3, window)[0, :, 2].tolist() == expected
+    assert pictures.as_pixels(torch.from_numpy(values), 3, window)[0, :, 2].tolist() == expected
+
+
+def pgm(kind: bytes, largest: int, values: bytes) -> bytes:
+    return (
+        kind
+        + b"\n%d 1\n%d\n" % (len(values) // (2 if largest > 255 else 1) // (3 if kind == b"P6" else 1), largest)
+        + values
+    )
+
+
+def test_a_largest_value_of_the_file_s_own_is_refused() -> None:
+    """It may be the largest of the picture, and Pillow would scale all others by it."""
+    for largest, size in ((100, 1), (4095, 2)):
+        with pytest.raises(DippError, match=f"a largest value of 255 or 65535 is needed, got {largest}"):
+            pictures.read(pgm(b"P5", largest, bytes(3 * size)), 3, FULL)
+    assert pictures.read(pgm(b"P5", 255, bytes([7, 8, 9])))[0, :, 0].tolist() == [7, 8, 9]
+    assert pictures.read(pgm(b"P5", 65535, b"\0\x05\x01\x01"), 3, FULL)[0, :, 0].tolist() == [0, 1]
+    with pytest.raises(DippError, match="more than eight bits"):
+        pictures.read(pgm(b"P6", 65535, bytes(6)))
+
+
+def sixteen_bit_colour() -> bytes:
+    """A PNG, which Pillow cuts to eight bits when it opens it."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    row = zlib.compress(b"\0" + struct.pack(">6H", 255, 256, 300, 0, 40_000, 65_535))
+    head = struct.pack(">IIBBBBB", 2, 1, 16, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", row) + chunk(b"IEND", b"")
+
+
+def test_colour_of_sixteen_bits_is_cut_only_if_that_is_said() -> None:
+    with pytest.raises(DippError, match="more than eight bits"):
+        pictures.read(sixteen_bit_colour())
+    with pytest.raises(DippError, match="--window full alone"):
+        pictures.read(sixteen_bit_colour(), 3, Window(0, 4095))
+    assert pictures.read(sixteen_bit_colour(), 3, FULL).tolist() == [[[0, 1, 1], [0, 156, 255]]]
+
+
+# Grey.
+
+
+@pytest.mark.parametrize(
+    ("mode", "grey"),
+    [
+        ("1", True),
+        ("L", True),
+        ("LA", True),
+        ("I;16", True),
+        ("I", True),
+        ("P", False),
+        ("RGB", False),
+        ("RGBA", False),
+    ],
+)
+def test_grey_is_what_the_file_s_mode_says(mode: str, grey: bool) -> None:
+    """And never what the pixels look like: these are all of one grey."""
+    image = Image.new(mode, (2, 3))
+    assert pictures.as_picture(image, 3, FULL).grey is grey
+    assert not pictures.as_picture(image, 1, FULL).grey  # one channel has nothing to be repeated
+
+
+def test_grey_arrays_are_known_by_their_shape() -> None:
+    same = np.full((4, 4, 3), 9, np.uint8)
+    assert not pictures.as_picture(same, 3).grey
+    for one in (same[..., :1], same[..., 0], torch.from_numpy(same[..., 0])[None], torch.from_numpy(same[..., 0])):
+        assert pictures.as_picture(one, 3).grey
+
+
+def test_the_odometer_knows_a_picture_whatever_the_window_and_the_network(tmp_path: Path) -> None:
+    """Two windows of a scan are two releases of it."""
+    wide(1, 300, 70).save(tmp_path / "scan.png")
+    Image.fromarray(RGB).save(tmp_path / "photo.png")
+    for name, windows in (("scan.png", (Window(0, 4095), Window(0, 9), FULL)), ("photo.png", (None, FULL))):
+        known = pictures.known_by(tmp_path / name)
+        for window in windows:
+            for channels in (1, 3):
+                found = pictures.read_picture(tmp_path / name, channels, window)
+                assert found.pixels.shape[2] == channels
+                assert np.array_equal(found.known_by, known)

@@ -403,7 +403,9 @@ def test_labels_of_all_kinds(labels: Any, expected: Any, tmp_path: Path) -> None
     """Whole numbers and text, however they are stored; if none are wanted, anything."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"my.image ✓": pa.array([png(pixels(1)[0])] * 3, pa.binary_view()), "label": labels}), path)
-    assert open_source(str(path), Columns(labelled=False), tmp_path).labels is None
+    unread = open_source(str(path), Columns(labelled=False), tmp_path)
+    assert unread.labels == Labels()  # there are some
+    assert [record.label for record in unread.read(0, 3)] == [None] * 3
     if expected == "label-column":
         with pytest.raises(DippError, match=r"label-column.*--drop-labels"):
             open_source(str(path), Columns(), tmp_path)

@@ -85,18 +85,19 @@ def test_shortcuts_take_every_other_pixel_and_add_channels_of_zeros() -> None:
     assert not out[:, 24:].any()
 
 
-def test_the_protocol_is_the_one_that_the_paper_cites() -> None:
-    protocol = Config.load(CONFIG).protocol
+@pytest.mark.parametrize("name", ["config", "first"])
+def test_the_protocol_is_the_one_that_the_paper_cites(name: str) -> None:
+    protocol = Config.load(CONFIG.with_name(f"{name}.toml")).protocol
     given = (protocol.epochs, protocol.batch, protocol.momentum, protocol.weight_decay, protocol.clip, protocol.pad)
     assert given == (250, 128, 0.9, 1e-4, 0.5, 4)
     rates = {0: 0.1, 79: 0.1, 80: 0.05, 159: 0.05, 160: 0.025, 199: 0.025, 200: 0.0125, 249: 0.0125}
     assert {epoch: protocol.rate(epoch) for epoch in rates} == rates
 
 
-def test_the_config_has_what_the_panels_need() -> None:
+def test_the_first_config_has_what_its_panels_need() -> None:
     """Five ε of each method, about thirty configurations of three seeds, and a reason for every group."""
-    config = Config.load(CONFIG)
-    for method in ("laplace", "paper", "sharp", "diffc"):
+    config = Config.load(CONFIG.with_name("first.toml"))
+    for method in ("laplace", "paper", "unclipped", "diffc"):
         shown = config.shown(method)
         assert [release.epsilon for release in shown] == [1, 4, 16, 64, 256]
         assert all(release.train for release in shown)
@@ -106,12 +107,51 @@ def test_the_config_has_what_the_panels_need() -> None:
     assert all(config.reasons.values())
 
 
+def test_the_config_has_every_rival_at_every_epsilon() -> None:
+    """Three waves of eight configurations and three seeds; the comparison that matters most in the first."""
+    config = Config.load(CONFIG)
+    assert [release.epsilon for release in config.shown("sharp")] == [0.5, 1, 4, 16, 64]
+    assert [release.epsilon for release in config.shown("noise")] == [0.5, 1, 4, 16, 64]
+    for method in ("one-channel", "one-bit"):
+        assert [release.epsilon for release in config.shown(method)] == [0.5, 1, 4, 16]
+    assert all(release.bpp is not None and release.bpp <= 0.3 for release in config.matching("sharp-*-low"))
+    jobs = [(release.name.removesuffix("-plotted"), output) for release in config.releases for output in release.train]
+    assert len(jobs) == 3 * config.protocol.wave // len(config.protocol.seeds)
+    best = {(f"{method}-{epsilon}", "denoised") for method in ("sharp", "one-channel") for epsilon in (1, 4, 16)}
+    assert set(jobs[:8]) == best | {("sharp-4", "sampled"), ("noise-16", "denoised")}
+
+
+def test_everybodys_protocol_trains_on_the_training_set() -> None:
+    config = Config.load(CONFIG.with_name("everybody.toml"))
+    assert (config.split, config.cut, config.images) == ("train and test", 50_000, 60_000)
+    assert [release.epsilon for release in config.shown("sharp")] == [1, 4, 12]
+    for epsilon in (1, 4, 12):
+        here = [release for release in config.releases if release.epsilon == epsilon]
+        assert {"sharp", "slicing"} < {release.method for release in here}
+        assert any(release.method in ("noise", "one-channel", "one-bit") for release in here)
+        assert {config.seeds(release) for release in here} == {(0, 1) if epsilon == 4 else (0,)}
+    rates = [config.protocol.rate(epoch) for epoch in range(config.protocol.epochs)]
+    assert rates[0] == 0.1
+    assert rates[-1] == 0.1 / 1024
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"images": 100}, "fewer than a batch"),
+        ({"images": 100}, "50 of 100 images cannot be trained on in batches of 128"),
+        ({"training": 10_000}, "10000 of 10000 images cannot be trained on"),
+        ({"split": "validation"}, "split must be one of test, train and test, got validation"),
+        ({"release": [{"method": "clean", "reason": "", "seeds": [1, 1]}]}, "seeds must be different"),
+        (
+            {"probes": {"method": "paper", "epsilons": [1], "images": 1, "bpp": 1.0}},
+            "probes need a preset of sensing and at most 10000 images",
+        ),
+        (
+            {"release": [{"method": "sharp", "epsilons": [2], "like": "sharp-2", "reason": ""}]},
+            "sharp-2 has no timesteps",
+        ),
         ({"ancestral": {"release": "nothing", "images": 1}}, "no release nothing"),
-        ({}, "clean needs 1 images by the codec"),
+        ({}, "clean needs 1 images along timesteps"),
         ({"colour": "red"}, "too much"),
         ({"release": [{"method": "dance", "reason": ""}]}, "preset"),
         ({"calls": 0}, "calls must be a whole number of 1 or more, got 0"),
@@ -149,7 +189,10 @@ def test_the_config_has_what_the_panels_need() -> None:
         ({"protocol": {"seeds": 3}}, "lacks something, has too much or of another type"),
         ({"protocol": {"batch": 0}}, "batch must be a whole number of 1 or more, got 0"),
         ({"protocol": {"seeds": []}}, "the number of seeds must be a whole number of 1 or more, got 0"),
-        ({"deviations": 0}, "deviations must be a whole number of 1 or more, got 0"),
+        (
+            {"deviations": 0, "release": [{"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""}]},
+            "deviations must be a whole number of 1 or more, got 0",
+        ),
         (
             {"ancestral": {"release": "clean", "images": 0}},
             "images of ancestral must be a whole number of 1 or more, got 0",
@@ -238,7 +281,7 @@ def test_a_config_that_cannot_work_is_refused(change: dict[str, Any], message: s
 
 def test_training_at_an_epsilon_that_is_not_made_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text(CONFIG.read_text().replace("noisy = [16, 64]", "noisy = [16, 65]", 1))
+    path.write_text(CONFIG.with_name("first.toml").read_text().replace("noisy = [16, 64]", "noisy = [16, 65]", 1))
     with pytest.raises(DippError, match="config: paper is to be trained on at ε = 65, which it does not have"):
         Config.load(path)
 
@@ -308,7 +351,7 @@ def wave(names: str, protocol: Protocol = SHORT) -> Wave:
     sets = {"a": pictures(32), "c": pictures(32, seed=2), "d": pictures(32, seed=3)}
     sets["b"] = sets["a"]
     tasks = [Task(name, sets[name], ord(name), clip=name in "ab") for name in names]
-    return Wave(tasks, labels(32), protocol, "cpu")
+    return Wave(tasks, labels(32), 16, protocol, "cpu")
 
 
 def run(one: Wave) -> Wave:
@@ -401,14 +444,14 @@ def test_a_wave_learns() -> None:
     kinds = np.arange(128) % 2
     shown = (pictures(128) // 4 + 150 * kinds[:, None, None, None]).astype(np.uint8)
     protocol = dataclasses.replace(SHORT, epochs=6, milestones=())
-    one = run(Wave([Task("x", shown, 0, clip=True)], kinds, protocol, "cpu"))
+    one = run(Wave([Task("x", shown, 0, clip=True)], kinds, len(kinds) // 2, protocol, "cpu"))
     assert one.curves[0][-1][1] > 0.8
-    assert one.accuracies(shown) == [one.curves[0][-1][1]]
+    assert one.accuracies([shown]) == [one.curves[0][-1][1]]
 
 
 def test_sets_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DippError, match="tasks"):
-        Wave([Task("x", pictures(16), 0, clip=True)], labels(18), SHORT, "cpu")
+        Wave([Task("x", pictures(16), 0, clip=True)], labels(18), 8, SHORT, "cpu")
 
 
 def test_psnr_of_a_known_error() -> None:

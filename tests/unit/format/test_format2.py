@@ -24,6 +24,7 @@ from dipp.core.beacon import Beacon
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.window import FULL, LEAST, MOST, Window
 from dipp.errors import DippError
 from dipp.format import archive, header
 from dipp.format.archive import Archive
@@ -59,7 +60,15 @@ alphas = st.fractions(Fraction(1, 2), 4, max_denominator=9)
 beacons = st.builds(
     Beacon, st.integers(0, (1 << 64) - 1), st.binary(min_size=16, max_size=64), st.binary(min_size=16, max_size=16)
 )
-fields = st.tuples(st.sampled_from([None, TABLE, MODEL]), st.booleans(), st.one_of(st.none(), beacons))
+windows = st.tuples(st.integers(LEAST, MOST - 1), st.integers(1, MOST)).map(
+    lambda one: Window(one[0], min(one[0] + one[1], MOST))
+)
+fields = st.tuples(
+    st.sampled_from([None, TABLE, MODEL]),
+    st.booleans(),
+    st.one_of(st.none(), beacons),
+    st.one_of(st.none(), windows),
+)
 deltas = st.sampled_from([None, 1e-6, 0.5])
 
 
@@ -90,7 +99,7 @@ def stepped_drawn(draw: st.DrawFn) -> Release:
         Step(start, end, draw(float32(2**-14, 2**-9)), draw(st.integers(1, 99)), draw(st.integers(1, 22)), draw(units))
         for start, end in itertools.pairwise(times)
     )
-    some = draw(fields.filter(lambda one: one[0] is not None or one[1] or one[2] is not None))
+    some = draw(fields.filter(lambda one: one[1] or {*one[:1], *one[2:]} != {None}))
     plan = Plan(Coding(channel, code), tuple(steps), draw(st.booleans()))
     return release(plan, draw(st.integers(1, 3)), draw(deltas), *some)
 
@@ -123,7 +132,7 @@ def test_what_format_1_can_say_is_said_in_format_1(coding: Coding) -> None:
     plain = release(small_plan(coding))
     assert (plain.version, release_to_bytes(plain)[4]) == (1, 1)
     mixed = {"beacon": MIXED, "seed": MIXED.seed}
-    for more in ({"table": TABLE}, {"seed_given": True}, mixed):
+    for more in ({"table": TABLE}, {"seed_given": True}, {"window": FULL}, mixed):
         other: Any = dataclasses.replace(plain, **more)
         assert (other.version, release_to_bytes(other)[4]) == (2, 2)
     assert release(sensing_plan()).version == 2
@@ -149,9 +158,8 @@ def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
     return sealed(data[:FIELDS_AT] + varint(len(parts)) + packed + data[FIELDS_AT + 1 :])
 
 
-@pytest.mark.parametrize("key", [SOURCE, 5, 60, 255])
+@pytest.mark.parametrize("key", [5, 60, 255])
 def test_fields_that_are_not_known_are_newer(key: int) -> None:
-    """The window of the source has a key already, and no version that writes it."""
     public = release(sensing_plan())
     newer = f"written by a newer dipp (field {key} of the header); upgrade"
     known = {1: b"", 4: bytes(32)}
@@ -163,10 +171,71 @@ def test_fields_that_are_not_known_are_newer(key: int) -> None:
         assert str(error.value) == newer
 
 
+ENDS = struct.pack("<2i", 5, 9)
+
+
+@pytest.mark.parametrize("plan", [sensing_plan(), small_plan(SHARP)], ids=["sensing", "stepped"])
+@given(st.lists(st.booleans(), max_size=20))
+def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> None:
+    """Beside the sizes, and not in the release; a file of none is what it was before."""
+    public, shapes = release(plan), [(2, 3, 3)] * len(grey)
+    made = Archive.build(public, shapes, made_up(plan, shapes), grey=grey)
+    back = Archive.from_bytes(made.to_bytes())
+    assert back.grey.tolist() == grey
+    assert back.release == public
+    assert back.facts()["grey"] == sum(grey)
+    assert made.to_bytes()[4] == (2 if any(grey) else public.version)
+    if not any(grey):
+        assert made.to_bytes() == made_of(public, shapes).to_bytes()
+    assert Archive.build(public, shapes, made_up(plan, shapes), grey=back.grey.tolist()).to_bytes() == made.to_bytes()
+    if grey:
+        with pytest.raises(DippError, match="grey"):
+            Archive.build(public, shapes, made_up(plan, shapes), grey=[*grey, True])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(bytes([kind]) for kind in (0, 1, 6, 7, 8, 255)),
+        bytes([1]) + ENDS[:7],
+        bytes([1]) + ENDS + b"x",
+        bytes([1]) + ENDS[::-1][4:] + ENDS[:4],
+        bytes([2]),
+        bytes([2]) + b"x",
+        bytes([3]) + ENDS,
+        bytes([4]),
+        bytes([4, 0x80]),
+        bytes([5]) + ENDS,
+        bytes([5]) + ENDS[:5],
+    ],
+)
+def test_a_source_that_means_nothing_is_refused(content: bytes) -> None:
+    """In a file without images nothing can be grey."""
+    with pytest.raises(DippError, match=r"damaged|window"):
+        release_from_bytes(with_fields(release(sensing_plan()), (SOURCE, content)))
+
+
+@pytest.mark.parametrize("content", [b"\x02x", b"\x04", b"\x04\x00", b"\x04\xe0", b"\x04\x81", b"\x04\x80\x00"])
+def test_grey_images_that_are_not_there_are_refused(content: bytes) -> None:
+    """Three images: none of them, all of them, a fourth, and a byte too many or too few."""
+    public, shapes = release(sensing_plan()), [(2, 3, 3)] * 3
+    data = made_of(public, shapes).to_bytes()
+    assert data[FIELDS_AT] == 0
+
+    def with_field(value: bytes) -> bytes:
+        packed = varint(1) + varint(SOURCE) + varint(len(value)) + value
+        return sealed(data[:FIELDS_AT] + packed + data[FIELDS_AT + 1 :])
+
+    assert Archive.from_bytes(with_field(b"\x04\x80")).grey.tolist() == [True, False, False]
+    with pytest.raises(DippError, match="damaged"):
+        Archive.from_bytes(with_field(content))
+
+
 @pytest.mark.parametrize(
     ("parts", "word"),
     [
         ([(1, b"x")], "length"),
+        ([(SOURCE, b"")], "length"),
         ([(4, bytes(31))], "length"),
         ([(4, bytes(33))], "length"),
         ([(BEACON, bytes(39))], "length"),

@@ -1,0 +1,59 @@
+"""Notebooks as pages: their text, their code, and what the code gave when they were last run.
+
+A notebook is JSON, and a page is Markdown: nothing else is needed to turn one into the other. Pictures become files of
+the site. The notebook itself stays there to be downloaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+KINDS = {"image/png": "png", "image/jpeg": "jpg"}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each notebook."""
+    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        stem = notebook.src_uri.removesuffix(".ipynb")
+        pictures: list[tuple[str, bytes]] = []
+        text = page(json.loads(Path(str(notebook.abs_src_path)).read_text(encoding="utf-8")), stem, pictures)
+        files.append(File.generated(config, f"{stem}.md", content=text))
+        for name, content in pictures:
+            files.append(File.generated(config, name, content=content))
+    return files
+
+
+def page(notebook: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]]) -> str:
+    """The Markdown of a notebook; its pictures are added to the list, by name."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        parts += [_output(output, stem, pictures) for output in cell["outputs"]]
+    name = f"{Path(stem).name}.ipynb"
+    parts.append(f"[The notebook itself]({name}){{ download={name} }} can be run in Jupyter.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _output(output: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]]) -> str:
+    """What a cell gave: a picture, HTML, or text; what goes to the error stream is left out."""
+    if output.get("name") == "stderr":
+        return ""
+    data = output.get("data", {"text/plain": output.get("text", "")})
+    for kind, ending in KINDS.items():
+        if kind in data:
+            name = f"{stem}-{len(pictures) + 1}.{ending}"
+            pictures.append((name, base64.b64decode("".join(data[kind]))))
+            return f"![output of the cell above]({Path(name).name})"
+    if "text/html" in data:
+        return f'<div class="output">{"".join(data["text/html"])}</div>'
+    return f"```{{ .text .output .no-copy }}\n{''.join(data['text/plain']).rstrip()}\n```"

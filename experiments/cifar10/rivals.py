@@ -1,0 +1,178 @@
+"""Rivals: noise that a careful practitioner would release at the same pure ε per pixel, to be denoised afterwards.
+
+Values x are in [−1, 1], so a channel moves by 2 at most. Of each pixel is released
+
+| rival | what | certificate |
+|---|---|---|
+| `noise` | x + Laplace(2C/ε) in all C channels | (ε/C)-DP a channel |
+| `one-channel` | x + Laplace(2/ε) in one channel, that public randomness has picked | ε-DP, the only one |
+| `one-bit` | the bit ±1 with P[+] = (1 + t·x)/2 for one such channel, t = tanh(ε/2) | ln (1 + t)/(1 − t) = ε |
+
+Nothing is clamped, so every value is unbiased: y = x + noise, or ±1/t, and where one of C channels is picked, C times
+that and 0 elsewhere (the picture of mid-grey, of which the mean over the picks is right). The last is randomised
+response against mid-grey, by the optimal mechanism for one bit [Duchi, Jordan and Wainwright, 2018]. The certificates
+are mathematics: the noise is drawn in floating point from an ordinary generator, as experiments do.
+
+*Denoising.* y is what a denoiser takes, at the SNR of the noise; but the noise is not Gaussian, and unpicked channels
+are known to be unknown. So several SNRs are tried, and the one of the best PSNR *against the clean pictures* counts: an
+advantage that the codec does not have.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dipp.codec.pictures import Pixels, to_pixels
+from dipp.core.signal import to_levels, to_signal
+from dipp.models.denoiser import Denoiser
+
+FACTORS = (0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 1.8, 2.5, 4.0)
+"""SNRs that are tried, over that of the noise."""
+TUNED = 256
+"""Pictures on which the best of them is chosen."""
+PART = 1000
+"""Pictures that are drawn at a time."""
+
+Signal = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Rival(ABC):
+    """A mechanism on each pixel by itself."""
+
+    epsilon: float
+    """Pure ε of a pixel."""
+    channels: int = 3
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def snr(self) -> float:
+        """1 over the mean power of the noise of y, as far as it does not depend on the picture."""
+
+    @abstractmethod
+    def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
+        """y of pictures (N, H, W, C)."""
+
+    @abstractmethod
+    def stored(self, y: Signal) -> Pixels | None:
+        """Eight-bit pictures of what is released, clamped, for lossless codecs; None: a bit a pixel, as it is."""
+
+    def release(self, pixels: Pixels, seed: str) -> Iterator[Signal]:
+        """y of pictures, in parts; a named seed lets any machine draw the same."""
+        generator = np.random.default_rng(list(seed.encode()))
+        for start in range(0, len(pixels), PART):
+            yield self.draw(to_signal(pixels[start : start + PART]).astype(np.float32), generator)
+
+    def _one(self, shape: tuple[int, ...], generator: np.random.Generator) -> NDArray[np.bool_]:
+        """Which channel of each pixel is picked."""
+        picked = generator.integers(0, self.channels, shape[:3])[..., None]
+        return np.asarray(picked == np.arange(self.channels), np.bool_)
+
+
+class Noise(Rival):
+    """Laplace noise on all channels."""
+
+    name = "noise"
+
+    @property
+    def snr(self) -> float:
+        """1/(2b²) with b = 2C/ε."""
+        return (self.epsilon / (2 * self.channels)) ** 2 / 2
+
+    def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
+        """x + noise."""
+        scale = 2 * self.channels / self.epsilon
+        return (x + generator.laplace(0, scale, x.shape)).astype(np.float32)
+
+    def stored(self, y: Signal) -> Pixels:
+        """All channels."""
+        return _clamped(y)
+
+
+class OneChannel(Rival):
+    """Laplace noise on one channel of each pixel."""
+
+    name = "one-channel"
+
+    @property
+    def snr(self) -> float:
+        """That of the noise of the channel, b = 2/ε, over C: 1/C of the values are C times as large."""
+        return (self.epsilon / 2) ** 2 / 2 / self.channels
+
+    def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
+        """C·(x + noise) where it is picked."""
+        noisy = x + generator.laplace(0, 2 / self.epsilon, x.shape)
+        return np.where(self._one(x.shape, generator), self.channels * noisy, 0.0).astype(np.float32)
+
+    def stored(self, y: Signal) -> Pixels:
+        """The one value of each pixel: which channel it is of, is public."""
+        return _clamped(y.sum(axis=3) / self.channels)
+
+
+class OneBit(Rival):
+    """Randomised response of one channel of each pixel, against mid-grey."""
+
+    name = "one-bit"
+
+    @property
+    def snr(self) -> float:
+        """t²/C: values are ±C/t with probability 1/C."""
+        return math.tanh(self.epsilon / 2) ** 2 / self.channels
+
+    def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
+        """±C/t where it is picked."""
+        t = math.tanh(self.epsilon / 2)
+        up = generator.random(x.shape) < (1 + t * x) / 2
+        sign = np.where(up, 1.0, -1.0) * (self.channels / t)
+        return np.where(self._one(x.shape, generator), sign, 0.0).astype(np.float32)
+
+    def stored(self, y: Signal) -> Pixels | None:  # noqa: ARG002
+        """There is nothing to compress in it."""
+        return None
+
+
+RIVALS: dict[str, type[Rival]] = {kind.name: kind for kind in (Noise, OneChannel, OneBit)}
+
+
+def _clamped(y: NDArray[np.float32]) -> Pixels:
+    return np.asarray(to_levels(y), np.uint8)
+
+
+def state(y: Signal, denoiser: Denoiser) -> torch.Tensor:
+    """y as a denoiser takes it."""
+    return torch.from_numpy(y).permute(0, 3, 1, 2).to(denoiser.device)
+
+
+def psnr(x_hat: torch.Tensor, pixels: Pixels) -> float:
+    """10·log10(4/MSE) of expected pictures, the MSE averaged over all."""
+    clean = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).to(x_hat)
+    return 10 * math.log10(4 / float((x_hat - clean).square().mean()))
+
+
+def best_factor(rival: Rival, y: Signal, pixels: Pixels, denoiser: Denoiser) -> tuple[float, float]:
+    """The PSNR of the best of `FACTORS`, and that one."""
+    noisy = state(y, denoiser)
+    return max((psnr(denoiser.at_snr(noisy, factor * rival.snr), pixels), factor) for factor in FACTORS)
+
+
+def denoised(rival: Rival, pixels: Pixels, denoiser: Denoiser, seed: str) -> tuple[Pixels, dict[str, float]]:
+    """Expected pictures of what a rival releases, and how they were made."""
+    found, facts = [], dict[str, float]()
+    for y in rival.release(pixels, seed):
+        if not facts:
+            tuned = slice(min(TUNED, len(y)))
+            best, factor = best_factor(rival, y[tuned], pixels[tuned], denoiser)
+            facts = {"snr": rival.snr, "factor": factor, "psnr_of_the_first": best}
+        part = denoiser.at_snr(state(y, denoiser), facts["factor"] * rival.snr, fast=True)
+        found.append(to_pixels(part))
+    return np.concatenate(found), facts

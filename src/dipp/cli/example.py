@@ -1,0 +1,29 @@
+"""`dipp example`: write one of the free photographs that ship with dipp, to try it on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp import files
+from dipp.errors import DippError
+
+PLACES = (Path(__file__).parent / "pictures", Path(__file__).parents[3] / "examples" / "pictures")
+"""Where the photographs are: in an installed dipp (`force-include` in pyproject.toml), and in a checkout."""
+
+
+def example(
+    picture: Annotated[Path, typer.Argument(help="The file to write: cat.png, coffee.png or astronaut.png.")],
+) -> None:
+    """Write a photograph to try dipp on, a cat for instance; free to use."""
+    known = {path.name: path for place in PLACES for path in place.glob("*.png")}
+    if picture.name not in known:
+        raise DippError(f"picture: {picture.name} is not one of {', '.join(sorted(known))}")
+    if picture.exists():
+        raise DippError(f"picture: {picture} is there already; name another place")
+    files.require_writable(picture)
+    with files.atomic(picture) as part:
+        part.write_bytes(known[picture.name].read_bytes())
+    typer.echo(f"{picture} written")

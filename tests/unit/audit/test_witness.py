@@ -1,0 +1,70 @@
+"""What real files say of two candidates: batched likelihoods against the exact law of every outcome, for every code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dipp import scoring
+from dipp.audit.likelihood import Witness, log_likelihoods
+from dipp.audit.outcomes import outcomes
+from dipp.audit.setting import Subject, chain_of, plan_within
+from dipp.codec.encoder import Selector
+from dipp.planning.presets import SENSED
+from dipp.privacy.certificate import Certificate
+
+EPSILON, STEPS, SHAPE, IMAGES = 3.0, 5, (8, 8, 3), 3
+
+
+def setting(number: int) -> tuple[Any, Any]:
+    """A chain of sensing under one of the codes, and pictures of noise."""
+    plan = plan_within(Subject(SENSED[number], sensing=True), EPSILON, STEPS, 16, 6)
+    pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, 8 * 8 * 3), np.uint8)
+    return chain_of(plan, SHAPE, 7), pixels
+
+
+@pytest.mark.parametrize("number", range(len(SENSED)), ids=[coding.code.name for coding in SENSED])
+def test_likelihoods_are_those_of_the_exact_law(number: int) -> None:
+    chain, pixels = setting(number)
+    selector, on, met = Selector(chain.plan, chain.seed, pixels, "cpu"), scoring.backend("cpu"), 0
+
+    def choose(layout: Any, x_hat: torch.Tensor) -> Any:
+        nonlocal met
+        indices = selector(layout, x_hat)
+        if layout.chunks.count:
+            task, code = selector.task(layout, x_hat), chain.plan.code
+            found = log_likelihoods(code, task, indices.reshape(-1), on)
+            laws = [one.log_law() for one in outcomes(code, task, on)]
+            exact = [law[index] for law, index in zip(laws, indices.reshape(-1), strict=True)]
+            assert found == pytest.approx(exact, abs=1e-9)
+            met += len(exact)
+        return indices
+
+    chain.run(range(IMAGES), choose)
+    assert met >= IMAGES * STEPS
+
+
+@pytest.mark.parametrize("number", range(len(SENSED)), ids=[coding.code.name for coding in SENSED])
+def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
+    """Equal candidates tell nothing, the sign says which came first, and no pixel tells more than its ε."""
+    chain, pixels = setting(number)
+    others = pixels.copy()
+    others[1:, :3] = 255 - others[1:, :3]  # one pixel, of all but the first picture
+    encoder, first, second = (Selector(chain.plan, chain.seed, one, "cpu") for one in (pixels, pixels, others))
+    witness, reverse = Witness(encoder, first, second), Witness(encoder, second, first)
+
+    def choose(layout: Any, x_hat: torch.Tensor) -> Any:
+        """Both see the same indices."""
+        indices = encoder(layout, x_hat)
+        for one in (witness, reverse):
+            one.hear(layout, x_hat, indices)
+        return indices
+
+    chain.run(range(IMAGES), choose)
+    assert witness.ratios[0] == 0
+    assert (witness.ratios[1:] != 0).all()
+    assert np.array_equal(witness.ratios, -reverse.ratios)
+    assert (np.abs(witness.ratios) <= Certificate.of(chain.plan, 3, 64).epsilon).all()

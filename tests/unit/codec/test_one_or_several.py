@@ -1,0 +1,180 @@
+"""What `encode` and `decode` take: one picture or several, and nothing that is ambiguous."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers.codecs import make_plan, pictures
+from helpers.networks import tiny_denoiser
+from PIL import Image
+
+from dipp.codec.codec import Codec
+from dipp.errors import DippError
+from dipp.format import archive
+from dipp.planning.presets import DIFFC, SHARP
+from dipp.privacy.budget import Budget
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def rgb(height: int = 8, width: int = 8) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = pictures(1, height, width)[0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def small() -> Codec:
+    denoiser = tiny_denoiser()
+    return Codec(denoiser, make_plan(SHARP, denoiser.schedule, index_bits=6))
+
+
+@pytest.mark.parametrize("kind", ["array", "grey", "channel", "PIL", "tensor", "path", "name", "numpy name"])
+def test_one_picture_is_one_picture(kind: str, small: Codec, tmp_path: Path) -> None:
+    """Whose certificate is that of one release: an array of 32×32×3 is not 32 grey ones of 32×3."""
+    array, place = rgb(12, 10), tmp_path / "a.png"
+    Image.fromarray(array).save(place)
+    one: Any = {
+        "array": array,
+        "grey": array[..., 0],
+        "channel": array[..., :1],
+        "PIL": Image.fromarray(array),
+        "tensor": torch.from_numpy(array).permute(2, 0, 1),
+        "path": place,
+        "name": str(place),
+        "numpy name": np.str_(place),
+    }[kind]
+    made = small.encode(one)
+    assert [made.shape(i) for i in range(len(made))] == [(12, 10, 3)]
+    assert made.grey.tolist() == [kind in ("grey", "channel")]
+    assert made.certificate == small.encode([one]).certificate
+    assert [picture.shape for picture in small.decode(made)] == [(12, 10, 3)]
+
+
+@pytest.mark.parametrize(
+    "kind", ["list", "tuple", "generator", "stack", "tensors", "paths", "names", "objects", "mixed"]
+)
+def test_several_pictures_are_several(kind: str, small: Codec, tmp_path: Path) -> None:
+    arrays = pictures(2)
+    for number, one in enumerate(arrays):
+        Image.fromarray(one).save(tmp_path / f"{number}.png")
+    boxed = np.empty(2, object)
+    boxed[:] = list(arrays)
+    names = sorted(map(str, tmp_path.iterdir()))
+    several: Any = {
+        "list": list(arrays),
+        "tuple": tuple(arrays),
+        "generator": (one for one in arrays),
+        "stack": arrays,
+        "tensors": torch.from_numpy(arrays).permute(0, 3, 1, 2),
+        "paths": tmp_path.iterdir(),
+        "names": np.array(names),
+        "objects": boxed,
+        "mixed": [names[0], torch.from_numpy(arrays[1]).permute(2, 0, 1)],
+    }[kind]
+    assert len(small.encode(several)) == 2
+
+
+@pytest.mark.parametrize(
+    ("images", "advice"),
+    [
+        (np.zeros((3, 8, 8), np.uint8), "x.transpose(1, 2, 0), for a stack of grey pictures x[..., None]"),
+        (np.zeros((5, 8, 8), np.uint8), "for a stack of grey pictures x[..., None]"),
+        (np.zeros((2, 3, 8, 8), np.uint8), "x.transpose(1, 2, 0)"),
+        (np.zeros((8, 8, 4), np.uint8), "PIL.Image.fromarray(x)"),
+        (np.zeros((8, 8, 2), np.uint8), "PIL.Image.fromarray(x)"),
+        (torch.zeros(8, 8, 3, dtype=torch.uint8), "x.permute(2, 0, 1), for a stack of grey pictures x[:, None]"),
+        (torch.zeros(5, 8, 8, dtype=torch.uint8), "for a stack of grey pictures x[:, None]"),
+        (torch.zeros(4, 8, 8, dtype=torch.uint8), "PIL.Image.fromarray(x.permute(1, 2, 0).numpy())"),
+        (torch.zeros(3, 8, 8), "(255 * x).round().to(torch.uint8)"),
+        (np.zeros((8, 8, 3)), "(255 * x).round().astype(np.uint8)"),
+        (np.zeros((8, 8), bool), "255 * x.astype(np.uint8)"),
+        (torch.zeros(3, 8, 8, dtype=torch.bool), "255 * x.to(torch.uint8)"),
+        (np.zeros((8, 8), np.uint16), "window=(LOW, HIGH)"),
+        (np.zeros((8, 8, 3), np.complex64), "convert it"),
+        (np.zeros(8, np.uint8), "one picture, or a list of them"),
+        (np.uint8(3), "one picture, or a list of them"),
+        (np.zeros((1, 1, 8, 8, 3), np.uint8), "one picture, or a list of them"),
+        (np.zeros((0, 8, 3), np.uint8), "one picture, or a list of them"),
+        ([[[1, 2, 3]]], "a path, a PIL image, an array or a tensor is needed, got list"),
+        (b"bytes", "or an iterable of them is needed, got bytes"),
+        (None, "or an iterable of them is needed, got NoneType"),
+        ({"a.png": 1}, "or an iterable of them is needed, got dict"),
+        ([], "there is none"),
+        (iter(()), "there is none"),
+        (np.zeros((0, 8, 8, 3), np.uint8), "there is none"),
+    ],
+    ids=str,
+)
+def test_what_is_ambiguous_is_refused_in_one_line_that_says_what_to_write(
+    images: Any, advice: str, small: Codec
+) -> None:
+    with pytest.raises(DippError, match=r"^images?: ") as error:
+        small.encode(images)
+    assert advice in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_network_of_one_channel_says_what_to_write_for_colour() -> None:
+    grey = tiny_denoiser(channels=1)
+    codec = Codec(grey, make_plan(SHARP, grey.schedule))
+    with pytest.raises(DippError, match=r"1 channel is needed; write PIL\.Image\.fromarray\(x\)"):
+        codec.encode(rgb())
+    for one in (rgb()[..., 0], rgb()[..., :1], Image.fromarray(rgb())):
+        made = codec.encode(one)
+        assert made.shape(0) == (8, 8, 1)
+        assert not made.grey.any()
+
+
+def test_an_archive_a_path_or_several_are_decoded(small: Codec, tmp_path: Path) -> None:
+    first, second = small.encode(rgb()), small.encode(pictures(2))
+    first.save(tmp_path / "a.dipp")
+    (whole,) = small.decode(first)
+    for source in (tmp_path / "a.dipp", str(tmp_path / "a.dipp"), [first], iter([tmp_path / "a.dipp"])):
+        np.testing.assert_array_equal(small.decode(source), [whole])
+    assert len(small.decode([first, second, tmp_path / "a.dipp"])) == 4
+    assert small.decode([]) == []
+
+
+@pytest.mark.parametrize(
+    "source", [b"DIPP", np.zeros((8, 8, 3), np.uint8), None, 3, [np.zeros((8, 8, 3))], [[]]], ids=str
+)
+def test_what_is_no_archive_is_not_decoded(source: Any, small: Codec) -> None:
+    with pytest.raises(DippError, match=r"^source: an archive, the path of a \.dipp file") as error:
+        small.decode(source)
+    assert "\n" not in str(error.value)
+
+
+def test_grey_pictures_come_out_grey(small: Codec) -> None:
+    """And colour ones as they were; with every way to finish."""
+    made = small.encode([rgb(), rgb()[..., 0], rgb(8, 16)[..., :1]])
+    assert made.grey.tolist() == [False, True, True]
+    for choice in ({}, {"sample": True, "calls": 2}, {"denoise": False}):
+        colour, *grey = small.decode(made, **choice)
+        assert (colour[..., 0] != colour[..., 1]).any()
+        assert all((one == one[..., :1]).all() for one in grey)
+        assert [one.shape for one in grey] == [(8, 8, 3), (8, 16, 3)]
+
+
+def test_the_window_is_in_the_file(small: Codec) -> None:
+    scan = np.arange(64, dtype=np.uint16).reshape(8, 8) * 60
+    made = archive.Archive.from_bytes(small.encode(scan, window="0:4095").to_bytes())
+    assert str(made.release.window) == made.facts()["window"] == "0:4095"
+    assert small.encode(rgb()).release.window is None
+    with pytest.raises(DippError, match=r"^window: LOW:HIGH"):
+        small.encode(scan, window="auto")
+
+
+def test_short_words_for_codecs_and_archives(small: Codec) -> None:
+    made = small.encode(pictures(2))
+    assert repr(small) == f"<dipp.Codec: 3 steps of {SHARP.name}, model {small.denoiser.identity[:8]} on cpu>"
+    within = dataclasses.replace(small, budget=Budget.pure(300.0))
+    assert "within ε = 300" in repr(within)
+    assert repr(made) == f"<dipp.Archive: 2 images, {made.file_bpp:.4g} bits per pixel, {made.certificate.short()}>"
+    assert repr(small.encode(rgb())).startswith("<dipp.Archive: 1 image, ")
+    bare = Codec(small.denoiser, make_plan(DIFFC, small.denoiser.schedule))
+    assert "no certificate" in repr(bare.encode(rgb()))

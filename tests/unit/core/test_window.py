@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dipp.core.window import FULL, LEAST, MOST, Window
+from dipp.errors import DippError
+
+ENDS = st.tuples(st.integers(LEAST, MOST), st.integers(LEAST, MOST)).filter(lambda ends: ends[0] < ends[1])
+
+
+@given(ENDS, st.lists(st.integers(-(1 << 32), 1 << 32), min_size=1, max_size=20))
+def test_levels_are_the_formula(ends: tuple[int, int], values: list[int]) -> None:
+    """In exact numbers, and each value by itself, whatever the others are."""
+    window = Window(*ends)
+    share = [Fraction(255 * (min(max(value, ends[0]), ends[1]) - ends[0]), ends[1] - ends[0]) for value in values]
+    found = window.levels(np.array(values))
+    assert found.tolist() == [(2 * part + 1) // 2 for part in share]
+    assert found.dtype == np.uint8
+    assert [int(window.levels(np.array([value]))[0]) for value in values] == found.tolist()
+
+
+@given(ENDS)
+def test_the_ends_are_black_and_white(ends: tuple[int, int]) -> None:
+    assert Window(*ends).levels(np.array(ends)).tolist() == [0, 255]
+
+
+def test_full_is_all_of_sixteen_bits() -> None:
+    values = np.arange(1 << 16)
+    np.testing.assert_array_equal(FULL.levels(values), (values + 128) // 257)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "window"),
+    [
+        (None, None),
+        ("full", FULL),
+        ("0:4095", Window(0, 4095)),
+        ("-1024:3071", Window(-1024, 3071)),
+        ((3, 4), Window(3, 4)),
+        (np.array([3, 4]), Window(3, 4)),
+        (FULL, FULL),
+    ],
+)
+def test_windows_as_callers_name_them(wanted: Any, window: Window | None) -> None:
+    assert Window.of(wanted) == window
+    assert window is None or Window.of(str(window)) == window
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "",
+        "4095",
+        "5:5",
+        "9:1",
+        "0:1e3",
+        "auto",
+        "0:٤",
+        (1, 2, 3),
+        4095,
+        (0.5, 1),
+        (1, 1),
+        (0, 1 << 31),
+        "0:99999999999",
+    ],
+)
+def test_others_are_refused_in_one_line(wanted: Any) -> None:
+    with pytest.raises(DippError, match=r"^window: LOW:HIGH is needed") as error:
+        Window.of(wanted)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,144 @@
+"""The rivals: unbiased, of the power that they state, within their ε; and what a pixel of LDP-Slicing really loses."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cifar10 import rivals
+from cifar10.rivals import RIVALS, Noise, OneBit, OneChannel, Rival
+from cifar10.slicing import Slicing, worst_loss
+from helpers.statistics import bounded
+from hypothesis import given
+from hypothesis import strategies as st
+
+COUNT = 400
+"""Pictures of 16×16 that are drawn: 307,200 values."""
+
+
+def level(value: int, count: int = COUNT) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    return np.full((count, 16, 16, 3), value, np.uint8)
+
+
+def drawn(rival: Rival, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> rivals.Signal:
+    return np.concatenate(list(rival.release(pixels, "a name")))
+
+
+@pytest.mark.parametrize("kind", RIVALS.values())
+@pytest.mark.parametrize("value", [0, 128, 230])
+def test_what_is_released_is_unbiased(kind: type[Rival], value: int) -> None:
+    """The mean of n values has a deviation of at most √((1/SNR + C)/n); 7 of these: false alarms below 1e-11."""
+    rival = kind(4.0)
+    y = drawn(rival, level(value))
+    assert abs(float(y.mean(dtype=np.float64)) - (value / 127.5 - 1)) < 7 * math.sqrt((1 / rival.snr + 3) / y.size)
+
+
+@pytest.mark.parametrize("kind", RIVALS.values())
+def test_the_snr_is_that_of_the_noise_on_grey(kind: type[Rival]) -> None:
+    """The mean square of n values; a fourth moment of at most 6·C times its square: 8 deviations, below 1e-11."""
+    rival = kind(3.0)
+    y = drawn(rival, np.concatenate([level(127), level(128)]))  # ±0.004, which adds nothing to the power
+    assert float(np.square(y, dtype=np.float64).mean()) * rival.snr == pytest.approx(1, abs=8 * math.sqrt(18 / y.size))
+
+
+def test_one_channel_of_each_pixel_is_released() -> None:
+    for kind in (OneChannel, OneBit):
+        y = drawn(kind(4.0), level(200, 4))
+        assert ((y != 0).sum(axis=3) == 1).all()
+        assert ((y != 0).mean(axis=(0, 1, 2)) > 0.2).all()
+    values = np.unique(drawn(OneBit(4.0), level(200, 4)))
+    assert values == pytest.approx([-3 / math.tanh(2), 0, 3 / math.tanh(2)])
+
+
+@bounded
+@given(st.floats(0.01, 60), st.floats(-1, 1), st.floats(-1, 1))
+def test_a_bit_loses_at_most_epsilon(epsilon: float, x: float, other: float) -> None:
+    t = math.tanh(epsilon / 2)
+    for sign in (-1, 1):
+        below = (1 + sign * t * other) / 2
+        assert below == 0 or math.log((1 + sign * t * x) / 2 / below) <= epsilon * (1 + 1e-6) + 1e-9
+
+
+def test_noise_has_the_scale_of_its_epsilon() -> None:
+    """b = 2C/ε on all channels, 2/ε on one: a mean square of 2b², and of the picked ones C times that."""
+    assert Noise(5.0).snr == pytest.approx(1 / (2 * (6 / 5.0) ** 2))
+    assert OneChannel(5.0).snr == pytest.approx(1 / (2 * (2 / 5.0) ** 2) / 3)
+
+
+def test_what_is_stored_is_what_was_released() -> None:
+    """A value a channel, one a pixel, or none but bits."""
+    y = np.zeros((1, 2, 2, 3), np.float32)
+    y[0, 0, 0] = (0, 3 * 0.5, 0)
+    assert OneChannel(1.0).stored(y).tolist() == [[[191, 128], [128, 128]]]
+    assert Noise(1.0).stored(np.full((1, 1, 1, 3), 7.0, np.float32)).tolist() == [[[[255, 255, 255]]]]
+    assert OneBit(1.0).stored(y) is None
+
+
+def test_a_name_draws_the_same_everywhere_and_another_something_else() -> None:
+    pixels = level(90, 2)
+    first, again, other = (np.concatenate(list(Noise(2.0).release(pixels, name))) for name in ("a", "a", "b"))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_rivals_are_denoised_at_the_snr_of_the_best_picture() -> None:
+    asked: list[float] = []
+
+    def at_snr(y: torch.Tensor, snr: float, **_: bool) -> torch.Tensor:
+        asked.append(snr)
+        return torch.full_like(y, 0.0 if abs(snr - 0.6 * Noise(4.0).snr) < 1e-12 else 0.5)
+
+    denoiser: Any = SimpleNamespace(at_snr=at_snr, device=torch.device("cpu"))
+    pixels = level(127, 3)
+    pictures, facts = rivals.denoised(Noise(4.0), pixels, denoiser, "a")
+    assert facts["factor"] == 0.6
+    assert facts["snr"] == Noise(4.0).snr
+    assert asked[-1] == pytest.approx(0.6 * Noise(4.0).snr)
+    assert (pictures == 128).all()
+
+
+def test_shares_of_bits_go_by_the_roots_of_their_weights() -> None:
+    shares = Slicing(6.0).shares
+    assert shares.sum() == pytest.approx(6.0)
+    assert shares[0] / shares[1] == pytest.approx(np.full(8, 2.0))
+    assert shares[:, :-1] / shares[:, 1:] == pytest.approx(np.full((3, 7), math.sqrt(2)))
+
+
+def test_bits_are_flipped_as_often_as_their_shares_say() -> None:
+    """102,400 draws of each bit have deviations of at most 0.0016; 0.0125 are 8 of them: below 1e-13 in all."""
+    slicing, pixels = Slicing(8.0), level(77)
+    differ = slicing.privatise(pixels, "a") ^ slicing.planes(pixels)
+    rate = np.unpackbits(differ[..., None], axis=-1).reshape(-1, 3, 8).mean(axis=0)
+    assert rate == pytest.approx(1 / (1 + np.exp(slicing.shares)), abs=0.0125)
+
+
+def test_planes_are_luminance_and_colours() -> None:
+    colours = np.array([[[[0, 0, 0], [255, 255, 255], [255, 0, 0], [0, 0, 255]]]], np.uint8)
+    assert Slicing(1.0).planes(colours).tolist() == [[[[0, 128, 128], [255, 128, 128], [76, 85, 255], [29, 255, 107]]]]
+
+
+def test_pruning_takes_away_the_mean_of_each_block() -> None:
+    pixels = np.random.default_rng(0).integers(100, 140, (2, 4, 4, 3)).astype(np.uint8)
+    planes = Slicing(1.0, pruned=True).planes(pixels).astype(np.float64) - 128
+    means = planes.reshape(2, 2, 2, 2, 2, 3).mean(axis=(2, 4))
+    assert np.abs(means).max() <= 0.5  # but for rounding
+    assert np.array_equal(Slicing(1.0, pruned=True).planes(pixels), Slicing(1.0, pruned=True).planes(pixels + 40))
+
+
+def test_a_pruned_pixel_loses_up_to_four_times_what_is_stated() -> None:
+    """Never more; nearly as much between some pictures; and without pruning exactly what is stated."""
+    plain, pruned = Slicing(4.0), Slicing(4.0, pruned=True)
+    assert (plain.stated, pruned.stated) == (4.0, 1.0)
+    assert 0.9 < worst_loss(plain, 300) <= 1 + 1e-12
+    assert 3.4 < worst_loss(pruned, 1500) <= 4
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        first = generator.integers(0, 256, (4, 4, 3)).astype(np.uint8)
+        second = first.copy()
+        second[1, 2] = generator.integers(0, 256, 3)
+        assert plain.loss(first, second) <= 4 + 1e-9
+        assert pruned.loss(first, second) <= 4 + 1e-9
