@@ -195,7 +195,7 @@ def probes(results: dict[str, Any], output: Path) -> None:
 
 
 def grid(config: Config, store: Store, output: Path) -> None:
-    """The first pictures: a column an ε, a row a method and what it gives a receiver; the originals on top."""
+    """The first pictures: a column an ε, a row a method and what it gives a receiver, as far as there are any."""
     epsilons = sorted({r.epsilon for method in STYLES for r in config.shown(method) if r.epsilon is not None})
     cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
     for method in STYLES:
@@ -203,7 +203,7 @@ def grid(config: Config, store: Store, output: Path) -> None:
         for release in config.shown(method):
             for name in reversed(release.outputs):
                 found = _previews(store, release.name, name)
-                if release.epsilon is not None and (len(found) or name in release.train):
+                if release.epsilon is not None and len(found):
                     row = cells.setdefault(label if name == method else f"{label}, {name}", {})
                     row[epsilons.index(release.epsilon)] = found
     width = 0.6 * -(-config.previews // 2)
