@@ -220,8 +220,8 @@ class Wave:
     def accuracies(self, pictures: Sequence[Pixels] | None = None) -> list[float]:
         """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
         self.network.eval()
-        which, sets = (self.which, self.sets) if pictures is None else self._sets(pictures)
-        labels, shown = self.labels[self.cut :], sets[:, self.cut :]
+        which, shown = (self.which, self.sets[:, self.cut :]) if pictures is None else self._sets(pictures)
+        labels = self.labels[self.cut :]
         right = torch.zeros(len(self.tasks), device=self.device)
         for start in range(0, len(labels), EVALUATED):
             part = slice(start, start + EVALUATED)

@@ -10,21 +10,27 @@ _moved.install()  # first of all: another thread may import an old path as soon 
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec as Codec
+    from dipp.data.loading import collate as collate
     from dipp.data.loading import load as load
+    from dipp.errors import DippError as DippError
     from dipp.format.archive import Archive as Archive
     from dipp.format.archive import open as open  # noqa: A004 - users say dipp.open
+    from dipp.privacy.certificate import Certificate as Certificate
 
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Archive", "Codec", "load", "open"]
+__all__ = ["Archive", "Certificate", "Codec", "DippError", "collate", "load", "open"]
 
 _LAZY = {
     "Archive": "dipp.format.archive",
     "open": "dipp.format.archive",
+    "Certificate": "dipp.privacy.certificate",
     "Codec": "dipp.codec.codec",
+    "DippError": "dipp.errors",
+    "collate": "dipp.data.loading",
     "load": "dipp.data.loading",
 }
 

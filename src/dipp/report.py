@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.privacy.advice import advice
+from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import UNIT, Certificate, promise
-from dipp.privacy.printing import lower, upper
+from dipp.privacy.printing import counted, lower, upper
 
 if TYPE_CHECKING:
     from dipp.audit import Audit
@@ -28,8 +29,13 @@ FOLLOWS = "the certificate follows from the file's public parameters"
 AS_PLANNED = "these from its model and table"
 NOT_COMPARED = "these were not compared with a model: give --model"
 HONEST = "that its encoder was honest, no file can show"
+FAR_LESS = 0.5
+"""Share of a budget below which a plan says why it does not use more."""
+BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
+NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
 SIZES = 4
 """Sizes of images that are listed, at most."""
+UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and compares the plan with its model"
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
@@ -120,7 +126,7 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
     if source.release.plan.sensing:
         groups = source.release.plan.mask.period // source.release.channels
         gained = sum(step["snr_gain"] for step in steps)
-        return f"{len(steps)} steps of sensing, {groups} groups a pass, to the SNR {gained:.4g}"
+        return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
     return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
@@ -153,7 +159,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"files        {sum(one['bytes'] for one in facts['shards']):,} bytes",
-            *(("", *_ledger(facts), f"consistent: {facts['consistent']}") if facts["verified"] else ()),
+            *(("", *_ledger(facts), f"consistent: {facts['consistent']}") if facts["verified"] else (UNCHECKED,)),
         ]
     except (KeyError, TypeError, ValueError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
@@ -177,6 +183,16 @@ def advice_of(facts: dict[str, Any]) -> tuple[str, ...]:
     """What must be said with the certificate of a release, from its facts: nothing, if it has none."""
     claim = facts["certificate"]
     return () if claim is None else advice(claim.get("epsilon_at_delta") or claim["epsilon"])
+
+
+def unused(budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool) -> list[str]:
+    """Why a plan uses far less than its budget, if it does; `claim` is its certificate as JSON has it."""
+    if budget is None or claim is None:
+        return []
+    used = claim["rho"] if budget.epsilon is None else claim.get("epsilon_at_delta") or claim["epsilon"]
+    if used > FAR_LESS * budget.limit:
+        return [BOUND] if bound else []
+    return [f"only {100 * used / budget.limit:.2g} % of {budget} is used: {BOUND if bound else NO_BETTER}"]
 
 
 def _sizes(source: Archive) -> str:

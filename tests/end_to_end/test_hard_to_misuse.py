@@ -18,7 +18,9 @@ from rich.console import Console
 
 from dipp.cli import coding, console
 from dipp.cli.decode import MADE_UP
+from dipp.cli.options import EMBEDDED
 from dipp.privacy.advice import STRONG, VISIBLE, WEAK, advice
+from dipp.report import NO_BETTER
 from dipp.training import calibrate as calibration
 
 PAPER = ("--preset", "paper")
@@ -248,3 +250,50 @@ def test_nothing_is_shown_where_nobody_looks(made: Path, model: Path, tmp_path: 
     code, out, err = run("decode", made, "-o", tmp_path / "a.png", "--model", model)
     assert (code, err) == (0, "")
     assert out.count("\n") == 1
+
+
+def test_calibration_says_how_far_it_has_got(pictures: Path, tmp_path: Path, run: Command) -> None:
+    """In per cent: on a terminal a bar, elsewhere a line for each part."""
+    folder = save_model(tmp_path / "own")
+    code, _, err = run("calibrate", folder, pictures, "--count", 4)
+    assert code == 0, err
+    shares = [int(line.split("%")[0]) for line in err.splitlines()]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert 30 < shares[-1] < 100
+
+
+# Own denoisers.
+
+
+def test_errors_of_own_denoisers_name_the_remedy(
+    made: Path, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    bare = save_model(tmp_path / "bare")
+    encoding = ("encode", pictures / "0.png", "-o", tmp_path / "b.dipp", "--epsilon", 2, "--model")
+    for remedy, *words in (
+        ("--model", "decode", made, "-o", tmp_path / "a.png"),
+        (f"`dipp calibrate {bare} PUBLIC_PICTURES`", *encoding, bare),
+        ("`dipp calibrate MODEL PUBLIC_PICTURES`", *encoding, EMBEDDED, "--calibration", model / "calibration.json"),
+        ("--model", *encoding, "nowhere"),
+        ("--model", "info", made, "--verify", "--model", EMBEDDED),
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (1, ""), words
+        assert remedy in err
+        assert err.count("\n") == 1
+
+
+def test_a_plan_that_uses_little_of_its_budget_says_why(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """The network of the tests predicts nothing: its residuals are those of pictures, and more ε tells no more."""
+    common = ("--model", model, "--epsilon", 8, "--bpp", 100)
+    said = [
+        run("encode", pictures / "0.png", "-o", tmp_path / "a.dipp", *common)[1],
+        run("schedule", *common)[1],
+        run("privatize", pictures, tmp_path / "out", *common)[2],
+    ]
+    for text in said:
+        assert re.search(r"only [\d.]+ % of ε = 8 per pixel is used: " + NO_BETTER, text), text
+    assert "is used" not in run("encode", pictures / "0.png", "-o", tmp_path / "b.dipp", "--epsilon", 2)[1]

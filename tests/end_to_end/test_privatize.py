@@ -12,6 +12,7 @@ import re
 import resource
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -134,6 +135,9 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     code, out, _ = run("info", target)
     assert code == 0
     assert "labels       released as they are" in out
+    assert "computed from the shards; --verify" in out
+    code, out, _ = run("info", target, "--verify")
+    assert "--verify" not in out
 
     data = dipp.load(target, model)
     assert len(data) == 40
@@ -164,19 +168,6 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1
     assert "adds its ε" in err
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # which is what it warns of
-def test_workers_of_a_loader_are_spawned(two_releases: Path, model: Path) -> None:
-    """A forked one would die in numba's threads; it is told so."""
-    data = dipp.load(two_releases / "out", model)
-    assert data[0][0].shape == (3, 8, 8)
-    loader = torch.utils.data.DataLoader
-    with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
-        list(loader(data, batch_size=40, num_workers=1, multiprocessing_context="fork"))
-    spawned = loader(data, batch_size=40, num_workers=1, multiprocessing_context="spawn")
-    assert [len(labels) for _, labels in spawned] == [40, 20]
 
 
 def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,6 +401,27 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     assert {Shard.read(path).release.seed for path in watch.store.shards()} == {seed}
     check_release(target, 100)
     assert not (target / RUN / RUN_FILE).exists()
+
+
+def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Path, tmp_path: Path) -> None:
+    """Its shards stay when the run is killed, for the next to go on; if nobody does, they are a second encoding."""
+    source = save_table(tmp_path / "s.parquet", 4)
+
+    class Stopping(Local):
+        def run(self, worker: Worker, method: str, *arguments: Any) -> Iterator[Any]:
+            yield from super().run(worker, method, *arguments)
+            if method == "release":
+                raise KeyboardInterrupt
+
+    for name, mode in ((".out.dipp.work", 0o700), ("folder", 0o755)):
+        target, before = tmp_path / ("out.dipp" if name.startswith(".") else name), os.umask(0o022)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                privatize(str(source), target, tiny_codec(model), str(model), Stopping(1), Choices(shard_size=2))
+        finally:
+            os.umask(before)
+        assert len(Store(tmp_path / name).shards()) == 2
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
 
 
 def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:

@@ -101,3 +101,9 @@ test("no pixel's odds exceed the certificate", async () => {
     assert.ok(most > 0.5 * source.certificate.epsilon || height * width < 10);
   }
 });
+
+test("the channels of a grey picture come out equal", () => {
+  const state = Float32Array.from([-1, 0.5, 0, 0.5, 1, 0.5]);
+  assert.deepEqual([...toPixels(state, 3, true)], [128, 128, 128, 191, 191, 191]);
+  assert.deepEqual([...toPixels(state, 3)], [0, 128, 255, 191, 191, 191]);
+});

@@ -96,6 +96,21 @@ test("golden files of earlier versions open, and say what they said", () => {
     assert.equal(archive.release.plan.sensing, one.sensing);
     assert.equal(archive.certificate.epsilon, fromDouble(one.claims[0]));
     one.indices.forEach((expected: string, i: number) => assert.equal(digest(archive.image(i).indices), expected));
+    assert.deepEqual(archive.release.window, one.window ?? undefined);
+    assert.deepEqual(one.indices.map((_: string, i: number) => archive.image(i).grey), one.grey);
+  }
+});
+
+test("what a file says of its source means something", () => {
+  const whole = fromHex(vectors.golden!.find((one) => one.name === "source-pairs")!.file);
+  const at = 54 + 3; // behind name, version, flags, model, seed, the number of fields, key and length
+  assert.deepEqual([...whole.slice(at, at + 10)], [5, 0x9c, 0xff, 0xff, 0xff, 0x84, 3, 0, 0, 0x60]);
+  for (const [place, value] of [[at, 0], [at, 7], [at, 3], [at, 4], [at + 9, 0], [at + 9, 0xe0], [at + 9, 0x61], [at + 6, 0xff]]) {
+    const changed = whole.slice();
+    changed[place!] = value!;
+    new DataView(changed.buffer).setUint32(changed.length - 4, crc32(changed.subarray(0, -4)), true);
+    if (place === at + 6) assert.equal(Archive.fromBytes(changed).release.window![1], 0xff84);
+    else assert.throws(() => Archive.fromBytes(changed), /damaged/);
   }
 });
 

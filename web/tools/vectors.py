@@ -307,6 +307,8 @@ def _golden(path: Path) -> dict[str, Any]:
         "readable": coding.channel.name == "sign" and coding.code.name in ("flat", "pairs"),
         "sensing": made.release.plan.sensing,
         "claims": claims,
+        "window": None if made.release.window is None else [made.release.window.low, made.release.window.high],
+        "grey": made.grey.tolist(),
         "indices": [digest(made.image_indices(image), "<u4") for image in range(len(made))],
     }
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from dipp import __version__, files
-from dipp.cli.options import AUTO, Device
+from dipp.cli.options import AUTO, Device, SourceWindow
+from dipp.core.window import Window
 from dipp.errors import DippError
 
 
@@ -22,25 +23,25 @@ def calibrate(
         int, typer.Option(help="Pictures used; for a network of one size, larger ones are cut into tiles.")
     ] = 256,
     device: Device = AUTO,
+    window: SourceWindow = None,
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
-    from rich.console import Console
-
     from dipp import models
+    from dipp.cli.coding import counting
     from dipp.planning.table import FILE_NAME
     from dipp.training import calibrate as calibration
     from dipp.training import public_pictures
 
     place = output or Path(model) / FILE_NAME
     files.require_writable(place)
-    denoiser = models.load(model, device)
+    denoiser, public = models.load(model, device), Window.of(window)
     if denoiser.any_size:
-        (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.SCENES, count)
+        (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.SCENES, count, public)
     else:
         height, width = denoiser.sample_size
         if height != width:
             raise DippError(f"model: calibration needs a denoiser of square pictures, got {height}×{width}")
-        found = public_pictures.load(data, height, count)
+        found = public_pictures.load(data, height, count, denoiser.channels, public)
         pixels, others, skipped = found.pixels, [], found.skipped
     facts = {
         "data": data.name,
@@ -49,6 +50,7 @@ def calibrate(
         "command": f"dipp calibrate --count {count}",
         "version": __version__,
     }
-    calibration.calibrate(denoiser, pixels, facts, Console(stderr=True).print, others).save(place)
+    with counting("calibrating", calibration.work(denoiser, pixels, others)) as counter:
+        calibration.calibrate(denoiser, pixels, facts, counter.say, others).save(place)
     sizes = ", ".join(f"{len(one)} of {one.shape[1]}×{one.shape[2]}" for one in (pixels, *others))
     typer.echo(f"calibrated on {sizes} ({skipped} skipped): {place}")

@@ -1,4 +1,4 @@
-"""What `dipp encode` and `dipp decode` show while they work: pictures, steps and tiles, and the time that is left."""
+"""What commands show while they work: pictures, steps and tiles, or a percentage, and the time that is left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from dipp.cli.console import console
+from dipp.cli.console import LOGGER, console
 from dipp.models.watch import Share, watching
 
 
@@ -61,3 +61,35 @@ def shown(name: str, sizes: Sequence[int]) -> Iterator[None]:
     with bar.bars, watching(bar):
         yield
         bar.finish()
+
+
+class Counter(Share):
+    """A progress bar over the pixels that the network predicts; where there is no terminal, a line for each part."""
+
+    def __init__(self, name: str, pixels: int) -> None:
+        super().__init__()
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        self.bars = Progress(
+            *columns, TextColumn("{task.fields[state]}"), console=console(), disable=not console().is_terminal
+        )
+        self._all, self._done, self._task = pixels, 0, self.bars.add_task(name, total=pixels, state="")
+
+    def predicted(self, pixels: int) -> None:
+        """Show it: no more than 99 %, because how many there are is an estimate."""
+        self._done = min(self._done + pixels, self._all * 99 // 100)
+        self.bars.update(self._task, completed=self._done)
+
+    def say(self, part: str) -> None:
+        """What is done now."""
+        self.bars.update(self._task, state=part)
+        if not console().is_terminal:
+            LOGGER.info(f"{self._done / self._all:4.0%}  {part}")
+
+
+@contextlib.contextmanager
+def counting(name: str, pixels: int) -> Iterator[Counter]:
+    """Show how many of so many pixels the network has predicted within a `with` block."""
+    counter = Counter(name, pixels)
+    with counter.bars, watching(counter):
+        yield counter
+        counter.bars.update(counter._task, completed=pixels, state="")

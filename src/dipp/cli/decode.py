@@ -1,10 +1,10 @@
-"""`dipp decode`: decode an archive to pictures, each written whole or not at all."""
+"""`dipp decode`: decode an archive or a dataset to pictures, each written whole or not at all."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,17 +13,28 @@ from dipp.cli.options import AUTO, EMBEDDED, Device, Model, Overwrite
 from dipp.errors import DippError
 from dipp.privacy.printing import counted
 
+if TYPE_CHECKING:
+    from dipp.data.loading import Pictures
+
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WebP", ".tif": "TIFF", ".tiff": "TIFF"}
 """Names that mean a single picture, and what is written."""
 QUALITY = 95
 """Of a JPEG or WebP."""
+TABLE = ".parquet"
+"""Names that mean a table of pictures and labels."""
 MADE_UP = "sampled: details that the file does not convey are made up; do not take them for evidence"
 
 
 def decode(
-    archive: Annotated[Path, typer.Argument(help="A .dipp file.")],
+    archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A folder; or, for one picture, a .png, .jpg, .webp or .tif file.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A folder, in which the classes of a dataset have folders of their own; a .parquet file for Hugging "
+            "Face's datasets; or, for one picture, a .png, .jpg, .webp or .tif file.",
+        ),
     ],
     model: Model = EMBEDDED,
     noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
@@ -42,12 +53,22 @@ def decode(
     overwrite: Overwrite = False,
     device: Device = AUTO,
 ) -> None:
-    """Decode an archive to 00000.png, 00001.png and so on: the expected pictures, unless told."""
+    """Decode an archive or a dataset to 00000.png, 00001.png and so on: the expected pictures, unless told."""
     from PIL import Image
 
     import dipp
     from dipp.cli.coding import shown
 
+    invented = not noisy and (sample or ancestral or (calls or 1) > 1)
+    if archive.is_dir() or output.suffix.lower() == TABLE:
+        if steps is not None or ancestral:
+            raise DippError("steps, ancestral: these are for a .dipp file that is decoded to pictures; leave them out")
+        data = dipp.load(archive, model, device=device, denoise=not noisy, sample=sample, calls=calls)
+        _export(data, output, overwrite)
+        typer.echo(f"{counted(len(data), 'picture')} written to {output}")
+        if invented:
+            typer.echo(MADE_UP)
+        return
     source = dipp.open(archive)
     single, kind = _kind(output)
     if single and len(source) != 1:
@@ -61,11 +82,26 @@ def decode(
             place = output if single else output / f"{number:05d}.png"
             place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder
             with files.atomic(place) as part:
-                drawn = Image.fromarray(picture if picture.shape[2] > 1 else picture[..., 0])
+                grey = picture.shape[2] == 1 or source.grey[number]
+                drawn = Image.fromarray(picture[..., 0] if grey else picture)
                 drawn.save(part, format=kind, quality=QUALITY)
     typer.echo(f"{counted(len(source), 'picture')} written to {output}")
-    if not noisy and (sample or ancestral or (calls or 1) > 1):
+    if invented:
         typer.echo(MADE_UP)
+
+
+def _export(data: Pictures, output: Path, overwrite: bool) -> None:
+    """Write a dataset, with its labels."""
+    from dipp.cli.coding import shown
+    from dipp.data import exporting
+
+    table = output.suffix.lower() == TABLE
+    if not table and _kind(output)[0]:
+        raise DippError(f"output: a dataset needs a folder or a {TABLE} file, not {output.name}")
+    files.require_writable(output, folder=not table)
+    files.require_new(output, overwrite=overwrite)
+    with shown("decoding", [math.prod(shape[:2]) for shape in data.shapes()]):
+        exporting.export(data, output)
 
 
 def _kind(output: Path) -> tuple[bool, str]:

@@ -63,8 +63,8 @@ def encode(
         made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=window)
     made.save(output)
     typer.echo(report.archive_text(made))
-    if codec.bound:
-        typer.echo("bound by the rate, not by the budget: --bpp allows a better picture in more bits")
+    for line in report.unused(codec.budget, made.facts()["certificate"], codec.bound):
+        typer.echo(line)
 
 
 def _pictures(images: list[Path], codec: Codec, window: Window | None, meter: Meter | None) -> Iterator[Picture]:

@@ -94,6 +94,7 @@ def privatize(
 
     Exit code 3: released, but bad pictures were skipped.
     """
+    from dipp import report
     from dipp.cli import progress
     from dipp.data import privatize as release
     from dipp.data.sources import Columns
@@ -132,4 +133,6 @@ def privatize(
     if summary.skipped:
         console().print(progress.skipped_table(summary))
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
+    for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound):
+        LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

@@ -13,6 +13,7 @@ from dipp.cli.options import PlanOptions
 if TYPE_CHECKING:
     from dipp.planning.planner import Point
     from dipp.planning.presets import Plans
+    from dipp.privacy.budget import Budget
 
 
 def schedule(
@@ -30,17 +31,18 @@ def schedule(
     budget = chosen.budget(plan.epsilon, plan.delta, plan.rho)
     planner = chosen.planner(models.load(plan.model), ErrorTable.of_model(plan.model, plan.calibration), budget)
     point = planner.choose(budget, final_timestep=plan.final_timestep, bpp=plan.bpp)
-    typer.echo(_text(planner, point))
+    typer.echo(_text(planner, point, budget))
     if plot is not None:
         _draw(planner.frontier(budget), point, plot)
         typer.echo(f"frontier: {plot}")
 
 
-def _text(planner: Plans, point: Point) -> str:
+def _text(planner: Plans, point: Point, budget: Budget | None) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
+    from dipp import report
     from dipp.core.plan import SensingStep, Step
     from dipp.privacy.certificate import Certificate
-    from dipp.privacy.printing import upper
+    from dipp.privacy.printing import counted, upper
 
     plan, coding = point.plan, point.plan.coding
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {'ε/pixel':>10}  {'chunk':>6}  bits"]
@@ -56,10 +58,11 @@ def _text(planner: Plans, point: Point) -> str:
     lines.append(f"{coding.name}, α = {coding.code.alpha_name}")
     if plan.sensing:
         groups = plan.mask.period // planner.channels
-        lines.append(f"{len(plan.steps)} steps of {groups} groups a pass; {len(plan.steps) - 1} network calls")
+        calls = counted(len(plan.steps) - 1, "network call")
+        lines.append(f"{counted(len(plan.steps), 'step')} of {counted(groups, 'group')} a pass; {calls}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
-    if point.bound:
-        lines.append("the rate binds, and not the budget: --bpp allows more")
+    claim = None if ledger is None else Certificate((ledger,), budget.delta if budget else None).to_dict()
+    lines += report.unused(budget, claim, point.bound)
     return "\n".join(lines)
 
 

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dipp.cli.console import LOGGER, console
 from dipp.cli.options import AUTO, Device
 from dipp.errors import DippError
+from dipp.privacy.printing import counted
 
 if TYPE_CHECKING:
     from dipp.training.run import Report
+
+BATCH, SMALL_BATCH = {"cuda": 80}, 4
+"""Large tiles a step, unless told. Few on slow devices: a step takes seconds there, and a run of minutes keeps to
+them."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,12 @@ class CourseOptions:
 
     minutes: Annotated[float | None, typer.Option(help="Length of the run, over all its parts.")] = None
     steps: Annotated[int | None, typer.Option(help="Length of the run in steps, instead of minutes.")] = None
-    batch: Annotated[int, typer.Option(help="Large tiles a step; there are ten times as many small ones.")] = 80
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            help="Large tiles a step; there are ten times as many small ones.", show_default="80 on CUDA, 4 elsewhere"
+        ),
+    ] = None
     learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 3e-3
     ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995
     coded: Annotated[float, typer.Option(help="Share of a batch with states of sensing, not Gaussian noise.")] = 0.5
@@ -59,38 +70,39 @@ def train(
     device: Device = AUTO,
 ) -> None:
     """Train a denoiser for photographs of any size on public pictures."""
-    from rich.console import Console
     from rich.progress import Progress, TextColumn
 
+    from dipp.models.denoiser import torch_device
     from dipp.training.run import Run, Settings
 
     former.warn()
     run = Run(
         data,
         output,
-        Settings(**vars(course)),
+        Settings(**{**vars(course), "batch": course.batch or BATCH.get(torch_device(device).type, SMALL_BATCH)}),
         size=size,
         network=None if network is None else _config(network),
         start=start,
         validate_on=validation,
         device=device,
     )
-    console, tiles = Console(stderr=True), run.tiles
-    console.print(
-        f"{tiles.photographs} photographs ({tiles.skipped} skipped), {' and '.join(map(str, map(len, tiles.training)))}"
-        f" tiles, {sum(p.numel() for p in run.parameters) / 1e6:.2f} M parameters, from step {run.step}",
-        highlight=False,
+    tiles, on_terminal = run.tiles, console().is_terminal
+    LOGGER.info(
+        f"{counted(tiles.photographs, 'photograph')} ({tiles.skipped} skipped), "
+        f"{' and '.join(map(str, map(len, tiles.training)))} tiles, "
+        f"{sum(p.numel() for p in run.parameters) / 1e6:.2f} M parameters, {run.device.type}, "
+        f"{run.settings.batch} large tiles a step, from step {run.step}"
     )
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[state]}"))
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with Progress(*columns, console=console(), disable=not on_terminal) as bars:
         task = bars.add_task("training", total=1.0, state="")
         bars.update(task, completed=run.progress)
 
         def tell(report: Report) -> None:
             state = f"step {report.step}, loss {report.loss:.4f}, {report.rate:.3g} steps/s"
             bars.update(task, completed=report.progress, state=state)
-            if not console.is_terminal:
-                print(f"{report.progress:6.1%}  {state}", flush=True)
+            if not on_terminal:
+                LOGGER.info(f"{report.progress:6.1%}  {state}")
 
         finished = run.train(tell, pause_after)
     if not finished:
@@ -102,7 +114,8 @@ def train(
         for name, table in found.items()
         if isinstance(table, dict)
     ]
-    typer.echo("\n".join([f"denoiser: {output}, after {run.step} steps; dipp calibrate makes its tables", *lines]))
+    done = f"denoiser: {output}, after {counted(run.step, 'step')}"
+    typer.echo("\n".join([f"{done}; `dipp calibrate {output} PUBLIC_PICTURES` makes its tables", *lines]))
 
 
 def _config(path: Path) -> Any:

@@ -11,4 +11,7 @@
 | `privatize` | the run: seed, plan, source, shards, manifest |
 | `manifest` | what all shards together hold, as a manifest or as one archive; verification |
 | `loading` | `dipp.load`: a release as a PyTorch dataset |
+| `parts` | the shards or the archive that it reads |
+| `cache` | decoded pictures on the disk, which are not believed blindly |
+| `exporting` | decoded pictures as a folder, or as Parquet for `datasets` |
 """

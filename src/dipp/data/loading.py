@@ -1,37 +1,42 @@
 """`dipp.load`: a release as training data, which is decoded in batches when it is asked for.
 
 A release is small: once a shard was used, its payloads stay in memory, at a few dozen bytes an image. Pictures are
-decoded again each time. Decoding uses all cores or the GPU by itself, so a DataLoader needs no worker processes. If it
-is given some, they must be spawned (`multiprocessing_context="spawn"`): a forked one cannot use numba's threads.
+decoded again each time, unless they are kept in a cache (`cache`). Decoding uses all cores or the GPU by itself, so a
+DataLoader needs no worker processes to decode; to read from a full cache they help. They may be forked or spawned. A
+forked one has a single thread, and cannot use a GPU that the parent has used.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
+from dipp import files
 from dipp.codec.codec import Codec, batch_size
-from dipp.data.shards import Shard
+from dipp.codec.finish import Finish
+from dipp.codec.pictures import Pixels
+from dipp.data.cache import Cache, Key
+from dipp.data.parts import ArchivePart, Part, ShardPart
 from dipp.data.sources import Label
-from dipp.data.store import read_manifest, sha256, shard_entries
+from dipp.data.store import read_manifest, shard_entries
 from dipp.errors import DippError
 from dipp.format import archive as archives
-from dipp.format.archive import Archive
-from dipp.format.bytes import Integers
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.models import embedded
+from dipp.models.denoiser import torch_device
 from dipp.privacy.certificate import Certificate
 
 Item = Any
@@ -45,14 +50,33 @@ def load(
     device: str = "cpu",
     denoise: bool = True,
     sample: bool = False,
+    calls: int | None = None,
+    cache: str | Path | None = None,
+    transform: Callable[[torch.Tensor], Any] | None = None,
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
     `model` is the denoiser that the release was made with, by default the one that ships with dipp. It is loaded with
     the first picture: length, labels and certificate do not need it. Pictures are the expected ones; `sample` draws
-    plausible ones instead, and denoise = False gives noisy reconstructions.
+    plausible ones instead, in `calls` calls of the network, and denoise = False gives noisy reconstructions.
+
+    `cache` is a folder in which decoded pictures are kept: a second epoch reads them there. `transform` is applied to
+    each picture, a uint8 tensor (C, H, W), whenever it is asked for; the cache holds what was before it.
     """
-    return Pictures(Path(destination), str(model), device, denoise, sample)
+    finish = Finish(denoise, sample, calls)
+    return Pictures(Path(destination), str(model), device, finish, None if cache is None else Path(cache), transform)
+
+
+def collate(items: Sequence[Item]) -> Any:
+    """Items of any sizes as a batch, for DataLoader(collate_fn=dipp.collate): a list of pictures, and their labels.
+
+    Whole numbers become a tensor, text stays a list; without labels, the list of pictures is all.
+    """
+    if not items or not isinstance(items[0], tuple):
+        return list(items)
+    pictures, labels = zip(*items, strict=True)
+    text = any(isinstance(label, str) for label in labels)
+    return list(pictures), list(labels) if text else torch.tensor(labels)
 
 
 class Pictures(Dataset[Item]):
@@ -62,10 +86,20 @@ class Pictures(Dataset[Item]):
     and iteration decodes in batches as well. `stream()` gives PyTorch's iterable kind of dataset.
     """
 
-    def __init__(self, place: Path, model: str, device: str, denoise: bool, sample: bool) -> None:
-        self._model, self._device, self._denoise, self._sample = model, device, denoise, sample
+    def __init__(
+        self,
+        place: Path,
+        model: str,
+        device: str,
+        finish: Finish,
+        cache: Path | None,
+        transform: Callable[[torch.Tensor], Any] | None,
+    ) -> None:
+        self._place, self._model, self._device, self._finish = place, model, device, finish
+        self._cache_folder, self._transform = cache, transform
         self._codec: Codec | None = None
-        self._parts: list[_Part]
+        self._process = os.getpid()
+        self._parts: list[Part]
         self.labelled = False
         """Whether items have labels; −1, or the empty text, stands for a missing one."""
         self.classes: tuple[str, ...] = ()
@@ -73,20 +107,25 @@ class Pictures(Dataset[Item]):
         if place.is_dir():
             stated = read_manifest(place)
             try:
-                self._parts = [_ShardPart(place / name, entry) for name, entry in shard_entries(stated)]
-                if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
-                    raise TypeError
                 self.labelled = stated["labels"] is not None
                 self.classes = tuple(map(str, stated["labels"]["names"])) if self.labelled else ()
+                self._parts = [ShardPart(place / name, entry, self.classes) for name, entry in shard_entries(stated)]
+                if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
+                    raise TypeError
             except (KeyError, TypeError, ValueError) as error:
                 told = str(error) if isinstance(error, DippError) else "its manifest is damaged; get it again"
                 raise DippError(f"{place}: {told}") from None
         else:
-            self._parts = [_ArchivePart(archives.open(place))]
+            self._parts = [ArchivePart(archives.open(place))]
         self._starts = [0, *itertools.accumulate(part.images for part in self._parts)]
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    def __repr__(self) -> str:
+        pictures = "1 picture" if len(self) == 1 else f"{len(self)} pictures"
+        labels = f"{len(self.classes)} classes" if self.classes else "labelled" if self.labelled else "no labels"
+        return f"<dipp.Pictures: {pictures}, {labels}, of {self._place}>"
 
     @overload
     def __getitem__(self, index: slice) -> list[Item]: ...
@@ -100,23 +139,43 @@ class Pictures(Dataset[Item]):
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Item]:
         """Several pictures; those of one size are decoded together. PyTorch's DataLoader calls this."""
-        places = [self._find(operator.index(index)) for index in indices]
-        groups: dict[Shape, list[int]] = {}
-        for at, (part, row) in enumerate(places):
-            groups.setdefault(part.shape(row), []).append(at)
-        pictures: dict[int, torch.Tensor] = {}
-        for shape, group in groups.items():
-            size = self._batch_size(shape)
-            for low in range(0, len(group), size):
-                some = group[low : low + size]
-                pictures.update(zip(some, self._decode(shape, [places[at] for at in some]), strict=True))
-        if not self.labelled:
-            return [pictures[at] for at in range(len(indices))]
-        return [(pictures[at], part.label(row)) for at, (part, row) in enumerate(places)]
+        numbers = [self._number(operator.index(index)) for index in indices]
+        decoded = self._pictures(numbers)
+        items: list[Item] = []
+        for number in numbers:
+            # A tensor of its own for each item: whoever writes to one must not change another, nor the batch.
+            tensor = torch.from_numpy(np.array(decoded[number].transpose(2, 0, 1), order="C"))
+            picture = tensor if self._transform is None else self._transform(tensor)
+            part, row = self._find(number)
+            items.append((picture, _shown(part, row)) if self.labelled else picture)
+        return items
 
     def __iter__(self) -> Iterator[Item]:
         """All pictures in order, decoded a batch at a time."""
         return self._range(0, len(self))
+
+    def decoded(self) -> Iterator[tuple[torch.Tensor, Label, bool]]:
+        """All pictures in order, before any transform, with their labels (None for none) and whether they are grey."""
+        for start, stop in self._batches(0, len(self)):
+            pictures = self._pictures(range(start, stop))
+            for number in range(start, stop):
+                part, row = self._find(number)
+                tensor = torch.from_numpy(np.array(pictures[number].transpose(2, 0, 1), order="C"))
+                yield tensor, part.label(row), part.grey(row)
+
+    def fill(self) -> None:
+        """Decode all pictures that the cache does not have yet, in batches, and keep them there."""
+        if self._cache_folder is None:
+            raise DippError("cache: name a folder for it, dipp.load(…, cache=FOLDER)")
+        for start, stop in self._batches(0, len(self)):
+            self._pictures(range(start, stop))
+
+    def export(self, target: str | Path) -> None:
+        """Write all pictures as PNG files to a new folder, by their classes; or to a Parquet file for `datasets`."""
+        from dipp.data.exporting import export
+
+        files.require_new(Path(target), overwrite=False)
+        export(self, Path(target))
 
     def stream(self) -> IterableDataset[Item]:
         """The same pictures as PyTorch's iterable kind of dataset, divided among a DataLoader's workers."""
@@ -131,38 +190,91 @@ class Pictures(Dataset[Item]):
 
     def labels(self) -> list[Label]:
         """The labels of all pictures, without decoding any; empty if there are none."""
-        return [part.label(row) for part in self._parts for row in range(part.images)] if self.labelled else []
+        return [_shown(part, row) for part in self._parts for row in range(part.images)] if self.labelled else []
+
+    def shapes(self) -> list[Shape]:
+        """Height, width and channels of all pictures, without decoding any."""
+        return [part.shape(row) for part in self._parts for row in range(part.images)]
 
     def _range(self, start: int, stop: int) -> Iterator[Item]:
         """Items start … stop − 1 in order, decoded a batch at a time."""
+        for low, high in self._batches(start, stop):
+            yield from self.__getitems__(range(low, high))
+
+    def _batches(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Ranges of numbers that are decoded at a time."""
         while start < stop:
             part, row = self._find(start)
             end = min(start + self._batch_size(part.shape(row)), stop)
-            yield from self.__getitems__(range(start, end))
+            yield start, end
             start = end
 
     def _batch_size(self, shape: Shape) -> int:
-        return batch_size(torch.device(self._device).type, shape)
+        return batch_size(torch_device(self._device).type, shape)
 
-    def _find(self, index: int) -> tuple[_Part, int]:
-        """The part that holds a picture, and its row in it; a negative index counts from the end."""
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
+    def _number(self, index: int) -> int:
+        """The number of a picture; a negative index counts from the end."""
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
             raise IndexError(f"index: 0 to {len(self) - 1} is needed, got {index}")
-        part = bisect_right(self._starts, at) - 1
-        return self._parts[part], at - self._starts[part]
+        return number
 
-    def _decode(self, shape: Shape, places: list[tuple[_Part, int]]) -> Iterable[torch.Tensor]:
+    def _find(self, number: int) -> tuple[Part, int]:
+        """The part that holds a picture, and its row in it."""
+        part = bisect_right(self._starts, number) - 1
+        return self._parts[part], number - self._starts[part]
+
+    def _pictures(self, numbers: Iterable[int]) -> dict[int, Pixels]:
+        """Pictures (H, W, C) by their numbers: from the cache, or decoded, and kept there."""
+        places = {number: self._find(number) for number in numbers}
+        shapes = {number: part.shape(row) for number, (part, row) in places.items()}
+        found = self._cache.get(shapes) if self._cache is not None else {}
+        groups: dict[Shape, list[int]] = {}
+        for number in places:
+            if number not in found:
+                groups.setdefault(shapes[number], []).append(number)
+        for shape, group in groups.items():
+            size = self._batch_size(shape)
+            for low in range(0, len(group), size):
+                some = group[low : low + size]
+                decoded = self._decode(shape, [places[number] for number in some])
+                found.update(zip(some, decoded, strict=True))
+                if self._cache is not None:
+                    self._cache.put(some, decoded)
+        return found
+
+    @functools.cached_property
+    def _cache(self) -> Cache | None:
+        if self._cache_folder is None or not len(self):
+            return None
+        release = tuple(part.digest for part in self._parts)
+        key = Key(release, self._find(0)[0].release.model, dataclasses.astuple(self._finish))
+        return Cache(self._cache_folder, key.digest())
+
+    def _decode(self, shape: Shape, places: list[tuple[Part, int]]) -> Pixels:
         """Decode pictures of one shape, given by part and row."""
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
-        _refuse_forked()
+        self._check_process()
         release = places[0][0].release
         codec = self._codec_for(release)
         if any(part.release.seed != release.seed for part, _ in places):
             raise DippError("the shards belong to several releases; get them again")
         numbers = [part.number(row) for part, row in places]
-        found = codec.reconstruct(rows, shape, numbers, release.seed, denoise=self._denoise, sample=self._sample)
-        return torch.from_numpy(found).permute(0, 3, 1, 2).contiguous()
+        grey = [part.grey(row) for part, row in places]
+        wanted, choice = self._finish, (rows, shape, numbers, release.seed)
+        return codec.reconstruct(*choice, denoise=wanted.denoise, sample=wanted.sample, calls=wanted.calls, grey=grey)
+
+    def _check_process(self) -> None:
+        """See that a forked process decodes with one thread: the parent's are gone, and a GPU does not come along."""
+        if self._process == os.getpid():
+            return
+        if torch_device(self._device).type != "cpu":
+            raise DippError(
+                'DataLoader: a GPU needs spawned workers, multiprocessing_context="spawn"; or num_workers=0, or a '
+                "cache that was filled before"
+            )
+        torch.set_num_threads(1)
+        self._process = os.getpid()
 
     def _codec_for(self, release: Release) -> Codec:
         if self._codec is None:
@@ -174,17 +286,14 @@ class Pictures(Dataset[Item]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_codec": None}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _process=os.getpid())
 
-_decoder: int | None = None
-"""Id of the process that has decoded a picture; None before the first."""
 
-
-def _refuse_forked() -> None:
-    """Refuse to decode in a forked process, which numba's threads would end without a message."""
-    global _decoder
-    if _decoder not in (None, os.getpid()):
-        raise DippError('DataLoader: spawned workers are needed, multiprocessing_context="spawn"; or num_workers=0')
-    _decoder = os.getpid()
+def _shown(part: Part, row: int) -> Label:
+    """A label as items have it: −1, or the empty text, stands for a missing one."""
+    label = part.label(row)
+    return part.missing if label is None else label
 
 
 class _Stream(IterableDataset[Item]):
@@ -197,79 +306,3 @@ class _Stream(IterableDataset[Item]):
         info, count = get_worker_info(), len(self.pictures)
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         return self.pictures._range(count * worker // workers, count * (worker + 1) // workers)
-
-
-class _Part(Protocol):
-    """Images that are stored together, in rows 0 … images − 1; `number` is the number of a row in the dataset."""
-
-    images: int
-
-    @property
-    def release(self) -> Release: ...
-    @property
-    def certificate(self) -> Certificate | None: ...
-    def shape(self, row: int) -> Shape: ...
-    def number(self, row: int) -> int: ...
-    def label(self, row: int) -> Label: ...
-    def rows(self, rows: Sequence[int]) -> Integers: ...
-
-
-class _ShardPart:
-    """A shard, which is read when it is first needed, and then checked against its entry in the manifest."""
-
-    def __init__(self, path: Path, entry: dict[str, Any]) -> None:
-        self.path, self.images, self.checksum = path, entry["images"], entry["sha256"]
-
-    @functools.cached_property
-    def _shard(self) -> Shard:
-        if self.path.is_file() and sha256(self.path) != self.checksum:
-            raise DippError(f"{self.path.name}: its checksum is wrong; get it again")
-        shard = Shard.read(self.path)
-        if len(shard) != self.images:
-            raise DippError(f"{self.path.name}: the manifest speaks of {self.images} images, it has {len(shard)}")
-        return shard
-
-    @property
-    def release(self) -> Release:
-        return self._shard.release
-
-    @property
-    def certificate(self) -> Certificate | None:
-        return self._shard.certificate
-
-    def shape(self, row: int) -> Shape:
-        return self._shard.shape(row)
-
-    def number(self, row: int) -> int:
-        return int(self._shard.ids[row])
-
-    def label(self, row: int) -> Label:
-        label = self._shard.labels[row].as_py()
-        missing: Label = "" if self._shard.labels.type == "string" else -1
-        return missing if label is None else label
-
-    def rows(self, rows: Sequence[int]) -> Integers:
-        return self._shard.rows(rows)
-
-
-class _ArchivePart:
-    """An archive, which is the only part of its release and has no labels."""
-
-    def __init__(self, archive: Archive) -> None:
-        self.archive, self.release, self.images = archive, archive.release, len(archive)
-
-    @property
-    def certificate(self) -> Certificate | None:
-        return self.archive.certificate if self.release.plan.coding.certified else None
-
-    def shape(self, row: int) -> Shape:
-        return self.archive.shape(row)
-
-    def number(self, row: int) -> int:
-        return row
-
-    def label(self, row: int) -> Label:  # noqa: ARG002
-        return None
-
-    def rows(self, rows: Sequence[int]) -> Integers:
-        return np.stack([self.archive.image_indices(row) for row in rows])

@@ -87,7 +87,9 @@ class Denoiser(ABC):
             return
         if expected in FORMER:
             raise DippError(f"model: the file was made with {expected}; {FORMER[expected]}, and give it with --model")
-        raise DippError(f"model: the file was made with {expected}, but {self.identity} is loaded")
+        raise DippError(
+            f"model: the file was made with {expected}, but {self.identity} is loaded; name the former with --model"
+        )
 
 
 def torch_device(name: str) -> torch.device:

@@ -139,9 +139,10 @@ class PhotoDenoiser(Denoiser):
 
         if self.device.type == "cpu":
             return self._runtime(y, snr)
-        if math.prod(y.shape[2:]) <= GRAPH_PIXELS:
+        cuda = self.device.type == "cuda"
+        if cuda and math.prod(y.shape[2:]) <= GRAPH_PIXELS:
             return self._graphs(y, snr, numbers)
-        y = y.contiguous(memory_format=torch.channels_last)
+        y, numbers = y.contiguous(memory_format=torch.channels_last), numbers if cuda else Numbers.EXACT
         return _forward(self.network, y, torch.tensor([snr], device=self.device), numbers)
 
     @functools.cached_property

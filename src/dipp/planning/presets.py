@@ -99,7 +99,10 @@ class Preset(ABC):
     def _require_measured(denoiser: Denoiser, table: ErrorTable) -> None:
         measured = table.provenance.get("model", denoiser.identity)
         if measured != denoiser.identity:
-            raise DippError(f"calibration: made for the model {measured}, but {denoiser.identity} is loaded")
+            raise DippError(
+                f"calibration: made for the model {measured}, but {denoiser.identity} is loaded; measure that with "
+                "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
+            )
 
 
 @dataclass(frozen=True)

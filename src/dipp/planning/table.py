@@ -166,7 +166,13 @@ class ErrorTable:
         """The table of a denoiser: calibration.json beside the weights, or the file that is named."""
         if calibration is not None:
             return cls.load(Path(calibration))
-        return cls.load(hub.fetch(str(model), (FILE_NAME,)) / FILE_NAME)
+        place = hub.fetch(str(model), (FILE_NAME,)) / FILE_NAME
+        if not place.exists():
+            raise DippError(
+                f"{FILE_NAME}: {model} has none; make it with `dipp calibrate {model} PUBLIC_PICTURES`, or name one "
+                "with --calibration"
+            )
+        return cls.load(place)
 
     @classmethod
     def load(cls, path: Path) -> ErrorTable:

@@ -46,7 +46,9 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
     """Refuse a release that does not follow from a model and its public table; weights are not read."""
     table = ErrorTable.of_model(model, calibration)
     if (measured := table.provenance.get("model")) != release.model:
-        raise DippError(f"model: the file was made with {release.model}, but the table is of {measured}")
+        raise DippError(
+            f"model: the file was made with {release.model}, but the table is of {measured}; name another --model"
+        )
     plan = release.plan
     if plan.sensing:
         if table.residuals is None:

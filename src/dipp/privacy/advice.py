@@ -8,7 +8,7 @@ from __future__ import annotations
 STRONG = 4.0
 """The largest ε per pixel that is called strong: whoever knows all other pixels may then be e^4, about 55, times as
 sure of this one."""
-VISIBLE = "shapes, text and faces of many pixels stay visible, at any ε: it protects a single pixel"
+VISIBLE = "shapes, faces and text of many pixels, burnt-in names too, stay visible at any ε: it protects a single pixel"
 WEAK = f"above ε = {STRONG:g} the bound of a pixel is no longer strong: choose a smaller one if single pixels matter"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -125,9 +126,26 @@ def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
             yield task.part(first, min(first + batch, task.chunks))
 
 
-@functools.cache
+_threads: int | None = None
+"""Id of the process that has loaded the backend of the CPU, with its threads; None before that."""
+
+
 def backend(device: str = "cpu") -> Backend:
-    """The backend of a device: "cpu", which also serves the networks on "mps"; "cuda"; or "reference"."""
+    """The backend of a device: "cpu", which also serves the networks on "mps"; "cuda"; or "reference".
+
+    In a process that was forked from one with numba's threads, which would end it without a word, that of the CPU is
+    the reference: the same integers, more slowly.
+    """
+    global _threads
+    if device in ("cpu", "mps"):
+        if _threads not in (None, os.getpid()):
+            return _loaded("reference")
+        _threads = os.getpid()
+    return _loaded(device)
+
+
+@functools.cache
+def _loaded(device: str) -> Backend:
     if device in ("cpu", "mps"):
         from dipp.scoring.cpu import CpuBackend
 

@@ -7,6 +7,8 @@ are really coded, along the plans of several ε, and the factor by which errors 
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,9 +22,9 @@ from dipp.core.plan import Plan, Step
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS, SteppedPreset
-from dipp.planning.table import ErrorTable, measure
+from dipp.planning.table import ErrorTable, grid, measure
 from dipp.privacy.budget import Budget
-from dipp.training.sensing import sensing_residuals
+from dipp.training.sensing import GROUPS, TILTS, sensing_residuals
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +38,10 @@ ROUNDS = 2
 NEIGHBOURS = 5
 """Points over which factors are averaged, because those of single plans are noisy."""
 
+LOGGER = logging.getLogger(__name__)
+CODED_STEPS = 10
+"""Steps of a coded chain along timesteps, about."""
+
 Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
@@ -44,7 +50,7 @@ def calibrate(
     denoiser: Denoiser,
     pixels: Pixels,
     provenance: dict[str, Any],
-    progress: Progress = print,
+    progress: Progress = LOGGER.info,
     others: Sequence[Pixels] = (),
 ) -> ErrorTable:
     """Measure a denoiser on public images (N, H, W, C): its error table, with what presets of either kind need.
@@ -58,12 +64,24 @@ def calibrate(
     facts = {"model": denoiser.identity, **provenance}
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
     table = replace(table, residuals=sensing_residuals(denoiser, [pixels, *others], progress))
-    stepped = [preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified]
-    for preset in stepped:
+    for preset in _stepped():
         for number in range(ROUNDS):
             progress(f"coded chains of preset {preset.name}, {number + 1} of {ROUNDS}")
             table = _inflated(table, denoiser, preset, pixels)
     return table
+
+
+def work(denoiser: Denoiser, pixels: Pixels, others: Sequence[Pixels] = ()) -> int:
+    """Pixels that the network will predict for `calibrate`, about: for whoever waits (`models.watch`)."""
+    first, *more = (int(math.prod(one.shape[:3])) for one in (pixels, *others))
+    coded = len(_stepped()) * ROUNDS * len(EPSILONS) * CODED_STEPS
+    sensed = GROUPS * sum(TILTS.values())
+    return (len(grid(denoiser.schedule)) + coded + sensed) * first + sensed * sum(more)
+
+
+def _stepped() -> list[SteppedPreset]:
+    """The presets along timesteps that have a certificate."""
+    return [preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified]
 
 
 def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:

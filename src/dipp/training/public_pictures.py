@@ -20,6 +20,7 @@ from PIL import Image
 
 from dipp.codec import pictures
 from dipp.codec.pictures import Pixels
+from dipp.core.window import Window
 from dipp.data import cifar
 from dipp.errors import DippError
 
@@ -46,16 +47,21 @@ class PublicPictures:
     """Pictures of one size, and how many were skipped."""
 
     pixels: Pixels
-    """Pictures and tiles (N, size, size, 3)."""
+    """Pictures and tiles (N, size, size, C)."""
     skipped: int
     """Number of files or rows that could not be read or were too small."""
 
 
-def load(data: Path, size: int, limit: int | None = None) -> PublicPictures:
-    """Load pictures and tiles of a source, at most `limit` of them (None: all)."""
+def load(
+    data: Path, size: int, limit: int | None = None, channels: int = 3, window: Window | None = None
+) -> PublicPictures:
+    """Load pictures and tiles of a source, at most `limit` of them (None: all): in colour or, C = 1, their luminance.
+
+    `window` is for pictures of more than eight bits, which are skipped without one.
+    """
     tiles: list[Pixels] = []
     skipped = 0
-    for found in _each(data):
+    for found in _each(data, channels, window):
         if found is None or min(found.shape[:2]) < size:
             skipped += 1
         else:
@@ -67,7 +73,7 @@ def load(data: Path, size: int, limit: int | None = None) -> PublicPictures:
     return PublicPictures(np.stack(tiles[:limit]), skipped)
 
 
-def scenes(data: Path, kinds: Sequence[Scene], limit: int) -> tuple[list[Pixels], int]:
+def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None = None) -> tuple[list[Pixels], int]:
     """Scenes of each kind (N, side, side, 3), and how many pictures were skipped.
 
     Of the first kind there are at most `limit`; of a larger one fewer, so that all have about as many pixels. Those are
@@ -75,7 +81,7 @@ def scenes(data: Path, kinds: Sequence[Scene], limit: int) -> tuple[list[Pixels]
     """
     found: list[list[Pixels]] = [[] for _ in kinds]
     skipped = 0
-    for one in _each(data):
+    for one in _each(data, 3, window):
         if one is None or min(one.shape[:2]) < max(kind.side for kind in kinds):
             skipped += 1
             continue
@@ -100,9 +106,9 @@ def _scene(picture: Pixels, kind: Scene) -> Pixels:
     return scaled[top : top + kind.side, left : left + kind.side]
 
 
-def _each(data: Path) -> Iterator[Pixels | None]:
+def _each(data: Path, channels: int, window: Window | None) -> Iterator[Pixels | None]:
     """Every picture of a source in order, or None for one that cannot be read."""
-    return map(picture, sources(data))
+    return (picture(source, channels, window) for source in sources(data))
 
 
 def sources(data: Path) -> Iterator[Source]:
@@ -126,12 +132,14 @@ def sources(data: Path) -> Iterator[Source]:
         yield from files if not tables else []
 
 
-def picture(source: Source) -> Pixels | None:
+def picture(source: Source, channels: int = 3, window: Window | None = None) -> Pixels | None:
     """The pixels of a stored picture; None if it cannot be read."""
-    if source is None or isinstance(source, np.ndarray):
-        return source
+    if source is None:
+        return None
     try:
-        return pictures.read(source)
+        if isinstance(source, np.ndarray):
+            return pictures.of_colour(source, channels).pixels
+        return pictures.read(source, channels, window)
     except DippError:
         return None
 
@@ -148,14 +156,16 @@ def _tar(path: Path) -> Iterator[bytes]:
 
 
 def _numpy(path: Path) -> Iterator[Pixels]:
-    """The pictures of a uint8 array (N, H, W, 3): that of a .npy file, or the one called images in a .npz file."""
+    """The pictures of a uint8 array (N, H, W, 3), or (N, H, W, 1) in grey: of a .npy file, or `images` of a .npz."""
     try:
         content = np.load(path, allow_pickle=False)
         images = content if isinstance(content, np.ndarray) else content["images"]
     except Exception:
         raise DippError(f"data: {path.name} cannot be read; a .npy, or a .npz with `images`, is needed") from None
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
-        raise DippError(f"data: uint8 (N, H, W, 3) is needed, got {images.dtype} of shape {images.shape}")
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (1, 3):
+        raise DippError(
+            f"data: uint8 (N, H, W, 3) or (N, H, W, 1) is needed, got {images.dtype} of shape {images.shape}"
+        )
     yield from images
 
 

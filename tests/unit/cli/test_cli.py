@@ -30,7 +30,7 @@ def test_encoding_and_decoding_load_pytorch_and_nothing_else_that_is_heavy(tmp_p
     """Half of the start-up was imports: of a plan of pairs, numba is not needed either, nor are tables and plots."""
     picture, made = tmp_path / "a.png", tmp_path / "a.dipp"
     Image.new("RGB", (8, 8), "teal").save(picture)
-    heavy = (*HEAVY[1:], "pyarrow", "pandas", "datasets", "huggingface_hub", "cryptography", "onnx", "ray")
+    heavy = (*HEAVY[1:], "pyarrow", "pandas", "datasets", "huggingface_hub", "cryptography", "ray")
     probe = f"""
 import sys
 from dipp.cli import main
@@ -51,7 +51,7 @@ def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> 
     picture = tmp_path / "laplace.png"
     done = run("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")
     assert done.returncode == 0, done.stderr
-    assert "ε = 22.5" in done.stdout
+    assert "ε = 3.89" in done.stdout, "what teaches stays below 4"
     assert "bits a number" in done.stdout
     with Image.open(picture) as image:
         assert image.size[0] > 500

@@ -130,14 +130,14 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "simulate": (
         [],
         {
-            "--output -o": ...,
+            "--output -o": Path("simulation.png"),
             "--channel": "laplace",
             "--code": "ppr",
             "--x": 0.5,
-            "--snr": 4.0,
+            "--snr": 0.12,
             "--alpha": "2",
             "--candidates": 1024,
-            "--samples": 20_000,
+            "--samples": 4000,
         },
     ),
     "encode": (
@@ -150,6 +150,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "auto",
             "--seed": None,
             "--beacon": None,
+            "--window": None,
         },
     ),
     "decode": (
@@ -193,6 +194,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--image-column": None,
             "--label-column": None,
             "--drop-labels": False,
+            "--window": None,
             "--strict": False,
             "--overwrite": False,
             "--json": False,
@@ -218,14 +220,14 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None}),
     "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
     "schedule": ([], {**PLAN, "--plot": None}),
-    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "auto"}),
+    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "auto", "--window": None}),
     "train": (
         ["data"],
         {
             "--output -o": ...,
             "--minutes": None,
             "--steps": None,
-            "--batch": 80,
+            "--batch": None,
             "--learning-rate": 3e-3,
             "--ema": 0.9995,
             "--coded": 0.5,

@@ -145,13 +145,14 @@ export class Archive {
   }
 
   /** Size and indices of one image, decoded without any other. */
-  image(number: number): { height: number; width: number; indices: Uint32Array; counts: readonly number[] } {
+  image(number: number): { height: number; width: number; grey: boolean; indices: Uint32Array; counts: readonly number[] } {
     let first = 0;
     for (const [i, { images, height, width }] of this.runs.entries()) {
       if (number < first + images) {
         const layout = this.layouts.get(height * width)!;
         const data = this.bytes.subarray(this.starts[i], this.starts[i + 1]);
-        return { height, width, indices: layout.unpack(data, number - first), counts: layout.counts };
+        const grey = this.header.grey(number);
+        return { height, width, grey, indices: layout.unpack(data, number - first), counts: layout.counts };
       }
       first += images;
     }

@@ -20,9 +20,16 @@ import { type ByteReader, column, fromHex, hex, joined, varint } from "./bytes";
 const MAGIC = [0x44, 0x49, 0x50, 0x50];
 const VERSION = 2;
 const [SENSING, ORDERED, SEPARATE, DELTA, SHORT_GAINS] = [0x01, 0x10, 0x20, 0x40, 0x80];
-const [SEED_GIVEN, BEACON, TABLE] = [1, 2, 4];
+const [SEED_GIVEN, BEACON, SOURCE, TABLE] = [1, 2, 3, 4];
 /** Fields of format 2, and their least and largest lengths. */
-const FIELD_BYTES = new Map([[SEED_GIVEN, [0, 0]], [BEACON, [40, 88]], [TABLE, [32, 32]]] as const);
+const FIELD_BYTES = new Map<number, readonly [number, number]>([
+  [SEED_GIVEN, [0, 0]],
+  [BEACON, [40, 88]],
+  [SOURCE, [1, 9 + MAX_PIXELS]],
+  [TABLE, [32, 32]],
+]);
+/** First byte of the field about the source. */
+const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
 const CHANNEL_BITS = 0x0f;
 const SIGN = 4;
 const MODEL_BYTES = 32;
@@ -46,6 +53,8 @@ export interface Release {
   readonly seedGiven: boolean;
   /** The public beacon that the seed follows from: 16 bytes of the sender's own, round, value. */
   readonly beacon?: Uint8Array | undefined;
+  /** Which values of pictures of more than eight bits became black and white. */
+  readonly window?: readonly [number, number] | undefined;
 }
 
 /** A row of images of one size. */
@@ -60,6 +69,8 @@ export interface Header {
   readonly release: Release;
   readonly runs: readonly Run[];
   readonly certificate: Certificate;
+  /** Whether an image is grey: its channels are views of one value. */
+  readonly grey: (image: number) => boolean;
 }
 
 /** Refuse what is no archive, or a newer one, by the first bytes of the file; its version of the format. */
@@ -76,7 +87,7 @@ export function checkKind(front: Uint8Array): number {
 /** Read a header and leave the reader behind it. A claim that does not follow from the plan is refused. */
 export function readHeader(reader: ByteReader): Header {
   const version = checkKind(reader.take(MAGIC.length + 1));
-  const { release, claim } = version === 1 ? readVersion1(reader) : readVersion2(reader);
+  const { release, claim, marks } = version === 1 ? readVersion1(reader) : readVersion2(reader);
   const count = reader.varint("runs", 0, reader.left);
   const images = reader.column("images", count, 1, 8 * reader.left);
   const heights = reader.column("height", count, 1, MAX_PIXELS);
@@ -90,7 +101,7 @@ export function readHeader(reader: ByteReader): Header {
   if (!follows(claim, certificate, release.plan.code)) {
     throw new DippError("the certificate in the file is not the one of its plan; do not trust the file");
   }
-  return { version, release, runs, certificate };
+  return { version, release, runs, certificate, grey: readGrey(marks, images.reduce((sum, one) => sum + one, 0)) };
 }
 
 /**
@@ -102,9 +113,16 @@ function follows(claim: readonly [number, number], found: Certificate, code: Cod
   return claim[0] === found.epsilon && Math.abs(claim[1] - found.rho) <= slack * found.rho;
 }
 
+/** What says which images are grey: the kind, and a bit an image. */
+interface Marks {
+  kind: number;
+  which: Uint8Array;
+}
+
 interface Front {
   release: Release;
   claim: [number, number];
+  marks?: Marks | undefined;
 }
 
 function readVersion1(reader: ByteReader): Front {
@@ -129,7 +147,7 @@ function readVersion2(reader: ByteReader): Front {
   let last = 0;
   for (let left = reader.varint("fields", 0, MAX_FIELDS); left; left -= 1) {
     last = reader.varint("field", last + 1, MAX_FIELDS);
-    const bytes = FIELD_BYTES.get(last as 1 | 2 | 4);
+    const bytes = FIELD_BYTES.get(last);
     if (bytes === undefined) throw new DippError(`written by a newer dipp (field ${last} of the header); upgrade`);
     fields.set(last, reader.take(reader.varint("length", bytes[0], bytes[1])));
   }
@@ -146,7 +164,32 @@ function readVersion2(reader: ByteReader): Front {
   }
   if (!(flags & SENSING) && !fields.size) throw damaged("format 1 would have done");
   const seedGiven = fields.has(SEED_GIVEN);
-  return { release: { plan, model, seed, channels, delta, table: table && hex(table), seedGiven, beacon }, claim };
+  const source = fields.get(SOURCE);
+  const { window, marks } = source ? readSource(source) : {};
+  const release = { plan, model, seed, channels, delta, table: table && hex(table), seedGiven, beacon, window };
+  return { release, claim, marks };
+}
+
+/** The window of the source, and what says which images are grey. */
+function readSource(content: Uint8Array): { window: [number, number] | undefined; marks: Marks } {
+  const kind = content[0]!;
+  const rest = content.subarray(1);
+  const windowed = Boolean(kind & WINDOW);
+  if (kind < 1 || kind > 5 || (windowed && rest.length < 8)) throw damaged("what it says of its source means nothing");
+  const view = new DataView(rest.buffer, rest.byteOffset, rest.length);
+  const window: [number, number] | undefined = windowed ? [view.getInt32(0, true), view.getInt32(4, true)] : undefined;
+  if (window && window[0] >= window[1]) throw damaged("its window has no width");
+  return { window, marks: { kind, which: rest.slice(windowed ? 8 : 0) } };
+}
+
+function readGrey(marks: Marks | undefined, images: number): (image: number) => boolean {
+  const { kind, which } = marks ?? { kind: 0, which: new Uint8Array(0) };
+  const bit = (image: number): boolean => Boolean(which[image >> 3]! & (0x80 >> (image & 7)));
+  const set = which.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0);
+  const filled = Array.from({ length: 8 * which.length - images }, (_, i) => images + i).some(bit);
+  const whole = kind & SOME_GREY ? which.length === Math.ceil(images / 8) && set > 0 && set < images && !filled : !which.length;
+  if (!whole || (kind & ALL_GREY && !images)) throw damaged("it does not say of each image whether it is grey");
+  return kind & SOME_GREY ? bit : () => Boolean(kind & ALL_GREY);
 }
 
 /** The public seed that follows from a beacon (`dipp/core/beacon.py`). */
@@ -235,6 +278,7 @@ export function headerBytes(release: Release, runs: readonly Run[], certificate:
   const fields: [number, Uint8Array][] = [];
   if (release.seedGiven) fields.push([SEED_GIVEN, new Uint8Array(0)]);
   if (release.beacon) fields.push([BEACON, release.beacon]);
+  if (release.window) throw new DippError("header: the page takes no pictures of more than eight bits");
   if (release.table !== undefined) fields.push([TABLE, fromHex(release.table)]);
   const doubles = [certificate.epsilon, certificate.rho, ...(release.delta === undefined ? [] : [release.delta])];
   return joined([

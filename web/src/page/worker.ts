@@ -58,9 +58,12 @@ async function fetched(address: URL): Promise<Uint8Array> {
   return bytes;
 }
 
-function finish(archive: Archive, image: number, { height, width }: Size, walked: Walked): void {
+function finish(archive: Archive, image: number, { height, width, grey }: Size & { grey: boolean }, walked: Walked): void {
   told = archive.pairs ? walked.told : [];
-  const [expected, noisy] = [toPixels(walked.expected, table.channels), toPixels(walked.state, table.channels)];
+  const [expected, noisy] = [walked.expected, walked.state].map((state) => toPixels(state, table.channels, grey)) as [
+    Uint8Array,
+    Uint8Array,
+  ];
   const file = archive.bytes.slice();
   const done = { type: "done", file, image, height, width, expected, noisy, odds: archive.pairs } as const;
   reply(done, [file.buffer, expected.buffer, noisy.buffer]);
@@ -80,7 +83,7 @@ async function handle(request: Request): Promise<void> {
     const { model, table: digest, channels } = table;
     const release = { plan: planOf(table.plans[plan]!), model, seed, channels, table: digest, seedGiven: false };
     const { archive, walked } = await encode(release, { height, width, pixels }, await denoiser, progress);
-    finish(archive, 0, { height, width }, walked);
+    finish(archive, 0, { height, width, grey: false }, walked);
   } else if (request.type === "decode") {
     const archive = Archive.fromBytes(request.file);
     const walked = await decode(archive, request.image, await denoiser, progress);

@@ -1,0 +1,162 @@
+"""Decoded pictures on the disk: a second epoch, or another process, reads them instead of decoding them again.
+
+A cache is a folder with an SQLite file for each release, model and choice of picture (`Key`). What is in it is public,
+as the release is, but it is not believed blindly:
+
+- The name of the file is a digest of all that a decoded picture depends on: the bytes of the release, the identity of
+  the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file.
+- Each entry has a digest of its pixels, its number and the key. One that does not match, or has another size, counts as
+  missing, and is decoded again. A damaged file is begun anew.
+- The file is the owner's alone. One that somebody else owns, or could write to, is refused.
+
+Entries are written in transactions, so that any number of processes may share a cache, and a killed one leaves whole
+entries or none. A picture takes as many bytes as it has values.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import __version__
+from dipp.errors import DippError
+from dipp.format.packing import Shape
+
+DIGEST_BYTES = 16
+PATIENCE = 60.0
+"""Seconds to wait for another process that writes."""
+ASKED = 512
+"""Entries that are asked for in one query, at most."""
+OPEN_TO_OTHERS = 0o022
+"""Permissions by which others than the owner could write."""
+
+DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Errors of a file that holds no table of pictures, in contrast to a full disk or a busy file."""
+
+Pixels = NDArray[np.uint8]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Key:
+    """All that a decoded picture depends on, but for its number."""
+
+    release: tuple[str, ...]
+    """SHA-256 of the archive, or of each shard."""
+    model: str
+    """Identity of the denoiser."""
+    choice: tuple[Any, ...]
+    """Which picture is wanted: the fields of `codec.finish.Finish`."""
+
+    def digest(self) -> str:
+        """Hex digits that name it."""
+        content = json.dumps([__version__, self.release, self.model, self.choice])
+        return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+@dataclass(eq=False)
+class Cache:
+    """The cache of one release, one model and one choice."""
+
+    folder: Path
+    name: str
+    """Digest of the `Key`."""
+    _opened: tuple[int, sqlite3.Connection] | None = field(default=None, repr=False)
+    """The process that opened the file, and its connection: a forked process must open its own."""
+
+    def get(self, shapes: Mapping[int, Shape]) -> dict[int, Pixels]:
+        """The pictures (H, W, C) of these numbers and shapes that are there, whole."""
+        numbers, found = list(shapes), dict[int, Pixels]()
+        for low in range(0, len(numbers), ASKED):
+            some = numbers[low : low + ASKED]
+            for number, digest, pixels in self._do(functools.partial(_rows, numbers=some)):
+                shape = shapes[number]
+                whole = isinstance(pixels, bytes) and len(pixels) == math.prod(shape)
+                if whole and digest == self._digest(number, shape, pixels):
+                    found[number] = np.frombuffer(pixels, np.uint8).reshape(shape)
+        return found
+
+    def put(self, numbers: Sequence[int], pictures: Pixels) -> None:
+        """Keep pictures (N, H, W, C), in one transaction."""
+        rows = []
+        for number, picture in zip(numbers, pictures, strict=True):
+            pixels = picture.tobytes()
+            rows.append((number, self._digest(number, picture.shape, pixels), pixels))
+
+        def insert(file: sqlite3.Connection) -> None:
+            with file:
+                file.executemany("INSERT OR REPLACE INTO pictures VALUES (?, ?, ?)", rows)
+
+        self._do(insert)
+
+    def close(self) -> None:
+        """Close the file, if this process has opened it."""
+        if self._opened is not None and self._opened[0] == os.getpid():
+            self._opened[1].close()
+        self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / f"{self.name}.sqlite"
+
+    def _digest(self, number: int, shape: tuple[int, ...], pixels: bytes) -> bytes:
+        front = json.dumps([self.name, number, shape]).encode()
+        return hashlib.blake2b(front + pixels, digest_size=DIGEST_BYTES).digest()
+
+    def _do(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
+        """Work with the file; one that is damaged is removed, and begun anew once."""
+        try:
+            try:
+                return work(self._connection())
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in DAMAGED:
+                    raise
+                self.close()
+                self.path.unlink(missing_ok=True)
+                Path(f"{self.path}-journal").unlink(missing_ok=True)
+                return work(self._connection())
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            why = getattr(error, "strerror", None) or error
+            raise DippError(f"cache: {self.path} cannot be used ({why}); name another folder, or remove it") from None
+
+    def _connection(self) -> sqlite3.Connection:
+        """The connection of this process."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                facts = os.fstat(handle)
+            finally:
+                os.close(handle)
+            if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & OPEN_TO_OTHERS):
+                raise DippError(f"cache: {self.path} could have been written by others; name another folder")
+            file = sqlite3.connect(self.path, PATIENCE, check_same_thread=False)
+            # What a failing machine loses is decoded again, and what it garbles does not match its digest.
+            file.execute("PRAGMA synchronous = OFF")
+            file.execute("CREATE TABLE IF NOT EXISTS pictures (number INTEGER PRIMARY KEY, digest BLOB, pixels BLOB)")
+            file.commit()
+            self._opened = os.getpid(), file
+        return self._opened[1]
+
+
+def _rows(file: sqlite3.Connection, numbers: list[int]) -> list[tuple[int, Any, Any]]:
+    """Number, digest and pixels of the entries that there are, of whatever type."""
+    marks = ",".join("?" * len(numbers))
+    query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({marks})"  # noqa: S608 - marks alone
+    return file.execute(query, numbers).fetchall()

@@ -1,0 +1,174 @@
+"""The parts of a release that `dipp.load` reads: its shards, or the one archive that it is."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dipp.data.shards import Shard
+from dipp.data.sources import Label
+from dipp.data.store import sha256
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.format.bytes import Integers
+from dipp.format.packing import Shape
+from dipp.format.release import Release
+from dipp.privacy.certificate import Certificate
+
+
+class Part(ABC):
+    """Images that are stored together, in rows 0 … images − 1."""
+
+    images: int
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Hex SHA-256 of the file."""
+
+    @property
+    @abstractmethod
+    def release(self) -> Release:
+        """Public parameters of the encoding."""
+
+    @property
+    @abstractmethod
+    def certificate(self) -> Certificate | None:
+        """Certificate of the part; None if the mechanism has none."""
+
+    @abstractmethod
+    def shape(self, row: int) -> Shape:
+        """Height, width and channels."""
+
+    @abstractmethod
+    def number(self, row: int) -> int:
+        """The number that names a row's common randomness."""
+
+    @abstractmethod
+    def label(self, row: int) -> Label:
+        """The label; None if it is missing."""
+
+    @property
+    @abstractmethod
+    def missing(self) -> Label:
+        """What stands for a missing label in items."""
+
+    @abstractmethod
+    def grey(self, row: int) -> bool:
+        """Whether its source was grey."""
+
+    @abstractmethod
+    def rows(self, rows: Sequence[int]) -> Integers:
+        """The indices of rows of equally many pixels."""
+
+
+class ShardPart(Part):
+    """A shard, which is read when it is first needed, and then checked against its entry in the manifest."""
+
+    def __init__(self, path: Path, entry: dict[str, Any], classes: tuple[str, ...]) -> None:
+        self.path, self.images, self._stated, self._classes = path, entry["images"], entry["sha256"], classes
+
+    @functools.cached_property
+    def _shard(self) -> Shard:
+        if self.path.is_file() and sha256(self.path) != self._stated:
+            raise DippError(f"{self.path.name}: its checksum is wrong; get it again")
+        shard = Shard.read(self.path)
+        if len(shard) != self.images:
+            raise DippError(f"{self.path.name}: the manifest speaks of {self.images} images, it has {len(shard)}")
+        if shard.names != self._classes:
+            raise DippError(f"{self.path.name}: the manifest has other names for its classes; get it again")
+        return shard
+
+    @property
+    def digest(self) -> str:
+        """As stated, and checked when the shard is read."""
+        return str(self._stated)
+
+    @property
+    def missing(self) -> Label:
+        """−1, or the empty text."""
+        return "" if self._shard.labels.type == "string" else -1
+
+    @property
+    def release(self) -> Release:
+        """As the shard says."""
+        return self._shard.release
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """As computed from the shard."""
+        return self._shard.certificate
+
+    def shape(self, row: int) -> Shape:
+        """As the shard says."""
+        return self._shard.shape(row)
+
+    def number(self, row: int) -> int:
+        """Its id."""
+        return int(self._shard.ids[row])
+
+    def label(self, row: int) -> Label:
+        """As the shard says."""
+        found: Label = self._shard.labels[row].as_py()
+        return found
+
+    def grey(self, row: int) -> bool:
+        """As the shard says."""
+        return self.number(row) in self._shard.grey
+
+    def rows(self, rows: Sequence[int]) -> Integers:
+        """As the shard holds them."""
+        return self._shard.rows(rows)
+
+
+class ArchivePart(Part):
+    """An archive, which is the only part of its release and has no labels."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive, self.images = archive, len(archive)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of its bytes."""
+        return hashlib.sha256(self.archive.to_bytes()).hexdigest()
+
+    @property
+    def release(self) -> Release:
+        """As the file says."""
+        return self.archive.release
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """As computed from the file."""
+        return self.archive.certificate if self.release.plan.coding.certified else None
+
+    def shape(self, row: int) -> Shape:
+        """As the file says."""
+        return self.archive.shape(row)
+
+    def number(self, row: int) -> int:
+        """The row itself."""
+        return row
+
+    def label(self, row: int) -> Label:  # noqa: ARG002
+        """There is none."""
+        return None
+
+    @property
+    def missing(self) -> Label:
+        """There are no labels."""
+        return None
+
+    def grey(self, row: int) -> bool:
+        """As the file says."""
+        return bool(self.archive.grey[row])
+
+    def rows(self, rows: Sequence[int]) -> Integers:
+        """As the file holds them."""
+        return np.stack([self.archive.image_indices(row) for row in rows])

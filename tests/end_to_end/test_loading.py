@@ -1,0 +1,439 @@
+"""A release as training data: the cache, transforms, workers of a DataLoader, other sizes, and exports."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from helpers.commands import Command
+from helpers.datasets import calibrate, save_folder, save_model, save_table, smooth_pictures, tiny_codec
+from helpers.networks import tiny_network
+from PIL import Image
+from torch.utils.data import DataLoader
+
+import dipp
+from dipp.codec.codec import Codec
+from dipp.data.cache import Cache, Key
+from dipp.data.engines import Local
+from dipp.data.exporting import _safe
+from dipp.data.loading import Pictures
+from dipp.data.privatize import Choices, privatize
+from dipp.data.shards import Shard
+from dipp.data.store import Store
+from dipp.errors import DippError
+from dipp.planning.presets import PAPER
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    calibrate(folder, smooth_pictures(tmp_path_factory.mktemp("public")), 6)
+    return folder
+
+
+def mixed(folder: Path) -> Path:
+    """Five pictures of two classes, of two sizes; one is grey, and one has no class."""
+    generator = np.random.default_rng(1)
+    for place, shape in {
+        "cat/0.png": (8, 8, 3),
+        "cat/1.png": (8, 8),
+        "a dog/2.png": (8, 16, 3),
+        "a dog/3.png": (8, 8, 3),
+        "4.png": (8, 16, 3),
+    }.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(generator.integers(0, 256, shape, np.uint8)).save(folder / place)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def release(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release")
+    source = mixed(folder / "source")
+    privatize(str(source), folder / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=2))
+    return folder / "out"
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pictures were decoded at a time, by now."""
+    counts: list[int] = []
+    real = Codec.reconstruct
+
+    def count(self: Codec, rows: Any, *arguments: Any, **more: Any) -> Any:
+        counts.append(len(rows))
+        return real(self, rows, *arguments, **more)
+
+    monkeypatch.setattr(Codec, "reconstruct", count)
+    return counts
+
+
+def same(first: Any, second: Any) -> bool:
+    pairs = zip(first, second, strict=True)
+    return all(torch.equal(one, two) and label == other for (one, label), (two, other) in pairs)
+
+
+# The cache.
+
+
+def test_a_second_epoch_reads_what_was_decoded(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
+    plain = list(dipp.load(release, model))
+    del decoded[:]
+    data = dipp.load(release, model, cache=tmp_path / "new" / "cache")
+    assert same(data, plain)
+    assert sum(decoded) == 5
+    assert same(data, plain)
+    assert same([data[3], data[-1]], [plain[3], plain[4]])
+    again = dipp.load(release, "no such model", cache=str(tmp_path / "new" / "cache"))
+    assert same(again, plain), "another process needs no model any more"
+    assert sum(decoded) == 5
+    (file,) = (tmp_path / "new" / "cache").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_batch_decodes_only_what_is_missing(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
+    data = dipp.load(release, model, cache=tmp_path)
+    assert len(data.__getitems__([1, 1, 0])) == 3
+    assert decoded == [2]
+    loader = DataLoader(data, batch_size=5, collate_fn=dipp.collate)
+    assert [len(pictures) for pictures, _ in loader] == [5]
+    assert sum(decoded) == 5
+    data.fill()
+    assert sum(decoded) == 5
+    with pytest.raises(DippError, match="cache: name a folder"):
+        dipp.load(release, model).fill()
+
+
+def test_another_choice_release_or_model_has_another_cache(
+    release: Path, model: Path, tmp_path: Path, decoded: list[int]
+) -> None:
+    cache = tmp_path / "cache"
+    choices: list[dict[str, Any]] = [{}, {"sample": True}, {"sample": True, "calls": 3}, {"denoise": False}]
+    shown = [dipp.load(release, model, cache=cache, **choice)[0][0] for choice in choices]
+    assert len(decoded) == 4
+    assert len({one.numpy().tobytes() for one in shown}) == 4
+    assert torch.equal(dipp.load(release, model, sample=True)[0][0], shown[1])
+    other_model = save_model(tmp_path / "model")
+    torch.manual_seed(3)
+    other = tiny_network()
+    for parameter in other.parameters():
+        parameter.data.mul_(1.1)
+    other.save_pretrained(other_model / "unet", safe_serialization=True)
+    source = mixed(tmp_path / "source")
+    for number, one in enumerate((model, other_model)):
+        privatize(str(source), tmp_path / str(number), tiny_codec(one), str(one), Local(1), Choices(seed=bytes(16)))
+        dipp.load(tmp_path / str(number), one, cache=cache).fill()
+    assert len(list(cache.iterdir())) == 6
+    keys = (Key(("a",), "m", (1,)), Key(("b",), "m", (1,)), Key(("a",), "n", (1,)), Key(("a",), "m", (2,)))
+    assert len({key.digest() for key in (*keys, Key(("a", "a"), "m", (1,)))}) == 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE pictures SET pixels = zeroblob(192)",
+        "UPDATE pictures SET pixels = 'text'",
+        "UPDATE pictures SET pixels = NULL, digest = NULL",
+        "UPDATE pictures SET digest = zeroblob(16)",
+        "UPDATE pictures SET number = number + 100",
+        "UPDATE pictures SET pixels = (SELECT pixels FROM pictures WHERE number = 0)",
+        "DROP TABLE pictures",
+        "bytes",
+        "cut",
+        "empty",
+    ],
+)
+def test_a_damaged_entry_is_decoded_again(
+    damage: str, release: Path, model: Path, tmp_path: Path, decoded: list[int]
+) -> None:
+    plain = list(dipp.load(release, model))
+    data = dipp.load(release, model, cache=tmp_path)
+    data.fill()
+    (file,) = tmp_path.iterdir()
+    if damage == "bytes":
+        file.write_bytes(b"\x07" * file.stat().st_size)
+    elif damage in ("cut", "empty"):
+        os.truncate(file, 5000 if damage == "cut" else 0)
+    else:
+        with sqlite3.connect(file) as database:
+            database.execute(damage)
+        database.close()
+    del decoded[:]
+    for one in (data, dipp.load(release, model, cache=tmp_path)):
+        assert same(one, plain)
+    assert 3 <= sum(decoded) <= 5
+
+
+def test_a_cache_that_others_could_write_is_refused(release: Path, model: Path, tmp_path: Path) -> None:
+    dipp.load(release, model, cache=tmp_path).fill()
+    (file,) = tmp_path.iterdir()
+    file.chmod(0o666)
+    with pytest.raises(DippError, match="could have been written by others"):
+        dipp.load(release, model, cache=tmp_path)[0]
+    (tmp_path / "file").touch()
+    with pytest.raises(DippError, match=r"^cache: .* cannot be used") as error:
+        dipp.load(release, model, cache=tmp_path / "file" / "cache")[0]
+    assert "\n" not in str(error.value)
+
+
+def _fill(release: Path, model: Path, cache: Path) -> None:
+    torch.set_num_threads(1)
+    dipp.load(release, model, cache=cache).fill()
+
+
+@pytest.mark.slow
+def test_processes_share_a_cache(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_fill, args=(release, model, tmp_path)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    data = dipp.load(release, "no such model", cache=tmp_path)
+    assert len(list(data)) == 5
+    assert not decoded
+
+
+def test_entries_are_whole_or_not_there(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, "a")
+    pictures = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)
+    cache.put([4, 9], pictures)
+    shapes = dict.fromkeys((4, 9, 10), (2, 2, 3))
+    assert sorted(cache.get(shapes)) == [4, 9]
+    np.testing.assert_array_equal(cache.get(shapes)[9], pictures[1])
+    assert cache.get({4: (2, 3, 2), 9: (1, 2, 3)}) == {}, "of another size is another picture"
+    with pytest.raises(ValueError, match=r"longer|shorter"):
+        cache.put([1, 2, 3], pictures)
+    assert 1 not in cache.get({1: (2, 2, 3)})
+    many = dict.fromkeys(range(2000), (2, 2, 3))
+    assert sorted(cache.get(many)) == [4, 9]
+    cache.close()
+
+
+# Transforms, batches and workers.
+
+
+def test_a_transform_sees_each_picture_each_time(release: Path, model: Path, tmp_path: Path) -> None:
+    seen = []
+
+    def halved(picture: torch.Tensor) -> torch.Tensor:
+        seen.append(picture.shape)
+        picture //= 2  # in place: neither the cache nor another item may notice
+        return picture
+
+    plain = dipp.load(release, model)
+    data = dipp.load(release, model, transform=halved, cache=tmp_path)
+    for _ in range(2):
+        for (one, label), (two, other) in zip(data, plain, strict=True):
+            assert torch.equal(one, two // 2)
+            assert label == other
+    first, second = data.__getitems__([0, 0])
+    assert torch.equal(first[0], second[0])
+    assert torch.equal(second[0], plain[0][0] // 2)
+    assert seen[0] == (3, 8, 16)
+
+
+def test_other_sizes_are_collated_as_a_list(release: Path, model: Path) -> None:
+    data = dipp.load(release, model)
+    assert data.shapes()[:2] == [(8, 16, 3), (8, 16, 3)]
+    with pytest.raises(RuntimeError, match="equal size"):
+        next(iter(DataLoader(data, batch_size=5)))
+    ((pictures, labels),) = DataLoader(data, batch_size=5, collate_fn=dipp.collate)
+    assert [tuple(one.shape) for one in pictures] == [(3, 8, 16), (3, 8, 16), (3, 8, 8), (3, 8, 8), (3, 8, 8)]
+    assert labels.tolist() == [-1, 0, 0, 1, 1]
+    assert dipp.collate([]) == []
+    assert dipp.collate([(torch.zeros(1), "a"), (torch.zeros(2), "b")])[1] == ["a", "b"]
+    assert len(dipp.collate([torch.zeros(1), torch.zeros(2)])) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("coding", ["sharp", "paper"])
+def test_workers_may_be_forked_or_spawned(coding: str, start: str, model: Path, tmp_path: Path) -> None:
+    """After the parent has decoded, with the threads of its own; searched codes need those of numba, too."""
+    codec = tiny_codec(model) if coding == "sharp" else tiny_codec(model, PAPER)
+    source = save_table(tmp_path / "s.parquet", 6)
+    privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices())
+    data = dipp.load(tmp_path / "out", model)
+    plain = torch.stack([picture for picture, _ in data])
+    loader = DataLoader(data, batch_size=2, num_workers=2, multiprocessing_context=start)
+    for _ in range(2):
+        found = torch.cat([pictures for pictures, _ in loader])
+        assert (found.int() - plain.int()).abs().max() <= 1  # one thread may round otherwise than several
+    streamed = DataLoader(data.stream(), batch_size=2, num_workers=2, multiprocessing_context=start)
+    assert sum(len(labels) for _, labels in streamed) == 6
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_that_cannot_decode_is_told_what_to_do(
+    release: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = dipp.load(release, model)
+    data[0]
+    monkeypatch.setattr(data, "_process", -1)
+    monkeypatch.setattr("dipp.data.loading.torch_device", lambda _: torch.device("cuda"))
+    with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
+        data[0]
+
+
+def test_a_short_word_for_a_dataset(release: Path, model: Path, tmp_path: Path) -> None:
+    data = dipp.load(release, model)
+    assert repr(data) == f"<dipp.Pictures: 5 pictures, 2 classes, of {release}>"
+    tiny_codec(model).encode(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "a.dipp")
+    assert (
+        repr(dipp.load(tmp_path / "a.dipp", model))
+        == f"<dipp.Pictures: 1 picture, no labels, of {tmp_path / 'a.dipp'}>"
+    )
+    assert isinstance(data, Pictures)
+
+
+# Exports.
+
+
+def test_decode_exports_pictures_with_their_labels(release: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    target = tmp_path / "pictures"
+    code, said, err = run("decode", release, "-o", target, "--model", model)
+    assert code == 0, err
+    assert "5 pictures written to" in said
+    found = {str(path.relative_to(target)) for path in target.rglob("*.png")}
+    assert found == {"00000.png", "a dog/00001.png", "a dog/00002.png", "cat/00003.png", "cat/00004.png"}
+    for (picture, _), name in zip(dipp.load(release, model), sorted(found, key=lambda one: one[-9:]), strict=True):
+        with Image.open(target / name) as image:
+            np.testing.assert_array_equal(np.asarray(image.convert("RGB")), picture.permute(1, 2, 0).numpy())
+    with Image.open(target / "cat" / "00004.png") as grey:
+        assert grey.mode == "L"
+    code, _, err = run("decode", release, "-o", target, "--model", model)
+    assert code == 1
+    assert "not empty" in err
+    code, said, _ = run("decode", release, "-o", target, "--model", model, "--overwrite", "--sample")
+    assert code == 0
+    assert "made up" in said
+    again = privatize(str(target), tmp_path / "again", tiny_codec(model), str(model), Local(1), Choices())
+    assert again.facts["labels"] == {"names": ["a dog", "cat"]}
+    for wrong in (("-o", tmp_path / "a.png"), ("-o", tmp_path / "new", "--steps", 2)):
+        code, _, err = run("decode", release, *wrong, "--model", model)
+        assert code == 1
+        assert err.count("\n") == 1
+
+
+def test_a_table_that_datasets_opens(release: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    import datasets
+
+    table = tmp_path / "out.parquet"
+    assert run("decode", release, "-o", table, "--model", model)[0] == 0
+    found = datasets.Dataset.from_parquet(str(table), cache_dir=str(tmp_path / "hub"))
+    assert found.features["label"].names == ["a dog", "cat"]
+    assert found["label"] == [None, 0, 0, 1, 1]
+    plain = dipp.load(release, model)
+    for row, (picture, _) in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(np.asarray(row["image"].convert("RGB")), picture.permute(1, 2, 0).numpy())
+    assert found[4]["image"].mode == "L"
+    code, _, err = run("decode", release, "-o", table, "--model", model)
+    assert code == 1
+    assert "--overwrite" in err
+    with pytest.raises(DippError, match="there already"):
+        plain.export(table)
+    plain.export(tmp_path / "folder")
+    assert len(list((tmp_path / "folder").rglob("*.png"))) == 5
+
+
+def test_an_archive_and_text_are_exported_too(model: Path, tmp_path: Path, run: Command) -> None:
+    codec = tiny_codec(model)
+    codec.encode(np.zeros((2, 8, 8, 3), np.uint8)).save(tmp_path / "a.dipp")
+    assert run("decode", tmp_path / "a.dipp", "-o", tmp_path / "a.parquet", "--model", model)[0] == 0
+    assert pq.read_table(tmp_path / "a.parquet").column_names == ["image"]
+    rows = pq.read_table(save_table(tmp_path / "s.parquet", 3))
+    words = ["../evil", "", ".hidden/é"]
+    pq.write_table(rows.set_column(1, "label", pa.array(words)), tmp_path / "s.parquet")
+    privatize(str(tmp_path / "s.parquet"), tmp_path / "out", codec, str(model), Local(1), Choices())
+    (tmp_path / "deep").mkdir()
+    dipp.load(tmp_path / "out", model).export(tmp_path / "deep" / "er")
+    inside = {path.relative_to(tmp_path / "deep" / "er").parent.name for path in (tmp_path / "deep").rglob("*.png")}
+    assert inside == {"%2E.%2Fevil", "%", "%2Ehidden%2Fé"}
+    dipp.load(tmp_path / "out", model).export(tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet").column("label").to_pylist() == words
+
+
+def test_names_of_folders_are_plain_and_each_s_own() -> None:
+    names = ["cat", "a/b", "a%2Fb", "..", ".", "", "%", "x" * 300, "x" * 301, "\0", "nul\n", "C:\\", "é ü", "a.b"]
+    found = [_safe(name) for name in names]
+    assert len(set(found)) == len(names)
+    for one in found:
+        assert one
+        assert not {"/", "\\", "\0", "\n", ":"} & set(one)
+        assert not one.startswith(".")
+        assert len(one) < 200
+    assert (found[0], found[-2], found[-1]) == ("cat", "é ü", "a.b")
+
+
+# What is said of labels, and what manifests are believed.
+
+
+@pytest.mark.parametrize("kind", ["folder", "table"])
+def test_a_single_file_says_that_it_leaves_labels_out(kind: str, model: Path, tmp_path: Path, run: Command) -> None:
+    source = save_folder(tmp_path / "source", 2) if kind == "folder" else save_table(tmp_path / "s.parquet", 2)
+    _, said, _ = run("privatize", source, tmp_path / "a.dipp", "--model", model, "--epsilon", 64, "--workers", 1)
+    assert "labels       left out: a single .dipp file has no place for them" in said
+    asked = ("--model", model, "--epsilon", 64, "--workers", 1)
+    _, said, _ = run("privatize", source, tmp_path / "b.dipp", *asked, "--drop-labels")
+    assert "left out" not in said
+    _, said, _ = run("privatize", source, tmp_path / "c.dipp", *asked, "--json")
+    assert json.loads(said)["labels_left_out"] is True
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("certificate", {"epsilon": 0.1, "rho": 0.001, "delta": None}),
+        ("certificate", None),
+        ("images", 4),
+        ("payload_bpp", 0.001),
+        ("model", "0" * 64),
+        ("seed", "0" * 32),
+        ("labels", None),
+        ("labels", {"names": ["dog", "cat"]}),
+        ("labels", {"names": []}),
+        ("skipped", [{"position": 0, "reason": "x"}]),
+        ("window", "0:1"),
+        ("grey", 0),
+    ],
+    ids=str,
+)
+def test_info_does_not_believe_an_edited_manifest(
+    key: str, value: Any, release: Path, tmp_path: Path, run: Command
+) -> None:
+    """Without --verify: all that it says is computed from the shards."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for path in release.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    code, said, _ = run("info", folder, "--json")
+    assert code == 0
+    before = json.loads(said)
+    assert before["verified"] is False
+    (shard, *_) = (Shard.read(path) for path in Store(folder).shards())
+    assert before["certificate"]["epsilon"] == pytest.approx(shard.certificate.epsilon)  # type: ignore[union-attr]
+    stated = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**stated, key: value}))
+    code, said, err = run("info", folder)
+    assert code == 1, said
+    assert err.count("\n") == 1
+    (folder / "manifest.json").write_text(json.dumps({**stated, "not_hidden": "nothing", "dipp": "9"}))
+    code, said, _ = run("info", folder)
+    assert code == 0
+    assert "nothing" not in said
+    assert "grey         1 of 5" in said

@@ -1,0 +1,266 @@
+"""Grey, 16-bit and DICOM pictures, and networks of one channel, through the commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from helpers.commands import Command
+from helpers.datasets import save_model, smooth_pictures, tiny_codec
+from helpers.networks import tiny_network
+from PIL import Image
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian, RLELossless, SecondaryCaptureImageStorage
+
+import dipp
+from dipp.codec import pictures
+from dipp.codec.dicom import DEFLATED
+from dipp.core.window import Window
+from dipp.data.engines import Local
+from dipp.data.privatize import Choices, privatize
+from dipp.data.shards import Shard
+from dipp.data.store import Store
+from dipp.errors import DippError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+NAME = "Doe^Jane"
+SCAN = (np.arange(64).reshape(8, 8) * 10 + 100).astype(np.uint16)
+"""A scan of low range: of sixteen bits, the upper eight hold nothing but 0, 1 and 2."""
+
+
+def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
+    """A DICOM file of these values, with a patient's name and with a window of its own."""
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.TransferSyntaxUID = SecondaryCaptureImageStorage, ExplicitVRLittleEndian
+    meta.MediaStorageSOPInstanceUID = "1.2.3"
+    made = FileDataset(None, {}, file_meta=meta, preamble=bytes(128))
+    made.SOPClassUID, made.SOPInstanceUID = meta.MediaStorageSOPClassUID, "1.2.3"
+    made.PatientName = NAME
+    made.Rows, made.Columns = values.shape[:2]
+    made.SamplesPerPixel = 1 if values.ndim == 2 else 3
+    made.PhotometricInterpretation = "MONOCHROME2" if values.ndim == 2 else "RGB"
+    if values.ndim == 3:
+        made.PlanarConfiguration = 0
+    made.BitsAllocated = made.BitsStored = 8 * values.dtype.itemsize
+    made.HighBit = made.BitsStored - 1
+    made.PixelRepresentation = int(values.dtype.kind == "i")
+    made.PixelData = values.tobytes()
+    for name, value in tags.items():
+        setattr(made, name, value)
+    stream = io.BytesIO()
+    pydicom.dcmwrite(stream, made)
+    return stream.getvalue()
+
+
+# DICOM.
+
+
+def test_dicom_is_read_by_its_stored_values_and_the_caller_s_window() -> None:
+    window = Window(100, 730)
+    found = pictures.read_picture(dicom(SCAN), 3, window)
+    np.testing.assert_array_equal(found.pixels[..., 1], window.levels(SCAN))
+    assert found.grey
+    signed = dicom(SCAN.astype(np.int16) - 400)
+    np.testing.assert_array_equal(pictures.read(signed, 1, Window(-300, 330))[..., 0], window.levels(SCAN))
+    with pytest.raises(DippError, match=r"more than eight bits; .* --window LOW:HIGH"):
+        pictures.read(dicom(SCAN))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"WindowCenter": 40, "WindowWidth": 400},
+        {"RescaleSlope": 7, "RescaleIntercept": -1024},
+        {"SmallestImagePixelValue": 100, "LargestImagePixelValue": 730},
+        {"BurnedInAnnotation": "YES", "Modality": "CT", "PatientID": "1"},
+    ],
+    ids=lambda tags: next(iter(tags)),
+)
+def test_no_tag_that_differs_from_picture_to_picture_changes_a_pixel(tags: dict[str, Any]) -> None:
+    """Devices write them for each picture, and compute some from its values."""
+    window = Window(0, 1000)
+    plain, tagged = (pictures.read(dicom(SCAN, **more), 3, window) for more in ({}, tags))
+    np.testing.assert_array_equal(plain, tagged)
+
+
+def test_eight_bits_inverted_and_colour_dicom() -> None:
+    grey = (SCAN // 4).astype(np.uint8)
+    np.testing.assert_array_equal(pictures.read(dicom(grey))[..., 2], grey)
+    inverted = {"PhotometricInterpretation": "MONOCHROME1"}
+    np.testing.assert_array_equal(pictures.read(dicom(grey, **inverted), 1)[..., 0], 255 - grey)
+    window = Window(100, 730)
+    np.testing.assert_array_equal(pictures.read(dicom(SCAN, **inverted), 1, window)[..., 0], 255 - window.levels(SCAN))
+    colour = np.stack([grey, 255 - grey, grey // 2], axis=2)
+    found = pictures.read_picture(dicom(colour), 3)
+    np.testing.assert_array_equal(found.pixels, colour)
+    assert not found.grey
+    luminance = np.asarray(Image.fromarray(colour).convert("L"))
+    np.testing.assert_array_equal(pictures.read(dicom(colour), 1)[..., 0], luminance)
+
+
+def test_compressed_dicom_is_read_or_refused() -> None:
+    made = pydicom.dcmread(io.BytesIO(dicom(SCAN)))
+    made.compress(RLELossless)
+    stream = io.BytesIO()
+    pydicom.dcmwrite(stream, made)
+    np.testing.assert_array_equal(
+        pictures.read(stream.getvalue(), 1, Window(100, 730)), pictures.read(dicom(SCAN), 1, Window(100, 730))
+    )
+    with pytest.raises(DippError, match="deflated"):  # a few bytes could become any number of them
+        pictures.read(dicom(SCAN).replace(b"1.2.840.10008.1.2.1\0", DEFLATED[:20]) + DEFLATED, 1, Window(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("tags", "word"),
+    [
+        ({"NumberOfFrames": 2}, "several frames"),
+        ({"PhotometricInterpretation": "PALETTE COLOR"}, "grey, RGB or YBR"),
+        ({"Rows": 65_000, "Columns": 65_000}, "1 to 64 megapixels are needed, got 65000×65000"),
+        ({"BitsAllocated": 1}, "8, 16 or 32 bits"),
+        ({"Rows": 9}, "not a whole picture"),
+        ({"PixelData": b"\0\0"}, "not a whole picture"),
+    ],
+    ids=str,
+)
+def test_other_dicom_is_refused_in_one_line(tags: dict[str, Any], word: str) -> None:
+    with pytest.raises(DippError, match=r"^image: ") as error:
+        pictures.read(dicom(SCAN, **tags), 3, Window(0, 1000))
+    assert word in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_dicom_without_pydicom_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
+    with pytest.raises(DippError, match=r'DICOM needs pydicom; pip install "dp-dipp\[dicom\]"'):
+        pictures.read(dicom_bytes())
+
+
+def dicom_bytes() -> bytes:
+    return bytes(128) + b"DICM"
+
+
+# Commands.
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return smooth_pictures(tmp_path_factory.mktemp("public"))
+
+
+def one_channel(folder: Path) -> Path:
+    save_model(folder)
+    tiny_network(channels=1).save_pretrained(folder / "unet", safe_serialization=True)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[3, 1], ids=["colour", "one channel"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    return save_model(folder) if request.param == 3 else one_channel(folder)
+
+
+def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
+    model: Path, public: Path, tmp_path: Path, run: Command
+) -> None:
+    """Calibrate, encode, info, decode and audit, on networks of one channel and of three."""
+    code, said, _ = run("calibrate", model, public, "--count", 6)
+    assert code == 0, said
+    scan, coded = tmp_path / "scan.dcm", tmp_path / "scan.dipp"
+    scan.write_bytes(dicom(SCAN))
+    asked = ("encode", scan, "-o", coded, "--model", model, "--epsilon", 4)
+    code, _, complaint = run(*asked)
+    assert code == 1
+    assert complaint.count("\n") == 1
+    assert "scan.dcm: its values have more than eight bits" in complaint
+    assert not coded.exists()
+    code, said, told = run(*asked, "--window", "100:730")
+    assert code == 0, told
+    assert "window       stored values of 100 are black, 730 white" in said
+    assert "burnt-in names" in said
+    assert NAME.encode() not in coded.read_bytes()
+    code, said, _ = run("info", coded, "--json")
+    facts = json.loads(said)
+    assert facts["window"] == "100:730"
+    three = json.loads((model / "unet" / "config.json").read_text())["in_channels"] == 3
+    assert facts["grey"] == int(three)
+    assert run("info", coded, "--verify", "--model", model)[0] == 0
+    assert run("decode", coded, "-o", tmp_path / "scan.png", "--model", model)[0] == 0
+    with Image.open(tmp_path / "scan.png") as shown:
+        assert (shown.mode, shown.size) == ("L", (8, 8))
+    assert run("schedule", "--model", model, "--epsilon", 4)[0] == 0
+
+
+def test_two_windows_of_a_scan_are_two_releases_of_it(public: Path, tmp_path: Path, run: Command) -> None:
+    model, scan = save_model(tmp_path / "model"), tmp_path / "scan.png"
+    assert run("calibrate", model, public, "--count", 6)[0] == 0
+    Image.fromarray(SCAN).save(scan)
+    for number, window in enumerate(("100:730", "full")):
+        options = ("--model", model, "--epsilon", 4, "--window", window)
+        assert run("encode", scan, "-o", tmp_path / f"{number}.dipp", *options)[0] == 0
+    code, said, _ = run("odometer", scan)
+    assert code == 0
+    assert "2 releases" in said
+
+
+def test_a_dataset_of_all_kinds(model: Path, tmp_path: Path) -> None:
+    """Grey, colour and 16-bit in one folder: what is grey comes out grey, and the window is the same for all."""
+    source = tmp_path / "source"
+    source.mkdir()
+    colour = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(colour).save(source / "0.png")
+    Image.fromarray(colour[..., 0]).save(source / "1.png")
+    Image.fromarray(SCAN).save(source / "2.png")
+    (source / "3.dcm").write_bytes(dicom(SCAN))
+    codec = dataclasses.replace(tiny_codec(model), budget=None)
+    three = codec.denoiser.channels == 3
+
+    def released(name: str, window: Window | None) -> Any:
+        return privatize(str(source), tmp_path / name, codec, str(model), Local(1), Choices(window=window))
+
+    bare = released("bare", None)
+    assert [position for position, _, _ in bare.skipped] == [2, 3]
+    assert all("--window" in reason for _, reason, _ in bare.skipped)
+    made = released("out", Window(100, 730))
+    assert not made.skipped
+    assert made.facts["window"] == "100:730"
+    assert made.facts["grey"] == 3 * three
+    assert ("which of them are grey" in made.facts["not_hidden"]) == three
+    (shard,) = (Shard.read(path) for path in Store(tmp_path / "out").shards())
+    assert shard.greys() == [False, *[three] * 3]
+    found = list(dipp.load(tmp_path / "out", model))
+    assert {tuple(picture.shape) for picture in found} == {(codec.denoiser.channels, 8, 8)}
+    if three:
+        assert (found[0][0] != found[0][1]).any()
+        assert all((picture == picture[:1]).all() for picture in found[1:])
+    released("one.dipp", Window(100, 730))
+    assert dipp.open(tmp_path / "one.dipp").grey.tolist() == [False, *[three] * 3]
+
+
+def test_a_run_goes_on_with_its_own_window_alone(tmp_path: Path) -> None:
+    model, source = save_model(tmp_path / "model"), tmp_path / "source"
+    source.mkdir()
+    for number in range(4):
+        Image.fromarray(SCAN + number).save(source / f"{number}.png")
+    codec = tiny_codec(model)
+
+    class Killed(Local):
+        def run(self, *arguments: Any) -> Any:
+            yield next(iter(super().run(*arguments)))
+            raise KeyboardInterrupt
+
+    def released(engine: Local, window: Window) -> Any:
+        choices = Choices(shard_size=1, window=window)
+        return privatize(str(source), tmp_path / "out", codec, str(model), engine, choices)
+
+    with pytest.raises(KeyboardInterrupt):
+        released(Killed(1), Window(0, 900))
+    with pytest.raises(DippError, match="an unfinished run with another window;"):
+        released(Local(1), Window(0, 901))
+    assert released(Local(1), Window(0, 900)).facts["window"] == "0:900"
