@@ -475,7 +475,10 @@ def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
         (("cifar10", SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
         (("cifar10", SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
         (("cifar10", SMOKE, *common, "--minutes", "-5"), "dipp: minutes: a number above 0 is needed, got -5"),
-        (("cifar10", SMOKE, *common, "--device", "abacus"), "dipp: device: auto, cuda, mps or cpu is needed, got 'abacus'"),
+        (
+            ("cifar10", SMOKE, *common, "--device", "abacus"),
+            "dipp: device: auto, cuda, mps or cpu is needed, got 'abacus'",
+        ),
     ):
         code, _, err = command(*arguments)
         assert code == 1
