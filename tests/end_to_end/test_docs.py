@@ -187,6 +187,15 @@ def test_pictures_are_there_and_say_what_they_show(site: Path) -> None:
             assert (page.parent / attributes["src"]).is_file(), f"{page.name}: {attributes['src']}"
 
 
+def test_links_within_the_site_lead_somewhere(site: Path) -> None:
+    """Also those that the builder does not know: to notebooks, and from templates."""
+    for page, tag, attributes in elements(site):
+        target = attributes.get("href", "").partition("#")[0]
+        if tag == "a" and target and not re.match(r"[a-z]+:", target) and target != "play/index.html":
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert not target.endswith(".ipynb") or "download" in attributes, f"{page.name}: {target} is shown as JSON"
+
+
 def test_the_page_is_linked_where_it_is_built(site: Path) -> None:
     """`make docs` leaves alone what `make page` has built beside it."""
     built = (ROOT / "site" / "play" / "index.html").is_file()
