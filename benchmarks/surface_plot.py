@@ -53,9 +53,12 @@ def draw(quality: Floats) -> Figure:
     axes.clabel(lines, fmt="%g dB", fontsize=8)
     enough = [RATES[np.argmax(row >= np.nanmax(row) - LOSS)] for row in quality]
     axes.plot(EPSILONS, enough, "--", color="#b3541e", linewidth=1.8)
-    half = int(np.searchsorted(EPSILONS, 1.0))
-    axes.annotate("more bits buy nothing:\nε decides", (EPSILONS[half], 2.0), ha="center", fontsize=9, color="#8a3d10")
-    axes.annotate("the bits decide:\nmore ε buys little", (11, 0.06), ha="center", fontsize=9, color="#8a3d10")
+    for text, place in {
+        "more bits buy nothing:\nε decides": (1, 2),
+        "the bits decide:\nmore ε buys little": (11, 0.055),
+    }.items():
+        box = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
+        axes.annotate(text, place, ha="center", va="center", fontsize=9, color="#8a3d10", bbox=box)
     axes.set(xscale="log", yscale="log", xlabel="ε per pixel (pure)", ylabel="payload bits per pixel")
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 8, 16, 32], ["0.25", "0.5", "1", "2", "4", "8", "16", "32"])
     axes.set_yticks([0.01, 0.03, 0.1, 0.3, 1, 3], ["0.01", "0.03", "0.1", "0.3", "1", "3"])

@@ -35,8 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pictures that pages show from outside docs."""
     for page in [file for file in files if file.src_uri.endswith(".md") and file.abs_src_path]:
         for target, _ in LINK.findall(Path(str(page.abs_src_path)).read_text(encoding="utf-8")):
-            found = _path(target, page.src_uri)
-            if found and found.endswith(PICTURES) and not files.get_file_from_path(f"figures/{found}"):
+            found = _path(target, page.src_uri) or ""
+            shown = found.endswith(PICTURES) and (ROOT / found).is_file()
+            if shown and not files.get_file_from_path(f"figures/{found}"):
                 files.append(File.generated(config, f"figures/{found}", abs_src_path=str(ROOT / found)))
     return files
 

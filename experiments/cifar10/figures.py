@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from cifar10.config import CLEAN, LAPLACE, PRUNED, SLICING, Config
+from cifar10.config import Config
+from cifar10.methods import CLEAN, LAPLACE, PRUNED, SLICING
 from cifar10.store import Store
 from dipp import files
 from dipp.codec.pictures import Pixels

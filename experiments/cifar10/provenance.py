@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 
 from cifar10.baseline import CODECS, PACKED
-from cifar10.config import CLEAN, PRUNED, SLICING, SPLITS, Ancestral, Config, Protocol, Release
+from cifar10.config import SPLITS, Ancestral, Config, Protocol
+from cifar10.methods import CLEAN, PRUNED, SLICING, Release
 
 
 def records(config: Config) -> dict[str, dict[str, str]]:

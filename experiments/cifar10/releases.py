@@ -18,7 +18,8 @@ import torch
 
 from cifar10 import provenance, rivals
 from cifar10.baseline import LaplaceNoise
-from cifar10.config import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Config, Release, preset_of
+from cifar10.config import Config
+from cifar10.methods import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Release, preset_of
 from cifar10.slicing import Slicing
 from cifar10.store import Store
 from dipp import models
@@ -239,10 +240,9 @@ class Maker:
         return np.concatenate(whole) if whole else None
 
     def clean(self, release: Release) -> Pixels:
-        """The pictures without noise, as a classifier of this release takes them."""
-        if release.method in (SLICING, PRUNED):
-            return self._slicing(release).planes(self.pixels)
-        return self.pixels
+        """The evaluation pictures without noise, as a classifier of this release takes them."""
+        shown = self.pixels[self.config.cut :]
+        return self._slicing(release).planes(shown) if release.method in (SLICING, PRUNED) else shown
 
     @staticmethod
     def _slicing(release: Release) -> Slicing:

@@ -11,7 +11,8 @@ from typing import Any
 
 from cifar10 import figures, provenance, tables
 from cifar10.baseline import LaplaceNoise
-from cifar10.config import LAPLACE, NOISES, PRUNED, SLICING, Config, Release
+from cifar10.config import Config
+from cifar10.methods import LAPLACE, NOISES, PRUNED, SLICING, Release
 from cifar10.releases import DELTA
 from cifar10.store import MADE_WITH, Store
 from dipp import files

@@ -56,7 +56,7 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     pixels, labels = load(options.data, chosen.images, chosen.split)
     store = Store(options.folder)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-    maker = Maker(chosen, store, pixels, options.model, options.calibration, options.device, seeds)
+    maker = Maker(chosen, store, pixels, options.model, options.calibration, str(place), seeds)
     part = Run(maker, labels, releases, deadline, say)
     part.check()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from cifar10 import deviations, metrics, probes, provenance
 from cifar10.baseline import COUNTED, file_bytes
-from cifar10.config import CLEAN, Config, Release
+from cifar10.config import Config
+from cifar10.methods import CLEAN, Release
 from cifar10.releases import Maker
 from cifar10.resnet import ResNet56
 from cifar10.store import MADE_WITH, Store

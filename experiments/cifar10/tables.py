@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cifar10.baseline import CODECS, PACKED
-from cifar10.config import CLEAN
+from cifar10.methods import CLEAN
 from cifar10.releases import DELTA
 from dipp.privacy.printing import upper
 

@@ -26,7 +26,6 @@ from cifar10.config import Protocol
 from cifar10.resnet import ResNet56
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.models.denoiser import torch_device
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of CIFAR-10's channels."""
@@ -107,7 +106,7 @@ class Wave:
         shapes = {task.pictures.shape for task in tasks}
         if len(shapes) != 1 or shapes.pop()[0] != len(labels):
             raise DippError("tasks: pictures of one shape, and as many as there are labels, are needed")
-        self.tasks, self.protocol, self.device = tasks, protocol, torch_device(device)
+        self.tasks, self.protocol, self.device = tasks, protocol, torch.device(device)
         self.size = tasks[0].pictures.shape[1:3]
         self.cut = cut
         self.labels = torch.from_numpy(labels).to(self.device)
@@ -221,8 +220,8 @@ class Wave:
     def accuracies(self, pictures: Sequence[Pixels] | None = None) -> list[float]:
         """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
         self.network.eval()
-        which, sets = (self.which, self.sets) if pictures is None else self._sets(pictures)
-        labels, shown = self.labels[self.cut :], sets[:, self.cut :]
+        which, shown = (self.which, self.sets[:, self.cut :]) if pictures is None else self._sets(pictures)
+        labels = self.labels[self.cut :]
         right = torch.zeros(len(self.tasks), device=self.device)
         for start in range(0, len(labels), EVALUATED):
             part = slice(start, start + EVALUATED)

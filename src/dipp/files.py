@@ -135,11 +135,11 @@ def vanishing(path: Path) -> Iterator[None]:
     finally:
         if guard is not None:
             guard.communicate()
-        elif path.is_dir() and not path.is_symlink():
+        if path.is_dir() and not path.is_symlink():  # there is no guard, or it was killed
             shutil.rmtree(path, ignore_errors=True)
         else:
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+                path.unlink()
 
 
 @contextlib.contextmanager

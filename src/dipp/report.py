@@ -35,6 +35,7 @@ BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in 
 NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
 SIZES = 4
 """Sizes of images that are listed, at most."""
+UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and compares the plan with its model"
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
@@ -158,7 +159,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"files        {sum(one['bytes'] for one in facts['shards']):,} bytes",
-            *(("", *_ledger(facts), f"consistent: {facts['consistent']}") if facts["verified"] else ()),
+            *(("", *_ledger(facts), f"consistent: {facts['consistent']}") if facts["verified"] else (UNCHECKED,)),
         ]
     except (KeyError, TypeError, ValueError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None

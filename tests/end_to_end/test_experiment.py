@@ -412,9 +412,8 @@ def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, mo
     assert seen == {"train.clean.clean.0": False, "train.clean-clipped.clean.0": True}
     for name, clip in seen.items():
         assert json.loads((tmp_path / "records" / f"{name}.json").read_text())["clip"] is clip
-    assert all(
-        np.array_equal(shown, running.load(cifar, IMAGES)[0]) for shown in evaluated[-1]
-    )  # all are evaluated on clean pictures, too
+    clean, _ = running.load(cifar, IMAGES)
+    assert all(np.array_equal(shown, clean[IMAGES // 2 :]) for shown in evaluated[-1])  # all, on clean pictures too
     config = Config.load(SMOKE)
     maker = Maker(config, Store(tmp_path), np.zeros((0, 32, 32, 3), np.uint8), "", None, "cpu")
     run, plain = stages.Run(maker, np.zeros(0, np.int64), [], 0.0, print), config.release("clean")
@@ -476,7 +475,10 @@ def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
         (("cifar10", SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
         (("cifar10", SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
         (("cifar10", SMOKE, *common, "--minutes", "-5"), "dipp: minutes: a number above 0 is needed, got -5"),
-        (("cifar10", SMOKE, *common, "--device", "abacus"), "dipp: device: cpu or cuda is needed, got 'abacus'"),
+        (
+            ("cifar10", SMOKE, *common, "--device", "abacus"),
+            "dipp: device: auto, cuda, mps or cpu is needed, got 'abacus'",
+        ),
     ):
         code, _, err = command(*arguments)
         assert code == 1

@@ -12,6 +12,7 @@ import re
 import resource
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -134,6 +135,9 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     code, out, _ = run("info", target)
     assert code == 0
     assert "labels       released as they are" in out
+    assert "computed from the shards; --verify" in out
+    code, out, _ = run("info", target, "--verify")
+    assert "--verify" not in out
 
     data = dipp.load(target, model)
     assert len(data) == 40
@@ -397,6 +401,27 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     assert {Shard.read(path).release.seed for path in watch.store.shards()} == {seed}
     check_release(target, 100)
     assert not (target / RUN / RUN_FILE).exists()
+
+
+def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Path, tmp_path: Path) -> None:
+    """Its shards stay when the run is killed, for the next to go on; if nobody does, they are a second encoding."""
+    source = save_table(tmp_path / "s.parquet", 4)
+
+    class Stopping(Local):
+        def run(self, worker: Worker, method: str, *arguments: Any) -> Iterator[Any]:
+            yield from super().run(worker, method, *arguments)
+            if method == "release":
+                raise KeyboardInterrupt
+
+    for name, mode in ((".out.dipp.work", 0o700), ("folder", 0o755)):
+        target, before = tmp_path / ("out.dipp" if name.startswith(".") else name), os.umask(0o022)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                privatize(str(source), target, tiny_codec(model), str(model), Stopping(1), Choices(shard_size=2))
+        finally:
+            os.umask(before)
+        assert len(Store(tmp_path / name).shards()) == 2
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
 
 
 def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:

@@ -253,3 +253,10 @@ def test_everything_documented_is_either_old_or_there() -> None:
         place = PACKAGE.joinpath(*name.split("."))
         there = place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
         assert there or name in _moved.MOVED, path
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert {"Archive", "Certificate", "Codec", "DippError", "collate", "load", "open", "__version__"} == set(dir(dipp))
+    for name in dir(dipp):
+        assert getattr(dipp, name) is not None
+    assert issubclass(dipp.DippError, ValueError)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.paths import ROOT
@@ -97,6 +98,26 @@ def test_without_a_shell_the_block_cleans_up(tmp_path: Path, monkeypatch: pytest
     with files.vanishing(tmp_path / "file"), files.vanishing(tmp_path / "folder"):
         (tmp_path / "file").touch()
         (tmp_path / "folder").mkdir()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_where_the_guard_was_killed_the_block_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a system that is short of memory, say: what it should have removed is a second encoding."""
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def kept(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(real(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", kept)
+    with files.vanishing(tmp_path / "file"), files.vanishing(tmp_path / "folder"):
+        (tmp_path / "file").touch()
+        (tmp_path / "folder").mkdir()
+        for guard in started:
+            guard.kill()
+            guard.wait()
+    assert len(started) == 2
     assert not [*tmp_path.iterdir()]
 
 

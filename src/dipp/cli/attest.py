@@ -61,5 +61,5 @@ def verify(
         f"signed       by the key {found.key}, on {found.issued:%Y-%m-%d}{ends}\n"
         f"certificate  {promise(claim['epsilon'], claim['rho'])}\n"
         f"with         dipp {found.predicate['dipp']}, model {found.predicate['model']}\n"
-        "Whether its encoder was honest is the signer's word; all else was computed again."
+        "The certificate was computed again from the release; that its encoder was honest is the signer's word."
     )

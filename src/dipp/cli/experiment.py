@@ -35,7 +35,7 @@ class ExperimentOptions:
     out: Annotated[Path | None, typer.Option("--out", hidden=True, help="Deprecated: --output.")] = None
     model: Model = EMBEDDED
     stage: Annotated[
-        str | None, typer.Option(help="baseline, encode, train, metrics or report, instead of all of them.")
+        str | None, typer.Option(help="baseline, encode, train, metrics, probe or report, instead of all of them.")
     ] = None
     only: Annotated[str, typer.Option(help="Patterns of the releases that are made, such as 'clean,paper-*'.")] = "*"
     calibration: Calibration = None

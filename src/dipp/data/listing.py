@@ -238,7 +238,7 @@ def _tar_entries(path: Path) -> Iterator[Listed]:
 
 def _member(path: Path, name: str) -> Identity:
     """What a member of a tar is known by: its name, of which the tar should have one only."""
-    whole = os.fsencode(path) + b"\0" + os.fsencode(posixpath.normpath(name))
+    whole = os.fsencode(path) + b"\0" + os.fsencode(posixpath.normpath(name).lstrip("/"))
     digest = hashlib.blake2b(whole, digest_size=15).digest()
     return int.from_bytes(digest[:7], "little"), int.from_bytes(digest[7:], "little")
 

@@ -157,7 +157,7 @@ def privatize(
     if single and destination.exists():
         store.remove()  # remains of a run that was killed while it cleaned up
         raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
-    store.prepare()
+    store.prepare(private=single)
     try:
         job = listed(store.run_folder)
         found = _begin(store, codec, engine, job, choices, single)

@@ -73,8 +73,11 @@ class Store:
         """Whether the release is complete: the manifest is there."""
         return (self.folder / MANIFEST).is_file()
 
-    def prepare(self) -> None:
-        """Make the folder for a run; a finished release, shards without a run and other files are each refused."""
+    def prepare(self, *, private: bool = False) -> None:
+        """Make the folder for a run; a finished release, shards without a run and other files are each refused.
+
+        If `private`, its shards are not to be released themselves, and are for their owner only.
+        """
         if self.finished:
             with contextlib.suppress(OSError):
                 self._forget()  # remains of a run that was killed while it cleaned up
@@ -88,8 +91,9 @@ class Store:
             if others:
                 raise DippError(f"dst: {self.folder} holds other files; give a new folder")
         try:
+            self.folder.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
             # For the owner only: it will hold unpublished attempts and the names of files.
-            self.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.run_folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise DippError(f"dst: {self.folder} cannot be made ({error.strerror})") from None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import itertools
 import json
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER, SHARP
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
 from dipp.privacy.ledger import Ledger, Recorder, Selection
+from dipp.privacy.printing import upper
 
 SPARSE = Coding(Sign(6), Flat())
 PLAIN = Coding(Laplace(), Flat(Fraction(3, 2)))
@@ -384,3 +387,25 @@ def test_ledgers_are_checked() -> None:
     with pytest.raises(DippError, match="change"):
         good.epsilon_of_change(256)
     assert isinstance(good.selections[0], Selection)
+
+
+def test_a_certificate_reads_as_its_statement() -> None:
+    plan = plan_of(SHARP)
+    for delta in (None, 1e-6):
+        found = Certificate.of(plan, 3, 64, delta)
+        assert str(found) == f"{found}" == found.statement()
+        assert repr(found) == f"<dipp.Certificate: {found.short()}>"
+        assert len(repr(found)) < 120
+        assert upper(found.epsilon) in repr(found)
+        assert (delta is None) == ("δ" not in repr(found))
+    assert "per 9 pixels" in repr(found.for_pixels(9))
+
+
+def test_a_certificate_in_a_notebook() -> None:
+    """All that is promised, assumed and not covered, as text and not as markup."""
+    found = Certificate.of(plan_of(SHARP), 3, 64)
+    shown = found._repr_html_()
+    for text in (found.statement(), *found.assumptions, *found.not_covered):
+        assert html.escape(text) in shown
+    elements = ElementTree.fromstring(shown)  # noqa: S314 - made here
+    assert {one.tag for one in elements.iter()} == {"div", "p", "b", "details", "summary", "ul", "li"}
