@@ -393,9 +393,10 @@ def test_names_of_folders_are_plain_and_each_s_own() -> None:
 @pytest.mark.parametrize("kind", ["folder", "table"])
 def test_a_single_file_says_that_it_leaves_labels_out(kind: str, model: Path, tmp_path: Path, run: Command) -> None:
     source = save_folder(tmp_path / "source", 2) if kind == "folder" else save_table(tmp_path / "s.parquet", 2)
-    _, said, _ = run("privatize", source, tmp_path / "a.dipp", "--model", model, "--epsilon", 64, "--workers", 1)
-    assert "labels       left out: a single .dipp file has no place for them" in said
     asked = ("--model", model, "--epsilon", 64, "--workers", 1)
+    _, said, _ = run("privatize", source, tmp_path / "a.dipp", *asked, "--window", "full")
+    assert "window       stored values of 0 are black, 65535 white" in said
+    assert "labels       left out: a single .dipp file has no place for them" in said
     _, said, _ = run("privatize", source, tmp_path / "b.dipp", *asked, "--drop-labels")
     assert "left out" not in said
     _, said, _ = run("privatize", source, tmp_path / "c.dipp", *asked, "--json")
