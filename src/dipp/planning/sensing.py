@@ -170,6 +170,12 @@ class SensingPlanner:
     """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
     rate: float
     """Payload bits per pixel, at most, unless another rate or a timestep is given."""
+    codes: tuple[Code, ...] = CODES
+    """Those of `CODES` that a plan may take."""
+
+    def __post_init__(self) -> None:
+        if not self.codes or not set(self.codes) <= set(CODES):
+            raise DippError(f"codes: some of {', '.join(code.name for code in CODES)} are needed")
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
@@ -211,8 +217,8 @@ class SensingPlanner:
     @functools.cached_property
     def _choices(self) -> list[Choice]:
         most = self.calls + 1
-        single, *searching = CODES
-        codes = [(single, 1, 0.0), *((code, *sizes) for code in searching for sizes in SEARCHES)]
+        alone = ((1, 0.0),)  # index bits and pad of a code that searches nothing
+        codes = [(code, *sizes) for code in self.codes for sizes in (alone if code == Pairs() else SEARCHES)]
         lengths = sorted({most, *(n for n in LENGTHS if n < most)})
         found = dict[tuple[Any, ...], Choice]()  # by the names of codes, which are quicker to hash than codes
         for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
