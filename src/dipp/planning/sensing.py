@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,18 +220,20 @@ class SensingPlanner:
         alone = ((1, 0.0),)  # index bits and pad of a code that searches nothing
         codes = [(code, *sizes) for code in self.codes for sizes in (alone if code == Pairs() else SEARCHES)]
         lengths = sorted({most, *(n for n in LENGTHS if n < most)})
-        found = []
+        found = dict[tuple[Any, ...], Choice]()  # by the names of codes, which are quicker to hash than codes
         for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
             for steps in lengths:
                 groups = max(1, round(steps / passes))
                 if self.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
-                    found.append(Choice(code, bits, pad, groups, steps, clip))
-        return list(dict.fromkeys(found))
+                    key = (code.name, bits, pad, groups, steps, clip)
+                    found.setdefault(key, Choice(code, *key[1:]))
+        return list(found.values())
 
     def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
         """The choices whose touches the budget can pay for, and the largest tilts that it pays for."""
-        tilt = functools.cache(lambda code, touches: largest_tilt(code, touches, budget))
-        tilts = [tilt(choice.code, choice.touches) for choice in self._choices]
+        codes = {code.name: code for code in CODES}
+        tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
+        tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
         kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 
