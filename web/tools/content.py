@@ -29,7 +29,7 @@ EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Payload bits per pixel."""
 CALLS = 15
-"""Network calls along the chain: half of what the command line takes, since a browser is slower."""
+"""Network calls along the chain: fewer than the command line takes, since a browser is slower."""
 PIXELS = 256 * 256
 """Of the pictures that the plans are made for; they serve all sizes."""
 SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
