@@ -58,6 +58,8 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/quality.py --quick --out $(BENCH)/quality.json
 	$(BIN)/python benchmarks/choice.py --quick --out $(BENCH)/choice.json
 	$(BIN)/python benchmarks/privacy_pictures.py --quick --out $(BENCH)/privacy.png --json $(BENCH)/privacy.json
+	$(BIN)/python benchmarks/visible.py --quick --out $(BENCH)/visible.jpg --json $(BENCH)/visible.json
+	$(BIN)/python benchmarks/startup.py --rounds 1 --out $(BENCH)/startup.json
 	$(BIN)/python benchmarks/baseline.py --out $(BENCH)/baseline.json
 	$(BIN)/python benchmarks/schedule.py --quick --out $(BENCH)/schedule.json
 	$(BIN)/python benchmarks/size.py --preset swift --largest 128 --output $(BENCH)

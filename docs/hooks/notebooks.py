@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+LINK = re.compile(r"(\]\([^)\s]*)\.ipynb\)")
 KINDS = {"image/png": "png", "image/jpeg": "jpg"}
 
 
@@ -29,6 +31,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Let links to notebooks, as they are in the repository, lead to their pages."""
+    return LINK.sub(r"\1.md)", markdown)
+
+
 def page(notebook: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]]) -> str:
     """The Markdown of a notebook; its pictures are added to the list, by name."""
     parts = []
@@ -40,7 +47,7 @@ def page(notebook: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]])
         parts.append(f"```python\n{source}\n```")
         parts += [_output(output, stem, pictures) for output in cell["outputs"]]
     name = f"{Path(stem).name}.ipynb"
-    parts.append(f"[The notebook itself]({name}){{ download={name} }} can be run in Jupyter.")
+    parts.append(f'<a href="{name}" download>The notebook itself</a> can be run in Jupyter.')
     return "\n\n".join(part for part in parts if part)
 
 

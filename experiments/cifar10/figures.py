@@ -33,8 +33,12 @@ CODED = ("diffc", "paper", "unclipped", "sharp")
 """What the codec makes."""
 DENOISED = ("#bdbdbd", "s", "Laplace noise, clamped, denoised")
 """What anybody can make of the clamped pictures."""
-PROBES = {"pixel": "one pixel, black or white", "shade": "one pixel, by 16 levels", "patch": "a patch of 8×8 pixels"}
-PROBES |= {"picture": "everything"}
+PROBES = {
+    "pixel": ("#d94801", "o", "one pixel, black or white"),
+    "shade": ("#fdae6b", "s", "one pixel, by 16 levels"),
+    "patch": ("#756bb1", "^", "8×8 pixels"),
+    "picture": ("#525252", "D", "everything"),
+}
 BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on evaluation pictures"
 
 Row = dict[str, Any]
@@ -161,41 +165,37 @@ def deviations(results: dict[str, Any], output: Path) -> None:
 
 def probes(results: dict[str, Any], output: Path) -> None:
     """Left: how often the best guess is right, against the bound for a pixel; right: losses against the certificate."""
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
     share, loss = figure.subplots(1, 2)
     found = sorted(results["probes"], key=lambda one: float(one["epsilon"]))
     places = range(len(found))
-    for kind, (colour, marker) in zip(
-        PROBES, (("#d94801", "o"), ("#fdae6b", "s"), ("#756bb1", "^"), ("#525252", "D")), strict=True
-    ):
+    for kind, (colour, marker, label) in PROBES.items():
         rows = [one["kinds"][kind] for one in found]
-        share.plot(places, [row["expected"] for row in rows], color=colour, marker=marker, label=PROBES[kind])
-        spans = [
-            [row["losses"][name] / (row["pixels"] * one["certified"]) for name in ("median", "high", "largest")]
-            for row, one in zip(rows, found, strict=True)
-        ]
+        share.plot(places, [row["expected"] for row in rows], color=colour, marker=marker, label=label)
+        spans = []
+        for row, one in zip(rows, found, strict=True):
+            allowed = row["pixels"] * one["certified"]
+            spans.append([row["losses"][name] / allowed for name in ("median", "high", "largest")])
         middle, high, top = zip(*spans, strict=True)
-        loss.plot(places, middle, color=colour, marker=marker, label=PROBES[kind])
+        loss.plot(places, middle, color=colour, marker=marker)
         loss.vlines(places, middle, top, color=colour, alpha=0.4)
         loss.plot(places, high, color=colour, marker="_", ls="none")
-    share.plot(
-        places, [one["kinds"]["pixel"]["bound"] for one in found], "k--", label="the certificate's bound, one pixel"
-    )
+    bounds = [one["kinds"]["pixel"]["bound"] for one in found]
+    share.plot(places, bounds, "k--", label="the certificate's bound for one pixel")
     share.axhline(0.5, color="black", ls=":", lw=1)
     loss.axhline(1, color="black", ls="--", lw=1)
-    names = [f"{one['epsilon']:g}" for one in found]
     share.set(ylabel="best guesses that are right", ylim=(0.45, 1.02))
     loss.set(ylabel="loss over what the certificate allows\n(median, 95 %, largest)", ylim=(0, 1.05))
     for axes in (share, loss):
-        axes.set_xticks(list(places), names)
-        axes.set(xlabel="certified ε per pixel")
+        axes.set_xticks(list(places), [f"{one['epsilon']:g}" for one in found])
+        axes.set(xlabel=BUDGET)
         axes.grid(alpha=0.3)
-    share.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=5, frameon=False)
     _save(figure, output)
 
 
 def grid(config: Config, store: Store, output: Path) -> None:
-    """The first pictures: a column an ε, a row a method and what it gives a receiver; the originals on top."""
+    """The first pictures: a column an ε, a row a method and what it gives a receiver, as far as there are any."""
     epsilons = sorted({r.epsilon for method in STYLES for r in config.shown(method) if r.epsilon is not None})
     cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
     for method in STYLES:
@@ -203,7 +203,7 @@ def grid(config: Config, store: Store, output: Path) -> None:
         for release in config.shown(method):
             for name in reversed(release.outputs):
                 found = _previews(store, release.name, name)
-                if release.epsilon is not None and (len(found) or name in release.train):
+                if release.epsilon is not None and len(found):
                     row = cells.setdefault(label if name == method else f"{label}, {name}", {})
                     row[epsilons.index(release.epsilon)] = found
     width = 0.6 * -(-config.previews // 2)

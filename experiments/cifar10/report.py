@@ -85,8 +85,12 @@ def earlier(config: Config) -> list[Row]:
     if config.earlier is None:
         return []
     known = json.loads((Path(__file__).parent / config.earlier).read_text())
-    found = [row for row in known["releases"] if row["plotted"]]
-    return [{**row, "method": FORMER.get(row["method"], row["method"]), "earlier": True} for row in found]
+    found = []
+    for row in (row for row in known["releases"] if row["plotted"]):
+        method = FORMER.get(row["method"], row["method"])
+        name = row["name"].replace(row["method"], method, 1)
+        found.append({**row, "name": name, "method": method, "earlier": True})
+    return found
 
 
 def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:

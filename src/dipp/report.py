@@ -84,7 +84,7 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
             *_head(facts, statement, _sizes(source)),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
             f"schedule     {_schedule(source, facts)}",
-            *_source_lines(facts),
+            *source_lines(facts),
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"file         {len(source.to_bytes()):,} bytes",
@@ -93,7 +93,7 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
     )
 
 
-def _source_lines(facts: dict[str, Any]) -> list[str]:
+def source_lines(facts: dict[str, Any]) -> list[str]:
     """What is recorded of the pictures' source, if anything is."""
     lines = []
     if window := facts.get("window"):
@@ -154,7 +154,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"shards       {shards}{', each consistent' if facts['verified'] else ''}",
             f"skipped      {skipped}",
             f"labels       {'none' if labels is None else 'released as they are'}",
-            *_source_lines(facts),
+            *source_lines(facts),
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
+import itertools
 import json
 import re
 import subprocess
@@ -24,10 +27,15 @@ from PIL import Image
 
 from dipp.cli.main import app
 
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")])
+NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *NOTEBOOKS]
 ELSEWHERE = {DOCS / "datasets.md"}
 """Run by a test of its own, which looks at what comes out: `test_privatize`."""
-RUN = [page for page in PAGES if page not in ELSEWHERE and any(one.kind in ("python", "sh") for one in snippets(page))]
+RUN = [
+    page
+    for page in PAGES
+    if page.suffix == ".md" and page not in ELSEWHERE and any(one.kind in ("python", "sh") for one in snippets(page))
+]
 SMALL = (24, 24)
 """Side of pictures here: what is shown is the same as with large ones, and takes a second instead of many."""
 
@@ -44,18 +52,15 @@ def test_what_a_page_shows_runs(
     """From its first line to its last, in one folder, as a reader would do it; photographs are scaled down."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT)  # examples.mechanisms
-    for file in ("cat.png", "coffee.png") if page.suffix == ".md" else ():
-        if not any(["example", file] in one.commands for one in snippets(page)):
-            run("example", file)
-            shrink(tmp_path / file)
+    prepare(page, run)
     torch.manual_seed(0)
-    if page.suffix == ".ipynb":
-        assert all(isinstance(given, list) for given in run_notebooks.outputs(json.loads(page.read_text())["cells"]))
-        return
     names: dict[str, Any] = {}
-    for one in snippets(page):
+    shown = snippets(page)
+    for one, following in itertools.zip_longest(shown, shown[1:]):
         if one.kind == "python":
-            exec(one.text, names)  # noqa: S102 - the document's own example
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(one.text, names)  # noqa: S102 - the document's own example
+            assert not following or following.kind != "text" or following.text == printed.getvalue()
         elif one.kind == "sh":
             require_commands_only(one)
             for arguments in one.commands:
@@ -64,6 +69,39 @@ def test_what_a_page_shows_runs(
                 if arguments[0] == "example":
                     shrink(tmp_path / arguments[1])
     assert not list(recwarn)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name)
+@pytest.mark.usefixtures("one_thread")
+def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its first cell to its last, and it keeps what these cells give: text here, pictures there."""
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(notebook.read_text())["cells"]
+    kept = [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+    given = list(run_notebooks.outputs(cells))
+    assert [*map(kinds, given)] == [*map(kinds, kept)]
+
+
+def kinds(outputs: list[dict[str, Any]]) -> list[tuple[str, set[str]]]:
+    """What each output is, and what it can be shown as."""
+    return [(one["output_type"], set(one.get("data", {}))) for one in outputs]
+
+
+def prepare(page: Path, run: Command) -> None:
+    """What a page takes for granted, in the current folder: photographs, an archive, a released dataset."""
+    named = {word for one in snippets(page) if one.kind in ("python", "sh") for word in re.split(r"[\s\"]", one.text)}
+    for file in {"cat.png", "coffee.png"} & named:
+        if not any(["example", file] in one.commands for one in snippets(page)):
+            run("example", file)
+            shrink(Path(file))
+    if "pets-private" in named:
+        for kind in ("cat", "dog"):
+            (Path("pets") / kind).mkdir(parents=True)
+            Image.new("RGB", (8, 8), "teal").save(Path("pets") / kind / f"{kind}.png")
+        run("privatize", "pets", "pets-private", "--epsilon", 2, "--preset", "swift", "--workers", 1)
+    if "pets.dipp" in named:
+        Image.new("RGB", (8, 8), "olive").save("pet.png")
+        run("encode", "pet.png", "-o", "pets.dipp", "--epsilon", 2, "--preset", "swift")
 
 
 def require_commands_only(one: Snippet) -> None:
@@ -149,6 +187,15 @@ def test_pictures_are_there_and_say_what_they_show(site: Path) -> None:
             assert (page.parent / attributes["src"]).is_file(), f"{page.name}: {attributes['src']}"
 
 
+def test_links_within_the_site_lead_somewhere(site: Path) -> None:
+    """Also those that the builder does not know: to notebooks, and from templates."""
+    for page, tag, attributes in elements(site):
+        target = attributes.get("href", "").partition("#")[0]
+        if tag == "a" and target and not re.match(r"[a-z]+:", target) and target != "play/index.html":
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert not target.endswith(".ipynb") or "download" in attributes, f"{page.name}: {target} is shown as JSON"
+
+
 def test_the_page_is_linked_where_it_is_built(site: Path) -> None:
     """`make docs` leaves alone what `make page` has built beside it."""
     built = (ROOT / "site" / "play" / "index.html").is_file()
@@ -168,7 +215,8 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     for module in PUBLIC:
         found = importlib.import_module(module)
         for public in found.__all__:
-            assert {f"{module}.{public}", f"dipp.{public}"} & anchors, f"{module}.{public}"
+            home = getattr(getattr(found, public), "__module__", module)  # where it is defined: it may be listed there
+            assert {f"{module}.{public}", f"dipp.{public}", f"{home}.{public}"} & anchors, f"{module}.{public}"
     for command in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
         assert f"dipp-{command}" in anchors, command
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import demo
 import numpy as np
 import pytest
 from helpers.commands import Command
@@ -16,6 +17,7 @@ from helpers.quick import quick_presets
 from PIL import Image
 from rich.console import Console
 
+import dipp
 from dipp.cli import coding, console
 from dipp.cli.decode import MADE_UP
 from dipp.cli.options import EMBEDDED
@@ -215,6 +217,16 @@ def test_what_is_made_up_is_said(
     code, out, err = run("decode", made, "-o", tmp_path / "a.png", "--model", model, *options)
     assert code == 0, err
     assert (MADE_UP in out) is made_up
+
+
+def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    """The sheet is drawn by the library: the same picture, to the bit, that `dipp decode` writes as it stands."""
+    assert run("decode", made, "-o", tmp_path / "a.png", "--model", model, "--device", "cpu")[0] == 0
+    archive = dipp.open(made)
+    (shown,) = dipp.Codec.for_archive(archive, model).decode(archive)
+    with Image.open(tmp_path / "a.png") as image:
+        assert np.array_equal(np.asarray(image.convert("RGB")), shown)
+    assert max(demo.EPSILONS) <= STRONG
 
 
 # Waiting.

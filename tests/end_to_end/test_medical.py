@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from dipp.core.window import Window
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
+from dipp.data.sources import Columns
 from dipp.data.store import Store
 from dipp.errors import DippError
+from dipp.training import public_pictures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -264,3 +267,26 @@ def test_a_run_goes_on_with_its_own_window_alone(tmp_path: Path) -> None:
     with pytest.raises(DippError, match="an unfinished run with another window;"):
         released(Local(1), Window(0, 901))
     assert released(Local(1), Window(0, 900)).facts["window"] == "0:900"
+
+
+def test_one_channel_takes_the_luminance_of_arrays_too(tmp_path: Path) -> None:
+    """CIFAR-10 comes as arrays in colour, and public pictures may."""
+    model = one_channel(tmp_path / "model")
+    source = tmp_path / "cifar"
+    source.mkdir()
+    (source / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"cat"]}))
+    batch = {b"data": np.zeros((3, 3 * 32 * 32), np.uint8), b"labels": [0] * 3}
+    (source / "test_batch").write_bytes(pickle.dumps(batch))
+    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(Columns(split="test")))
+    assert [picture.shape for picture, _ in dipp.load(tmp_path / "out", model)] == [(1, 32, 32)] * 3
+    np.save(tmp_path / "public.npy", np.zeros((2, 8, 8, 3), np.uint8))
+    assert public_pictures.load(tmp_path / "public.npy", 8, channels=1).pixels.shape == (2, 8, 8, 1)
+    np.save(tmp_path / "grey.npy", np.zeros((2, 8, 8, 1), np.uint8))
+    for channels in (1, 3):
+        assert public_pictures.load(tmp_path / "grey.npy", 8, channels=channels).pixels.shape == (2, 8, 8, channels)
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    Image.fromarray(SCAN).save(folder / "a.png")
+    with pytest.raises(DippError, match="holds no picture"):
+        public_pictures.load(folder, 8)
+    assert public_pictures.load(folder, 8, window=Window(100, 730)).pixels.max() == 255

@@ -14,6 +14,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,16 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from dipp import models
-from dipp.cli.page import BUILT, server
+from dipp.cli.page import BUILT, HEADERS, KINDS, server
+from dipp.codec import pictures
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.window import FULL
 from dipp.format.archive import Archive
 from dipp.format.header import checksum
+from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.privacy.printing import upper
@@ -111,6 +115,7 @@ def page(context: BrowserContext, origin: str) -> Page:
     """The page, ready; whatever it says on the console is a mistake."""
     found = context.new_page()
     found.on("pageerror", lambda error: pytest.fail(str(error)))
+    found.on("console", lambda message: pytest.fail(message.text))
     opened(found, origin)
     return found
 
@@ -213,6 +218,18 @@ def test_the_page_verifies_and_decodes_what_python_made(
     assert downloaded(page, "#download") == made.to_bytes()
 
 
+def test_what_python_read_of_deep_and_grey_pictures_is_shown_in_grey(page: Page, table: Any) -> None:
+    codec = Codec(denoiser(), plan_of(table, 4.0, Pairs()))
+    made = codec.encode([np.arange(12 * 17, dtype=np.uint16).reshape(12, 17) * 300], window=(100, 50_000))
+    (decoded,) = codec.decode(made)
+    give(page, "scan.dipp", made.to_bytes())
+    expect(page.locator("#status")).to_contain_text("Decoded and checked", timeout=MINUTES)
+    theirs = shown(page)
+    assert (theirs == theirs[..., :1]).all()
+    assert np.abs(theirs - decoded).max() <= 2
+    assert "100:50000" in page.inner_text("#facts")
+
+
 def test_webgpu_and_python_agree(with_gpu: Browser, origin: str, table: Any) -> None:
     """What a graphics processor computes differs by rounding only; this one is drawn by software."""
     page = with_gpu.new_page()
@@ -273,7 +290,163 @@ def test_no_request_leaves_the_origin_and_the_page_works_offline(
     assert all("?" not in url or url.endswith("/?engine=wasm") for url in asked), asked
 
 
+def test_workers_obey_the_policy_and_nothing_is_kept_but_the_page(page: Page) -> None:
+    give(page, "secret.png", png(24, 24))
+    encode(page)
+    assert stopped_by_policy(page)
+    page.wait_for_function("() => navigator.serviceWorker.controller !== null", timeout=MINUTES)
+    kept = page.evaluate(
+        """async () => ({
+            local: localStorage.length, session: sessionStorage.length, cookies: document.cookie,
+            bases: (await indexedDB.databases()).length, address: location.href,
+            stored: (await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).keys())))
+                .flat().map((request) => new URL(request.url).pathname.slice(1)),
+        })"""
+    )
+    assert (kept["local"], kept["session"], kept["cookies"], kept["bases"]) == (0, 0, "", 0)
+    assert kept["address"].endswith("/?engine=wasm")
+    own = {str(path.relative_to(BUILT)) for path in BUILT.rglob("*") if path.is_file()} | {""}
+    assert own >= set(kept["stored"]) >= {"", "index.html", "worker.js", "network.onnx"}
+
+
+def stopped_by_policy(page: Page) -> bool:
+    """Whether the page's worker may not ask another origin. (Threads of the runtime sleep, and answer nobody.)"""
+    (worker,) = (one for one in page.workers if one.url.endswith("/worker.js"))
+    return bool(
+        worker.evaluate(
+            """() => new Promise((resolve) => {
+                self.addEventListener("securitypolicyviolation", () => resolve(true));
+                fetch("https://example.org/").catch(() => undefined).then(() => setTimeout(() => resolve(false), 2000));
+            })"""
+        )
+    )
+
+
+def test_the_policy_of_the_server_is_the_pages_own() -> None:
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', (BUILT / "index.html").read_text())
+    assert found
+    assert HEADERS["Content-Security-Policy"] == f"{found[1]}; frame-ancestors 'none'"
+
+
+def test_a_plain_server_will_do(browser: Browser) -> None:
+    """Without headers there is one thread at first; from the second visit on there are all, and the policy."""
+    plain = functools.partial(Quiet, directory=str(BUILT))
+    with ThreadingHTTPServer(("127.0.0.1", 0), plain) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        context = browser.new_context()
+        context.set_default_timeout(MINUTES)
+        page = context.new_page()
+        origin = f"http://127.0.0.1:{running.server_port}"
+        opened(page, origin)
+        assert "1 thread." in page.inner_text("#engine")
+        give(page, "small.png", png(24, 24))
+        Archive.from_bytes(encode(page))
+        page.wait_for_function("() => navigator.serviceWorker.controller !== null", timeout=MINUTES)
+        page.close()
+        page = context.new_page()
+        opened(page, origin)
+        assert page.evaluate("crossOriginIsolated")
+        assert stopped_by_policy(page)
+        context.close()
+        running.shutdown()
+        thread.join()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Any static server."""
+
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | KINDS
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
 # What goes wrong.
+
+
+def test_a_network_of_another_version_is_refused(context: BrowserContext, origin: str) -> None:
+    page = context.new_page()
+    page.route("**/network.onnx", lambda route: route.fulfill(body=(BUILT / "network.onnx").read_bytes()[:-1] + b"?"))
+    page.goto(f"{origin}/?engine=wasm")
+    expect(page.locator("#error")).to_contain_text("different versions; load the page again", timeout=MINUTES)
+    expect(page.locator("#encode")).to_be_disabled()
+
+
+def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
+    """An encoding goes on, and what it makes is of the picture that it began with."""
+    give(page, "cat.png", (SAMPLES / "cat.png").read_bytes())
+    page.click("#encode")
+    give(page, "other.png", png(24, 24))
+    expect(page.locator("#error")).to_contain_text("One thing at a time")
+    assert page.locator("#cancel").is_visible()
+    assert page.locator("#encode").is_disabled()
+    expect(page.locator("#picked")).to_contain_text("cat: ")
+    expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
+    with page.expect_download() as waiting:
+        page.click("#download")
+    assert waiting.value.suggested_filename == "cat.dipp"
+    assert (
+        Archive.from_bytes(waiting.value.path().read_bytes()).shape(0)
+        == pixels((SAMPLES / "cat.png").read_bytes()).shape
+    )
+    # A file that is none changes nothing, not even the name.
+    give(page, "text.png", b"this is a text")
+    expect(page.locator("#error")).to_contain_text("neither a picture")
+    with page.expect_download() as waiting:
+        page.click("#download")
+    assert waiting.value.suggested_filename == "cat.dipp"
+
+
+def test_a_picture_that_is_slow_to_read_does_not_replace_a_later_one(page: Page) -> None:
+    page.evaluate(
+        """() => {
+            const before = globalThis.createImageBitmap;
+            globalThis.createImageBitmap = async (file, options) => {
+                const found = await before(file, options);
+                if (found.width > 40) await new Promise((resolve) => (globalThis.goOn = resolve));
+                return found;
+            };
+        }"""
+    )
+    give(page, "slow.png", png(50, 20))
+    page.wait_for_function("() => globalThis.goOn")
+    give(page, "quick.png", png(30, 20))
+    expect(page.locator("#picked")).to_have_text("quick: 30×20 pixels.")
+    page.evaluate("globalThis.goOn()")
+    give(page, "slow.png", png(50, 20))
+    page.wait_for_function("() => globalThis.goOn")
+    page.click("#encode")
+    page.evaluate("globalThis.goOn()")
+    expect(page.locator("#error")).to_contain_text("One thing at a time")
+    expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
+    assert page.inner_text("#picked") == "quick: 30×20 pixels."
+    assert Archive.from_bytes(downloaded(page, "#download")).shape(0) == (20, 30, 3)
+
+
+def test_an_image_that_is_too_large_is_checked_and_not_decoded(page: Page, table: Any) -> None:
+    plan, shape = plan_of(table, 4.0, Pairs()), (700, 800, 3)
+    release = Release(plan, denoiser().identity, bytes(16), 3, table=table["table"])
+    count = sum(plan.chunk_counts(700 * 800, 3))
+    give(page, "large.dipp", Archive.build(release, [shape], [np.zeros(count, np.int64)]).to_bytes())
+    expect(page.locator("#error")).to_contain_text("560,000 pixels, and a browser can decode up to 524,288")
+    expect(page.locator("#statement")).to_contain_text("ε = ")
+    expect(page.locator("#download-png")).to_be_hidden()
+
+
+def test_what_is_no_file_or_several_gets_one_sentence(page: Page) -> None:
+    for names, words in (([], "That was no file"), (["a.png", "b.png"], "One file at a time")):
+        page.evaluate(
+            """(names) => {
+                const data = new DataTransfer();
+                for (const name of names) data.items.add(new File(["x"], name));
+                const event = new Event("drop", { bubbles: true, cancelable: true });
+                Object.defineProperty(event, "dataTransfer", { value: data });
+                document.body.dispatchEvent(event);
+            }""",
+            names,
+        )
+        expect(page.locator("#error")).to_contain_text(words)
 
 
 def test_wrong_files_get_one_clear_sentence(page: Page, table: Any) -> None:
@@ -362,17 +535,70 @@ def test_pictures_can_be_dropped_and_pasted(page: Page) -> None:
 
 
 def test_the_camera_takes_a_picture_and_is_stopped(playwright: Playwright, origin: str) -> None:
+    """All of it, though the button was pressed twice."""
     switches = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     found = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
     page = found.new_page()
+    page.add_init_script(
+        """globalThis.streams = [];
+        const before = MediaDevices.prototype.getUserMedia;
+        MediaDevices.prototype.getUserMedia = async function (wanted) {
+            const stream = await before.call(this, wanted);
+            streams.push(stream);
+            return stream;
+        };"""
+    )
     opened(page, origin)
-    page.click("#camera")
+    page.evaluate("() => { for (let i = 0; i < 2; i += 1) document.getElementById('camera').click(); }")
     page.click("#snap")
     expect(page.locator("#picked")).to_contain_text("camera: 640×480 pixels.", timeout=MINUTES)
-    assert page.evaluate(
-        "document.getElementById('video').srcObject.getTracks().every((t) => t.readyState === 'ended')"
-    )
+    live = "streams.flatMap((stream) => stream.getTracks()).filter((track) => track.readyState === 'live').length"
+    assert page.evaluate(live) == 0
+    assert page.evaluate("streams.length") == 1
+    page.click("#camera")
+    page.click("#stop-camera")
+    assert page.evaluate(live) == 0
     found.close()
+
+
+def picture_of(mode: str) -> bytes:
+    """A picture of a kind that is not plain eight-bit RGB."""
+    values = np.random.default_rng(5).integers(0, 256, (9, 14, 4), np.uint8)
+    out = io.BytesIO()
+    if mode == "orientation":
+        turned = Image.Exif()
+        turned[0x0112] = 6
+        smooth = Image.fromarray(values[:2, :2, :3]).resize((14, 9))
+        smooth.save(out, "PNG", exif=turned)
+    elif mode == "deep":
+        Image.fromarray(values[..., 0].astype(np.uint16) * 257).save(out, "PNG")
+    elif mode == "pixel":
+        Image.new("RGB", (1, 1), (9, 130, 255)).save(out, "PNG")
+    else:
+        Image.fromarray(values).convert(mode).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "L", "1", "P", "deep", "orientation", "pixel"])
+def test_pictures_of_all_kinds_are_read_as_python_reads_them(page: Page, mode: str) -> None:
+    content = picture_of(mode)
+    give(page, "kind.png", content)
+    expect(page.locator("#picked")).to_contain_text("kind: ")
+    seen = page.evaluate(
+        """() => {
+            const canvas = document.getElementById("left-canvas");
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            return [canvas.height, canvas.width, Array.from(data)];
+        }"""
+    )
+    found = np.array(seen[2]).reshape(seen[0], seen[1], 4)[..., :3]
+    theirs = pictures.read(content, window=FULL if mode == "deep" else None).astype(int)
+    assert np.abs(found - theirs).max() <= (1 if mode in ("RGBA", "LA", "deep") else 0)
+
+
+def test_a_picture_of_one_pixel(page: Page) -> None:
+    give(page, "one.png", picture_of("pixel"))
+    assert Archive.from_bytes(encode(page)).shape(0) == (1, 1, 3)
 
 
 def test_a_browser_without_a_camera_says_so(page: Page) -> None:
@@ -411,9 +637,18 @@ def test_odds_of_a_pixel_are_those_of_the_file(page: Page, table: Any) -> None:
     expect(page.locator("#pixel-y")).to_have_value("30")
 
 
-def test_a_second_file_of_a_picture_adds_up(page: Page) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_second_file_of_a_picture_adds_up(page: Page, again: bool) -> None:
+    """Also if another picture was encoded in between, and this one was opened again, by another name."""
     give(page, "small.png", png(24, 24))
-    first, second = (Archive.from_bytes(encode(page)) for _ in range(2))
+    first = Archive.from_bytes(encode(page))
+    expect(page.locator("#again")).to_be_hidden()
+    if again:
+        give(page, "other.png", png(25, 24))
+        encode(page)
+        expect(page.locator("#again")).to_be_hidden()
+        give(page, "copy.png", png(24, 24))
+    second = Archive.from_bytes(encode(page))
     assert first.release.seed != second.release.seed
     words = page.locator("#again")
     expect(words).to_contain_text("2 files")

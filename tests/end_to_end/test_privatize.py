@@ -598,7 +598,7 @@ PAGE = (DOCS / "datasets.md").read_text()
 def test_the_worked_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The commands and the code of the docs, on pictures of two classes that a certificate of ε = 16 leaves apart."""
+    """The commands and the code of the docs, on pictures of two classes that a certificate of ε = 4 leaves apart."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(embedded.FOLDER, "MODEL")
     generator = np.random.default_rng(0)

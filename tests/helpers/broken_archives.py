@@ -18,7 +18,7 @@ import time
 import tracemalloc
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +29,7 @@ from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Gaussian, Huber, Laplace, Sign
 from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
+from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import varint
@@ -101,16 +102,18 @@ def newer_seeds() -> list[Archive]:
     made = [made_of(release(plan, 3, delta), shapes) for plan, delta in zip(plans, (None, 1e-6, None), strict=True)]
     stepped = release(small_plan(SHARP), 3, None, MODEL, True)
     mixed = release(plans[0], 3, None, MODEL, True, Beacon(7, bytes(range(32)), bytes(range(16))))
+    windowed = release(plans[0], 3, window=Window(-100, 900))
     return [
         *made,
+        *(made_of(one, shapes, grey=[False, True, True]) for one in (windowed, stepped)),
         made_of(release(plans[0], 3, None, MODEL, True), shapes[:1]),
         *(made_of(one, shapes) for one in (stepped, mixed)),
     ]
 
 
-def made_of(public: Release, shapes: list[Shape]) -> Archive:
+def made_of(public: Release, shapes: list[Shape], grey: Sequence[bool] = ()) -> Archive:
     """An archive of made-up indices."""
-    return Archive.build(public, shapes, made_up(public.plan, shapes))
+    return Archive.build(public, shapes, made_up(public.plan, shapes), grey=grey)
 
 
 def sizes(rng: random.Random, most: int) -> int:

@@ -71,11 +71,13 @@ test("a private pixel is read once for each bit that it is asked for, and nowher
 });
 
 test("files of both codes decode to Python's pixels", async () => {
+  assert.ok(vectors.encodings!.some((one) => one.grey));
   for (const one of vectors.encodings!) {
     const source = Archive.fromBytes(fromHex(one.file));
-    const { expected, state } = await decode(source, 0, SHRINKING, quiet);
-    assert.equal(hex(toPixels(expected, 3)), one.expected);
-    const noisy = toPixels(state.map((y) => y * one.gamma), 3);
+    const { expected, state, grey } = await decode(source, 0, SHRINKING, quiet);
+    assert.equal(grey, one.grey);
+    assert.equal(hex(toPixels(expected, 3, grey)), one.expected);
+    const noisy = toPixels(state.map((y) => y * one.gamma), 3, grey);
     const theirs = fromHex(one.noisy);
     noisy.forEach((value, i) => assert.ok(Math.abs(value - theirs[i]!) <= 1));
   }

@@ -4,7 +4,7 @@ import { Archive } from "../src/format/archive";
 import { crc32, fromHex, hex } from "../src/format/bytes";
 import { headerBytes } from "../src/format/header";
 import { DippError } from "../src/errors";
-import { Ledger } from "../src/privacy/ledger";
+import { Ledger, Recorder } from "../src/privacy/ledger";
 import { digest, double, fromDouble, vectors } from "./vectors";
 
 test("files open, with Python's certificate, rates and indices", () => {
@@ -20,11 +20,20 @@ test("files open, with Python's certificate, rates and indices", () => {
     });
     const [change, epsilon] = one.change;
     assert.equal(double(archive.certificate.ledger.worst(change).epsilon), epsilon);
+    assert.deepEqual(archive.release.window ?? null, one.window);
     one.shapes.forEach(([height, width]: [number, number], number: number) => {
       const image = archive.image(number);
+      assert.equal(image.grey, one.grey[number]);
       assert.deepEqual([image.height, image.width], [height, width]);
       assert.equal(digest(image.indices), one.indices[number]);
     });
+  }
+});
+
+test("some of the files have a window, grey images, or both", () => {
+  const met = vectors.archives!.map((one) => `${one.window !== null} ${one.grey.includes(true)} ${one.grey.includes(false)}`);
+  for (const kind of ["true false true", "true true true", "true true false", "false true true", "false true false"]) {
+    assert.ok(met.includes(kind), kind);
   }
 });
 
@@ -33,7 +42,7 @@ test("headers and payloads are written byte for byte as Python writes them", () 
   for (const one of vectors.archives!) {
     const archive = Archive.fromBytes(fromHex(one.file));
     const { release, runs } = archive;
-    if (one.code !== "pairs") continue;
+    if (one.code !== "pairs" || one.described) continue;
     const header = hex(headerBytes(release, runs, archive.certificate));
     assert.equal(one.file.slice(0, header.length), header);
     if (archive.length !== 1) continue;
@@ -53,6 +62,22 @@ test("a ledger that is not the plan's is not archived", () => {
   const [first, ...rest] = planned.selections;
   const wrong = new Ledger(3, planned.mask, planned.code, [{ ...first!, sensitivity: first!.sensitivity - 2 }, ...rest]);
   assert.throws(() => Archive.build(archive.release, height, width, indices, wrong), /what the encoder did/);
+});
+
+test("a pixel that is touched more often than the mask says is not archived", () => {
+  const one = vectors.archives!.find((file) => file.code === "pairs" && Archive.fromBytes(fromHex(file.file)).release.plan.mask.period > 3);
+  const { plan } = Archive.fromBytes(fromHex(one.file)).release;
+  const recorded = (touched: (step: number) => number): Ledger => {
+    const recorder = new Recorder();
+    plan.steps.forEach((_, step) => {
+      const { fractionBits, largestShift } = plan.arithmetics[step]!;
+      const used = { table: plan.arithmetics[step]!.levels(), clip: largestShift, fractionBits, candidates: 2 };
+      recorder.observe(plan, 3, plan.mask.touched(new Uint8Array(16), touched(step), 100, 3), used);
+    });
+    return recorder.ledger(plan, 3);
+  };
+  assert.ok(Ledger.planned(plan, 3, 100).equals(recorded((step) => step)));
+  assert.throws(() => recorded(() => 0), /more often than the mask design says/);
 });
 
 test("what Python refuses is refused, and nothing else", () => {

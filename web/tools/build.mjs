@@ -18,14 +18,19 @@ cpSync(join(web, "static"), out, { recursive: true });
 cpSync(content, out, { recursive: true });
 for (const name of [...ALWAYS, ...WITH_GPU]) cpSync(join(runtime, name), join(out, "ort", name));
 
-const options = { bundle: true, minify: true, format: "esm", target: ["chrome95", "firefox105", "safari16.4"], legalComments: "none" };
+const options = { bundle: true, minify: true, format: "esm", target: ["chrome97", "firefox114", "safari16.4"], legalComments: "none" };
 const page = join(web, "src", "page");
 await build({ ...options, entryPoints: { page: join(page, "main.ts"), worker: join(page, "worker.ts") }, outdir: out });
 
 const kept = files(out).filter((name) => !WITH_GPU.includes(name.replace(/^ort\//, "")));
 const hash = createHash("sha256");
 for (const name of kept) hash.update(`${name}\0`).update(readFileSync(join(out, name)));
-const define = { VERSION: JSON.stringify(hash.digest("hex").slice(0, 16)), FILES: JSON.stringify(["./", ...kept]) };
+const [, policy] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(readFileSync(join(out, "index.html"), "utf8"));
+const define = {
+  VERSION: JSON.stringify(hash.digest("hex").slice(0, 16)),
+  FILES: JSON.stringify(["./", ...kept]),
+  POLICY: JSON.stringify(policy),
+};
 await build({ ...options, format: "iife", define, entryPoints: { offline: join(page, "offline.ts") }, outdir: out });
 writeFileSync(join(out, ".nojekyll"), "");
 console.log(`${out}: ${kept.length} files`);

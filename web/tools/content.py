@@ -7,7 +7,7 @@ from the model's calibration; the page computes their certificates again.
 from __future__ import annotations
 
 import argparse
-import functools
+import hashlib
 import json
 import math
 import shutil
@@ -20,7 +20,7 @@ from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.export import export
 from dipp.planning.planner import Point
-from dipp.planning.sensing import Choice, SensingPlanner
+from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
@@ -35,23 +35,15 @@ PIXELS = 256 * 256
 SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
 
 
-class PairsPlanner(SensingPlanner):
-    """The planner of sensing, of pairs alone: the one code that the page draws by."""
-
-    @functools.cached_property
-    def _choices(self) -> list[Choice]:
-        return [choice for choice in super()._choices if isinstance(choice.code, Pairs)]
-
-
-def planner(model: str) -> tuple[PairsPlanner, dict[str, Any]]:
-    """The planner of a model, and what files say of it."""
+def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
+    """The planner of a model, of pairs alone, the one code that the page draws by; and what files say of the model."""
     denoiser, table = models.load(model), ErrorTable.of_model(model)
     measured = table.provenance.get("model", denoiser.identity)
     if table.residuals is None or measured != denoiser.identity:
         raise DippError("calibration: one of sensing, for this model, is needed; make it with `dipp calibrate`")
     names = {"model": denoiser.identity, "table": table.residuals.digest, "channels": denoiser.channels}
-    made = PairsPlanner(table.residuals, denoiser.schedule, denoiser.channels, PIXELS, CALLS, max(RATES))
-    return made, names
+    found = table.residuals, denoiser.schedule, denoiser.channels
+    return SensingPlanner(*found, PIXELS, CALLS, max(RATES), codes=(Pairs(),)), names
 
 
 def described(epsilon: float, rate: float, point: Point, channels: int) -> dict[str, Any]:
@@ -98,9 +90,10 @@ def main() -> None:
     pictures = sorted(SAMPLES.glob("*.png"))
     for path in pictures:
         shutil.copyfile(path, out / "samples" / path.name)
-    content = plans(arguments.model) | {"samples": [path.name for path in pictures]}
-    (out / "plans.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    export(models.load(arguments.model), out / "network.onnx")
+    network = out / "network.onnx"
+    export(models.load(arguments.model), network)
+    more = {"samples": [path.name for path in pictures], "network": hashlib.sha256(network.read_bytes()).hexdigest()}
+    (out / "plans.json").write_text(json.dumps(plans(arguments.model) | more, ensure_ascii=False), encoding="utf-8")
 
 
 if __name__ == "__main__":

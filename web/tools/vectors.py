@@ -30,6 +30,7 @@ from dipp.core.channels import Sign
 from dipp.core.code import Moved
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.header import checksum
@@ -113,7 +114,7 @@ class Vectors:
     def _sizes(self) -> tuple[float, float]:
         return math.exp(self.draw.uniform(-4, 0)), math.exp(self.draw.uniform(-6, 1))
 
-    def release(self, plan: Plan, channels: int = 3, model: str | None = None) -> Release:
+    def release(self, plan: Plan, channels: int = 3, model: str | None = None, *, windowed: bool = False) -> Release:
         """A release of a plan."""
         table = self.draw.choice([None, hashlib.sha256(b"table").hexdigest()])
         delta = self.draw.choice([None, 1e-6])
@@ -122,7 +123,8 @@ class Vectors:
         if self.draw.random() < 0.3:
             beacon = Beacon(self.draw.getrandbits(60), self.draw.randbytes(self.draw.randint(16, 64)), seed)
             seed = beacon.seed
-        return Release(plan, name, seed, channels, delta, table, given, beacon)
+        window = Window(*sorted(self.draw.sample(range(-(1 << 31), 1 << 31), 2))) if windowed else None
+        return Release(plan, name, seed, channels, delta, table, given, beacon, window)
 
     def streams(self) -> Iterator[dict[str, Any]]:
         """Derivation of streams, words, permutations and draws."""
@@ -219,19 +221,25 @@ class Vectors:
 
     def archives(self) -> Iterator[dict[str, Any]]:
         """Files of random indices: bytes, certificate, and what becomes of them when they are damaged."""
-        for number in range(24):
+        for number in range(32):
             plan = self.plan(Pairs() if number % 3 else Flat())
-            release = self.release(plan)
+            # The last describe their source, which the page reads and never writes: a window; no, some or all are grey.
+            marks = number // 2 % 3 if number >= 24 else 0
+            release = self.release(plan, windowed=number >= 24 and number % 2 == 1)
             shapes = [self.draw.choice([(1, 1, 3), (2, 3, 3), (7, 9, 3), (30, 41, 3)]) for _ in range(1 + number % 4)]
             rows = [
                 [self.draw.randrange(1 << step.index_bits) for step, count in counted for _ in range(count)]
                 for counted in (list(zip(plan.steps, plan.chunk_counts(h * w, c), strict=True)) for h, w, c in shapes)
             ]
-            made = Archive.build(release, shapes, rows)
+            grey = [marks == 2 or (marks == 1 and image % 2 == 0) for image in range(len(shapes))]
+            made = Archive.build(release, shapes, rows, grey=grey)
             change = self.draw.randint(1, 255)
             yield {
                 "file": made.to_bytes().hex(),
                 "code": plan.code.name,
+                "described": release.window is not None or any(grey),
+                "window": None if release.window is None else [release.window.low, release.window.high],
+                "grey": grey,
                 "epsilon": double(made.certificate.epsilon),
                 "rho": double(made.certificate.rho),
                 "at_delta": [made.certificate.approximate(delta) for delta in (1e-5, 1e-9)],
@@ -261,6 +269,8 @@ class Vectors:
             plan = self.plan(code, steps=9, touches=3)
             pixels = np.frombuffer(self.draw.randbytes(height * width * channels), np.uint8)
             picture = pixels.reshape(height, width, channels)
+            if code.name == "flat" and width == 9:
+                picture = picture[..., 0]  # a grey one
             codec, seed = Codec(denoiser, plan, table=hashlib.sha256(b"table").hexdigest()), self.seed()
             before, randomness.private_bytes = randomness.private_bytes, Counted()
             try:
@@ -273,6 +283,7 @@ class Vectors:
                 "code": code.name,
                 "file": made.to_bytes().hex(),
                 "picture": picture.tobytes().hex(),
+                "grey": picture.ndim == 2,
                 "expected": expected.tobytes().hex(),
                 "gamma": denoiser.schedule.gamma(denoiser.schedule.nearest(sum(s.snr_gain for s in plan.steps))),
                 "noisy": noisy.tobytes().hex(),

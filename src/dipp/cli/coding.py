@@ -45,8 +45,8 @@ class Bar(Share):
 
     def _show(self) -> None:
         first = self._begun - self.images + 1
-        which = f"{first}" if self.images == 1 else f"{first} to {self._begun}"
-        picture = "" if self._pictures == 1 else f"picture {which} of {self._pictures}, "
+        which = f"picture {first}" if self.images == 1 else f"pictures {first} to {self._begun}"
+        picture = "" if self._pictures == 1 else f"{which} of {self._pictures}, "
         state = f"{picture}step {min(self.number + 1, self.steps)} of {self.steps}"
         self.bars.update(self._task, completed=self._before + self.pixels * self.done, state=state)
 

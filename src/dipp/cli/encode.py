@@ -51,16 +51,16 @@ def encode(
 
     # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
     fixed, published = public_seed(seed), public_beacon(beacon)
-    public = fixed or randomness.fresh_seed()
+    public, mapped = fixed or randomness.fresh_seed(), Window.of(window)
     _refuse_folders(images)
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     sizes = [pictures.declared_pixels(path) for path in images]
     _refuse_doubles(images, output)
     _refuse_output(output, overwrite)
     codec, meter = plan.codec(device, min(sizes)), counting.meter(plan.delta)
-    given = _pictures(images, codec, Window.of(window), meter)
+    given = _pictures(images, codec, mapped, meter)
     with shown("encoding", sizes):
-        made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=window)
+        made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=mapped)
     made.save(output)
     typer.echo(report.archive_text(made))
     for line in report.unused(codec.budget, made.facts()["certificate"], codec.bound):

@@ -122,6 +122,7 @@ def summary_text(summary: Summary, destination: Path, papers: Sequence[Path]) ->
     return "\n".join(
         (
             *report.release_lines(summary.facts),
+            *report.source_lines(summary.facts),
             *((f"labels       {LEFT_OUT}",) if summary.labels_left_out else ()),
             f"not hidden   {_not_hidden(summary.facts)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",

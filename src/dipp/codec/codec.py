@@ -220,8 +220,11 @@ class Codec:
         `grey` says which of them are grey; empty, if none is.
         """
         chain, which = self._chain(seed, shape), np.array(grey or [False] * len(rows), bool)
+        finish, done = Finish(denoise, sample, calls), len(self.plan.steps)
+        watch.begin(len(rows), len(rows) * shape[0] * shape[1], done + finish.network_calls(chain.trajectory, done))
         state, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
-        return self._finished(_End(chain, len(self.plan.steps), state, numbers, which), Finish(denoise, sample, calls))
+        watch.step(done)
+        return self._finished(_End(chain, done, state, numbers, which), finish)
 
     def _counts(self, shape: Shape) -> tuple[int, ...]:
         """Chunks of each step of an image."""

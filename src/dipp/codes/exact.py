@@ -61,12 +61,12 @@ class ExactPPR:
     The minimum over infinitely many points is found as follows. With U = T·V^(1/α), K minimises U/r.
 
     1. All points with T ≤ τ are simulated in T order, τ a multiple of sup r; let their best be β = min U/r. No point
-       with U > u* = β·sup r can win any more.
-    2. The points with T > τ and U ≤ u* are simulated in U order: all points form a Poisson process of rate Γ(1 − 1/α)
+       with U > u₀ = β·sup r can win any more.
+    2. The points with T > τ and U ≤ u₀ are simulated in U order: all points form a Poisson process of rate Γ(1 − 1/α)
        in U with independent marks V ~ Gamma(1 − 1/α), T = U·V^(−1/α), of which those with T ≤ τ are dropped, since
        that half plane has been simulated already.
-    3. Their ranks in T order count the points between them with U > u*: Poisson, by independence over disjoint regions,
-       with mean ∫ exp(−(u*/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u*·Γ(1 − 1/α, y), y = (u*/t)^α.
+    3. Their ranks in T order count the points between them with U > u₀: Poisson, by independence over disjoint regions,
+       with mean ∫ exp(−(u₀/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u₀·Γ(1 − 1/α, y), y = (u₀/t)^α.
 
     The candidates M_k are random-access in k, so only explored points cost. Ranks beyond 2^62 are left out, which
     makes this step-limited PPR with a very large n: a total variation of about 2^(−61(α − 1)).
@@ -212,7 +212,7 @@ def _poisson(mean: Floats) -> Floats:
 
 
 def _hidden_mass(t: Floats, frontier: float, alpha: float) -> Floats:
-    """F(t) = ∫_0^t exp(−(u*/s)^α) ds, the mean number of points with T ≤ t and U > u*."""
+    """F(t) = ∫_0^t exp(−(u₀/s)^α) ds, the mean number of points with T ≤ t and U > u₀."""
     from scipy import special
 
     shape, y = 1 - 1 / alpha, (frontier / t) ** alpha

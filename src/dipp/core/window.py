@@ -60,6 +60,8 @@ class Window:
     def levels(self, values: NDArray[Any]) -> NDArray[np.uint8]:
         """The eight-bit levels of whole numbers, each by itself."""
         width = self.high - self.low
+        if values.dtype == np.uint64:  # whose larger half has no place in int64
+            values = np.minimum(values, np.uint64(MOST))
         above = np.clip(values.astype(np.int64), self.low, self.high) - self.low
         return ((510 * above + width) // (2 * width)).astype(np.uint8)
 

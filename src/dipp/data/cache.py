@@ -4,7 +4,8 @@ A cache is a folder with an SQLite file for each release, model and choice of pi
 as the release is, but it is not believed blindly:
 
 - The name of the file is a digest of all that a decoded picture depends on: the bytes of the release, the identity of
-  the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file.
+  the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file. Devices
+  differ by rounding alone, and share one: a GPU may fill a cache that other machines read.
 - Each entry has a digest of its pixels, its number and the key. One that does not match, or has another size, counts as
   missing, and is decoded again. A damaged file is begun anew.
 - The file is the owner's alone. One that somebody else owns, or could write to, is refused.
@@ -15,6 +16,7 @@ entries or none. A picture takes as many bytes as it has values.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -22,7 +24,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,15 +67,13 @@ class Key:
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Cache:
     """The cache of one release, one model and one choice."""
 
     folder: Path
     name: str
     """Digest of the `Key`."""
-    _opened: tuple[int, sqlite3.Connection] | None = field(default=None, repr=False)
-    """The process that opened the file, and its connection: a forked process must open its own."""
 
     def get(self, shapes: Mapping[int, Shape]) -> dict[int, Pixels]:
         """The pictures (H, W, C) of these numbers and shapes that are there, whole."""
@@ -100,15 +100,6 @@ class Cache:
 
         self._do(insert)
 
-    def close(self) -> None:
-        """Close the file, if this process has opened it."""
-        if self._opened is not None and self._opened[0] == os.getpid():
-            self._opened[1].close()
-        self._opened = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
-
     @property
     def path(self) -> Path:
         """The file."""
@@ -122,37 +113,30 @@ class Cache:
         """Work with the file; one that is damaged is removed, and begun anew once."""
         try:
             try:
-                return work(self._connection())
+                return self._once(work)
             except sqlite3.DatabaseError as error:
                 if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in DAMAGED:
                     raise
-                self.close()
                 self.path.unlink(missing_ok=True)
                 Path(f"{self.path}-journal").unlink(missing_ok=True)
-                return work(self._connection())
+                return self._once(work)
         except (sqlite3.Error, OSError) as error:
-            self.close()
             why = getattr(error, "strerror", None) or error
             raise DippError(f"cache: {self.path} cannot be used ({why}); name another folder, or remove it") from None
 
-    def _connection(self) -> sqlite3.Connection:
-        """The connection of this process."""
-        if self._opened is None or self._opened[0] != os.getpid():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                facts = os.fstat(handle)
-            finally:
-                os.close(handle)
-            if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & OPEN_TO_OTHERS):
-                raise DippError(f"cache: {self.path} could have been written by others; name another folder")
-            file = sqlite3.connect(self.path, PATIENCE, check_same_thread=False)
+    def _once(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
+        """Open the file, work with it and close it: connections do not survive a fork."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        facts = self.path.stat()
+        if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & OPEN_TO_OTHERS):
+            raise DippError(f"cache: {self.path} could have been written by others; name another folder")
+        with contextlib.closing(sqlite3.connect(self.path, PATIENCE)) as file:
             # What a failing machine loses is decoded again, and what it garbles does not match its digest.
             file.execute("PRAGMA synchronous = OFF")
             file.execute("CREATE TABLE IF NOT EXISTS pictures (number INTEGER PRIMARY KEY, digest BLOB, pixels BLOB)")
-            file.commit()
-            self._opened = os.getpid(), file
-        return self._opened[1]
+            return work(file)
 
 
 def _rows(file: sqlite3.Connection, numbers: list[int]) -> list[tuple[int, Any, Any]]:

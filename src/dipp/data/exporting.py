@@ -20,6 +20,7 @@ from PIL import Image
 
 from dipp import files
 from dipp.data.sources import Label
+from dipp.errors import DippError
 
 if TYPE_CHECKING:
     from dipp.data.loading import Pictures
@@ -36,6 +37,8 @@ def export(data: Pictures, target: Path) -> None:
     """Write all pictures, decoded in batches: to a Parquet file if the name ends so, and otherwise to a folder."""
     if target.suffix.lower() == ".parquet":
         _to_parquet(data, target)
+    elif target.suffix.lower() in Image.registered_extensions():
+        raise DippError(f"output: a folder or a .parquet file is needed, got {target.name}")
     else:
         _to_folder(data, target)
 

@@ -293,6 +293,8 @@ def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - u
     """Open a file; a large one is mapped, and read where it is needed. verify = False reads the header only."""
     path = Path(path)
     try:
+        if path.is_dir():
+            raise DippError("this is a folder; a dataset is opened by dipp.load")
         if not path.is_file():
             raise DippError("there is no such file")
         with path.open("rb") as file:

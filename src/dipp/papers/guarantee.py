@@ -85,7 +85,7 @@ class Released:
         reader = f"(read by {__version__}; the file does not say which version wrote it)"
         facts = {**archive.open(place).facts(), "dipp": reader, "labels": None}
         part = Part(place.name, place.stat().st_size, store.sha256(place))
-        return cls(words, facts, (part,), False, manifest.not_hidden(False), day)._named(place.name)
+        return cls(words, facts, (part,), False, manifest.not_hidden(False, facts["grey"] > 0), day)._named(place.name)
 
     def _named(self, name: str) -> Released:
         return self if self.words.name else replace(self, words=replace(self.words, name=name))

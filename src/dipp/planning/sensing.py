@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,12 @@ class SensingPlanner:
     """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
     rate: float
     """Payload bits per pixel, at most, unless another rate or a timestep is given."""
+    codes: tuple[Code, ...] = CODES
+    """Those of `CODES` that a plan may take."""
+
+    def __post_init__(self) -> None:
+        if not self.codes or not set(self.codes) <= set(CODES):
+            raise DippError(f"codes: some of {', '.join(code.name for code in CODES)} are needed")
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
@@ -211,21 +217,23 @@ class SensingPlanner:
     @functools.cached_property
     def _choices(self) -> list[Choice]:
         most = self.calls + 1
-        single, *searching = CODES
-        codes = [(single, 1, 0.0), *((code, *sizes) for code in searching for sizes in SEARCHES)]
+        alone = ((1, 0.0),)  # index bits and pad of a code that searches nothing
+        codes = [(code, *sizes) for code in self.codes for sizes in (alone if code == Pairs() else SEARCHES)]
         lengths = sorted({most, *(n for n in LENGTHS if n < most)})
-        found = []
+        found = dict[tuple[Any, ...], Choice]()  # by the names of codes, which are quicker to hash than codes
         for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
             for steps in lengths:
                 groups = max(1, round(steps / passes))
                 if self.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
-                    found.append(Choice(code, bits, pad, groups, steps, clip))
-        return list(dict.fromkeys(found))
+                    key = (code.name, bits, pad, groups, steps, clip)
+                    found.setdefault(key, Choice(code, *key[1:]))
+        return list(found.values())
 
     def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
         """The choices whose touches the budget can pay for, and the largest tilts that it pays for."""
-        tilt = functools.cache(lambda code, touches: largest_tilt(code, touches, budget))
-        tilts = [tilt(choice.code, choice.touches) for choice in self._choices]
+        codes = {code.name: code for code in CODES}
+        tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
+        tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
         kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 

@@ -108,7 +108,6 @@ def test_several_pictures_are_several(kind: str, small: Codec, tmp_path: Path) -
         (iter(()), "there is none"),
         (np.zeros((0, 8, 8, 3), np.uint8), "there is none"),
     ],
-    ids=str,
 )
 def test_what_is_ambiguous_is_refused_in_one_line_that_says_what_to_write(
     images: Any, advice: str, small: Codec
@@ -140,9 +139,7 @@ def test_an_archive_a_path_or_several_are_decoded(small: Codec, tmp_path: Path) 
     assert small.decode([]) == []
 
 
-@pytest.mark.parametrize(
-    "source", [b"DIPP", np.zeros((8, 8, 3), np.uint8), None, 3, [np.zeros((8, 8, 3))], [[]]], ids=str
-)
+@pytest.mark.parametrize("source", [b"DIPP", np.zeros((8, 8, 3), np.uint8), None, 3, [np.zeros((8, 8, 3))], [[]]])
 def test_what_is_no_archive_is_not_decoded(source: Any, small: Codec) -> None:
     with pytest.raises(DippError, match=r"^source: an archive, the path of a \.dipp file") as error:
         small.decode(source)

@@ -30,6 +30,12 @@ def test_the_ends_are_black_and_white(ends: tuple[int, int]) -> None:
     assert Window(*ends).levels(np.array(ends)).tolist() == [0, 255]
 
 
+def test_no_value_is_too_large() -> None:
+    ends = np.array([0, (1 << 64) - 1], np.uint64)
+    assert Window(-5, 9).levels(ends).tolist() == [91, 255]
+    assert Window(-5, 9).levels(ends.view(np.int64)).tolist() == [91, 73]
+
+
 def test_full_is_all_of_sixteen_bits() -> None:
     values = np.arange(1 << 16)
     np.testing.assert_array_equal(FULL.levels(values), (values + 128) // 257)

@@ -63,7 +63,7 @@ def test_the_factor_of_two_is_of_payloads_along_own_and_along_the_same_steps() -
 def test_the_first_experiment_is_shown_under_the_names_of_today() -> None:
     found = report.earlier(Config.load(SMOKE.with_name("config.toml")))
     assert {row["method"] for row in found} == {"clean", "laplace", "paper", "unclipped", "diffc"}
-    assert all(row["earlier"] and row["plotted"] for row in found)
+    assert all(row["earlier"] and row["plotted"] and row["name"].startswith(row["method"]) for row in found)
     claims = {claim["epsilon"]: claim for claim in report.claims(found)}
     denoised = next(e for e in claims[16]["entries"] if e["name"] == "laplace, denoised")
     assert denoised["accuracy"] == pytest.approx(0.636, abs=5e-4)

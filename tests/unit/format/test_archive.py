@@ -427,7 +427,7 @@ def test_newer_files_are_refused() -> None:
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    assert message(lambda: archive.open(tmp_path)) == f"{tmp_path}: there is no such file"
+    assert message(lambda: archive.open(tmp_path)) == f"{tmp_path}: this is a folder; a dataset is opened by dipp.load"
     assert message(lambda: archive.open(tmp_path / "none")) == f"{tmp_path / 'none'}: there is no such file"
 
 

@@ -87,6 +87,7 @@ def test_the_wheel_has_it(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
+        assert "dipp/cli/pictures/cat.png" in content.namelist()  # what `dipp example` writes
         names = {name.removeprefix("dipp/models/embedded/") for name in content.namelist() if "embedded" in name}
     assert names == {"__init__.py", WEIGHTS, FILE_NAME, *FILES}
 

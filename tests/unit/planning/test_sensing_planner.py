@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import NAMES, Residuals
 from dipp.planning.sensing import (
     CLIPS,
+    CODES,
     LEAST_GAIN,
     RATE_SLACK,
     SensingPlanner,
@@ -124,6 +126,18 @@ def test_all_codes_occur_somewhere() -> None:
     assert "step-limited PPR" in found[16.0]
     best = frontier(Budget.pure(1.0))[-1]
     assert best.plan.code == Pairs()
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_a_planner_of_one_code_takes_no_other(code: Code) -> None:
+    every = dataclasses.replace(planner(), codes=(code,)).frontier(Budget.pure(1.0))
+    assert {point.plan.code for point in every} == {code}
+
+
+@pytest.mark.parametrize("codes", [(), (Flat(Fraction(2)),)])
+def test_a_planner_without_codes_or_of_unknown_ones_is_refused(codes: tuple[Code, ...]) -> None:
+    with pytest.raises(DippError, match="codes: some of pairs"):
+        dataclasses.replace(planner(), codes=codes)
 
 
 def test_each_pixel_pays_once_under_pure_epsilon() -> None:

@@ -5,10 +5,15 @@ import { element } from "./dom";
 
 let camera: MediaStream | undefined;
 
+const button = element<HTMLButtonElement>("camera");
+
 export async function startCamera(): Promise<void> {
+  if (button.disabled) return; // a second stream would be one that nobody stops
+  button.disabled = true;
   try {
     camera = await navigator.mediaDevices.getUserMedia({ video: true });
   } catch {
+    button.disabled = false;
     throw new DippError("there is no camera, or this page may not use it");
   }
   const video = element<HTMLVideoElement>("video");
@@ -21,6 +26,7 @@ export function stopCamera(): void {
   camera?.getTracks().forEach((track) => track.stop());
   camera = undefined;
   element("shutter").hidden = true;
+  button.disabled = false;
 }
 
 /** What the camera sees now, as a PNG. */

@@ -14,6 +14,7 @@ import { showCertificate } from "./paper";
 import { bitmapOf, fileOf, MOST_PIXELS, pixelsOf, smaller } from "./picture";
 import { showOdds } from "./pixel";
 import { noised } from "./rivals";
+import { Spent } from "./spent";
 import { Split, type View } from "./split";
 import { certificateOf, type Table, type TableEntry } from "./table";
 
@@ -42,8 +43,9 @@ let archive: Archive | undefined;
 let views: Partial<Record<ViewName, View>> = {};
 /** The image of an archive that is shown. */
 let seen: number | undefined;
-/** ε of the files that were made of this picture, in this visit. */
-let spent: number[] = [];
+const spent = new Spent();
+/** What was opened last: a picture that takes longer to be read than the next one is not shown. */
+let latest = 0;
 
 const split = new Split((pixel) => ask(pixel));
 
@@ -55,7 +57,6 @@ function tell(request: Request): void {
 function attempt(task: () => void | Promise<void>): void {
   error.hidden = true;
   Promise.resolve().then(task).catch((reason: unknown) => {
-    busyWith(false);
     complain(reason instanceof DippError ? reason.message : `something went wrong: ${String(reason)}`);
   });
 }
@@ -99,18 +100,36 @@ function showChoice(): void {
 // Pictures and files.
 
 async function open(file: Blob, title: string): Promise<void> {
-  if (busy) throw new DippError("one thing at a time: wait, or cancel what is under way");
+  const own = ++latest;
+  requireIdle();
   const bytes = new Uint8Array(await file.arrayBuffer());
-  name = title.replace(/\.[^.]*$/, "") || "picture";
-  if (bytes[0] === 0x44 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x50) return openArchive(bytes);
+  const isArchive = bytes[0] === 0x44 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x50;
   if (!bytes.length) throw new DippError(`${title}: the file is empty`);
-  if (/\.dipp$/i.test(title)) throw new DippError(`${title}: this is not a dipp archive`);
-  const bitmap = await bitmapOf(file);
-  const large = bitmap.width * bitmap.height > MOST_PIXELS;
-  element("large").hidden = !large;
-  if (!large) return take(pixelsOf(bitmap, bitmap.width, bitmap.height));
-  picture = undefined;
-  busyWith(false);
+  if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(`${title}: this is not a dipp archive`);
+  const bitmap = isArchive ? undefined : await bitmapOf(file);
+  if (own !== latest) return bitmap?.close();
+  requireIdle(); // once more: it may have begun while the file was read
+  const stem = title.replace(/\.[^.]*$/, "") || "picture";
+  if (!bitmap) openArchive(bytes, stem);
+  else if (bitmap.width * bitmap.height > MOST_PIXELS) offerSmaller(bitmap, title, stem);
+  else take(pixelsOf(bitmap, bitmap.width, bitmap.height), stem);
+}
+
+/** What was dropped or pasted, if it is one file. */
+async function openOne(files: FileList | undefined): Promise<void> {
+  const [first, second] = files ?? [];
+  if (!first) throw new DippError("that was no file: save the picture first, and drop or paste the file");
+  if (second) throw new DippError("one file at a time is needed");
+  await open(first, first.name || "pasted.png");
+}
+
+function requireIdle(): void {
+  if (busy) throw new DippError("one thing at a time: wait, or cancel what is under way");
+}
+
+/** Say that a picture is too large, and scale it down if that is asked for. */
+function offerSmaller(bitmap: ImageBitmap, title: string, stem: string): void {
+  forget();
   const [width, height] = smaller(bitmap.width, bitmap.height);
   element("picked").textContent = `${title}: ${bitmap.width}×${bitmap.height} pixels, too many.`;
   element("large-words").textContent =
@@ -119,50 +138,63 @@ async function open(file: Blob, title: string): Promise<void> {
     "certificate speaks of the new ones.";
   const button = element("scale");
   button.textContent = `Scale it down to ${width}×${height}`;
-  button.onclick = () => attempt(() => {
-    element("large").hidden = true;
-    take(pixelsOf(bitmap, width, height));
-  });
+  button.onclick = () => attempt(() => take(pixelsOf(bitmap, width, height), stem));
+  element("large").hidden = false;
 }
 
-function take(own: Picture): void {
-  picture = own;
-  archive = undefined;
-  spent = [];
+/** Show nothing of what was there before, and keep none of it. */
+function forget(): void {
+  picture = archive = seen = undefined;
+  views = {};
+  split.clear();
+  for (const id of ["large", "pixel", "certificate", "sizes", "image-choice"]) element(id).hidden = true;
+  status.textContent = "";
+  busyWith(false);
+}
+
+function take(own: Picture, stem: string): void {
+  forget();
+  [picture, name] = [own, stem];
   views = { original: { ...own, name: VIEWS.original } };
   element("picked").textContent = `${name}: ${own.width}×${own.height} pixels.`;
-  for (const id of ["pixel", "certificate", "sizes"]) element(id).hidden = true;
-  element("image-choice").hidden = true;
-  split.mark(undefined);
   status.textContent = "Choose how much it may tell, and encode.";
   offer("original", "original");
   showChoice();
   busyWith(false);
 }
 
-function openArchive(bytes: Uint8Array): void {
-  archive = Archive.fromBytes(bytes);
-  if (!archive.length) throw new DippError("the file holds no images");
-  picture = undefined;
-  views = {};
-  split.clear();
-  for (const id of ["pixel", "sizes", "large"]) element(id).hidden = true;
-  element("picked").textContent = `${name}.dipp: ${archive.length === 1 ? "one image" : `${grouped(archive.length)} images`}.`;
-  element("image-choice").hidden = archive.length === 1;
-  seen = undefined;
+function openArchive(bytes: Uint8Array, stem: string): void {
+  const found = Archive.fromBytes(bytes);
+  if (!found.length) throw new DippError("the file holds no images");
+  forget();
+  [archive, name] = [found, stem];
+  element("picked").textContent = `${name}.dipp: ${found.length === 1 ? "one image" : `${grouped(found.length)} images`}.`;
+  element("image-choice").hidden = found.length === 1;
   image.value = "1";
-  image.max = String(archive.length);
-  showCertificate(archive, table);
+  image.max = String(found.length);
+  showCertificate(found, table);
   element("certificate").hidden = false;
+  element("download-png").hidden = true;
   element("again").hidden = true;
-  start({ type: "decode", file: bytes, image: 0 });
+  decodeImage(0);
 }
 
 /** Decode the image of an archive whose number is typed in, unless it is the one that is shown. */
 function seeImage(): void {
   const number = Number(image.value) - 1;
   if (!archive || number === seen || !Number.isInteger(number) || number < 0 || number >= archive.length) return;
-  start({ type: "decode", file: archive.bytes, image: number });
+  decodeImage(number);
+}
+
+function decodeImage(number: number): void {
+  const { height, width } = archive!.image(number);
+  if (height * width > MOST_PIXELS) {
+    throw new DippError(
+      `this image has ${grouped(height * width)} pixels, and a browser can decode up to ${grouped(MOST_PIXELS)}; ` +
+        "its certificate is below, and `dipp decode` decodes it",
+    );
+  }
+  start({ type: "decode", file: archive!.bytes, image: number });
 }
 
 // The worker.
@@ -187,8 +219,8 @@ function onProgress(done: number, calls: number): void {
   if (done < 1) started = performance.now();
 }
 
+/** Show what was made. Until then nothing else can begin, so that the picture is still the one that was encoded. */
 async function onDone(reply: Reply & { type: "done" }): Promise<void> {
-  busyWith(false);
   const { width, height } = reply;
   seen = reply.image;
   archive = Archive.fromBytes(reply.file); // read again, as any reader would
@@ -208,28 +240,36 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
     rows.push(row("noise of the same ε, PNG", grouped(noise.size), bpp(noise.size), upper(epsilon)));
     rows.push(row("your picture, PNG", grouped(png.size), bpp(png.size), "none: it tells all"));
     rows.push(row("your picture, JPEG at 90", grouped(jpeg.size), bpp(jpeg.size), "none"));
-    spent.push(epsilon);
+    showTotal(picture, epsilon);
   }
   element("sizes-body").replaceChildren(...rows);
   element("sizes").hidden = false;
   showCertificate(archive, table);
   element("certificate").hidden = false;
-  const again = element("again");
-  again.hidden = spent.length < 2;
-  again.textContent =
-    `You have made ${spent.length} files of this picture. Whoever gets them all learns up to ε = ` +
-    `${upper(spent.reduce((sum, one) => sum + one, 0) * (1 + 2 ** -40))}: the costs add up. Give away one.`;
+  element("download-png").hidden = false;
   offer(picture ? "original" : "noisy", "expected");
   element("pixel").hidden = !reply.odds;
   for (const [id, side] of [["pixel-x", width], ["pixel-y", height]] as const) {
     const input = element<HTMLInputElement>(id);
     input.max = String(side - 1);
   }
+  busyWith(false);
   if (reply.odds) ask(Math.floor(height / 3) * width + Math.floor(width / 3));
   status.textContent = picture
     ? `Done: ${grouped(archive.bytes.length)} bytes, ε = ${upper(epsilon)} per pixel.`
     : `Decoded and checked: the certificate follows from the file. ε = ${upper(epsilon)} per pixel.`;
   if (!picture) seeImage(); // another one may have been asked for in the meantime
+}
+
+/** Say what all files of a picture cost together, if there are several. */
+function showTotal(own: Picture, epsilon: number): void {
+  const total = spent.add(own, epsilon);
+  const again = element("again");
+  again.hidden = total.files < 2;
+  again.textContent =
+    `You have made ${total.files} files of this picture. Whoever gets them all learns up to ε = ${upper(total.epsilon)}: ` +
+    "the costs add up. Give away one of them, and do not choose it by how well it came out: no certificate covers a " +
+    "choice that looks at the picture.";
 }
 
 function onReply({ data }: MessageEvent<Reply>): void {
@@ -248,12 +288,13 @@ function onReply({ data }: MessageEvent<Reply>): void {
       onProgress(data.done, data.calls);
       break;
     case "done":
-      attempt(() => onDone(data));
+      attempt(() => onDone(data).finally(() => busyWith(false)));
       break;
     case "odds":
       attempt(() => {
         const { pixel } = data;
-        showOdds(data, archive!.certificate.epsilon, picture?.pixels.subarray(3 * pixel, 3 * pixel + 3));
+        if (!archive) return; // another picture has come in the meantime
+        showOdds(data, archive.certificate.epsilon, picture?.pixels.subarray(3 * pixel, 3 * pixel + 3));
       });
       break;
     case "cancelled":
@@ -317,12 +358,11 @@ function wire(): void {
   document.addEventListener("drop", (event) => {
     event.preventDefault();
     drop.classList.remove("over");
-    const [first] = event.dataTransfer?.files ?? [];
-    if (first) attempt(() => open(first, first.name));
+    attempt(() => openOne(event.dataTransfer?.files));
   });
   document.addEventListener("paste", (event) => {
-    const [first] = event.clipboardData?.files ?? [];
-    if (first) attempt(() => open(first, first.name || "pasted.png"));
+    if ((event.target as Element).matches("input[type=number]")) return;
+    attempt(() => openOne(event.clipboardData?.files));
   });
   element("camera").onclick = () => attempt(startCamera);
   element("snap").onclick = () => attempt(async () => open(await snapshot(), "camera.png"));

@@ -1,17 +1,24 @@
 /**
  * The service worker: after the first visit the page comes from the browser's own store, and needs no network. It also
- * adds the headers that WebAssembly threads need, for servers that cannot.
+ * adds the headers that WebAssembly threads need, for servers that cannot, and the page's policy: a worker does not
+ * inherit that of the page.
+ *
+ * A new version waits until no page of the old one is open. Were it to take over at once, a page could go on with plans
+ * of the one version and the network of the other.
  */
 
-/** Hash of the page's files, and their names: put in when the page is built. */
+/** Hash of the page's files, their names, and the policy of `index.html`: put in when the page is built. */
 declare const VERSION: string;
 declare const FILES: readonly string[];
+declare const POLICY: string;
 
 const scope = self as unknown as ServiceWorkerGlobalScope;
 const STORE = `dipp-page-${VERSION}`;
 
 scope.addEventListener("install", (event) => {
-  event.waitUntil(caches.open(STORE).then((store) => store.addAll([...FILES])).then(() => scope.skipWaiting()));
+  // From the server, and not from what the browser may have kept of another version.
+  const files = FILES.map((name) => new Request(name, { cache: "reload" }));
+  event.waitUntil(caches.open(STORE).then((store) => store.addAll(files)));
 });
 
 scope.addEventListener("activate", (event) => {
@@ -42,5 +49,6 @@ function isolated(response: Response): Response {
   const headers = new Headers(response.headers);
   headers.set("Cross-Origin-Opener-Policy", "same-origin");
   headers.set("Cross-Origin-Embedder-Policy", "require-corp");
+  headers.set("Content-Security-Policy", POLICY);
   return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
 }

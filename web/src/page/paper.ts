@@ -39,6 +39,7 @@ export function showCertificate(archive: Archive, table: Table): void {
     ["images", archive.runs.map((run) => `${run.images} of ${run.width}×${run.height}`).join(", ")],
     ["seed", `${hex(release.seed)}${release.seedGiven ? ", given by the caller" : ", drawn before the picture was read"}`],
     ...(release.beacon ? [["beacon", beaconWords(release.beacon)] as [string, string]] : []),
+    ...(release.window ? [["window", `${release.window.join(":")} of the stored values`] as [string, string]] : []),
     ["denoiser", release.model],
     ["table", release.table ?? "none"],
   ];

@@ -20,6 +20,8 @@ export interface TableEntry {
 export interface Table {
   readonly version: string;
   readonly model: string;
+  /** Hex SHA-256 of network.onnx. */
+  readonly network: string;
   readonly table: string;
   readonly channels: number;
   readonly epsilons: readonly number[];

@@ -5,6 +5,7 @@ import { decode, encode, toPixels } from "../codec/codec";
 import { oddsOfPixel } from "../codec/odds";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
+import { hex } from "../format/bytes";
 import type { Size } from "../models/denoiser";
 import { bestEngine, OnnxDenoiser } from "../models/onnx";
 import type { Reply, Request } from "./messages";
@@ -31,12 +32,20 @@ async function progress(done: number, calls: number): Promise<void> {
 
 async function load(place: URL, wanted: "webgpu" | "wasm" | undefined): Promise<OnnxDenoiser> {
   const network = await fetched(new URL("network.onnx", place));
+  await requireNetwork(network);
   const engine = wanted ?? (await bestEngine());
   const made = (which: "webgpu" | "wasm"): Promise<OnnxDenoiser> =>
     OnnxDenoiser.load(place, network, table.model, table.channels, which);
   const found = await (engine === "wasm" ? made("wasm") : made("webgpu").catch(() => made("wasm")));
   reply({ type: "ready", engine: found.engine, threads: found.threads });
   return found;
+}
+
+/** Refuse a network that is not the one that files name: nobody could decode them. Stores mix up versions, now and then. */
+async function requireNetwork(network: Uint8Array): Promise<void> {
+  if (!crypto.subtle) return; // without a secure context there is no store either
+  const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", network as Uint8Array<ArrayBuffer>)));
+  if (digest !== table.network) throw new DippError("the page and its network are of different versions; load the page again");
 }
 
 /** A file of the page, told about as it comes. */

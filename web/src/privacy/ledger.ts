@@ -8,6 +8,7 @@
 import type { Charge, Code, Moved } from "../core/code";
 import { Mask } from "../core/masks";
 import type { Plan } from "../core/plan";
+import { DippError } from "../errors";
 
 /** What one step released of every image. */
 export interface Selection {
@@ -92,9 +93,13 @@ export class Ledger {
   }
 }
 
-/** Writes down what the encoder does, while it does it: the table it looks pixels up in, the clip, the deal. */
+/**
+ * Writes down what the encoder does, while it does it: the table it looks pixels up in, the clip, the deal. What the steps
+ * that really touched a pixel cost it is added up pixel by pixel: no more than the mask design says.
+ */
 export class Recorder {
   private readonly selections: Selection[] = [];
+  private readonly spent = new Map<number, number>();
 
   /** Record a step, from the integers that are used and the coordinates in the order of their chunks. */
   observe(
@@ -112,7 +117,7 @@ export class Recorder {
     }
     let touched = 1;
     for (const count of times.values()) touched = Math.max(touched, count);
-    this.selections.push({
+    const one: Selection = {
       step: this.selections.length,
       sensitivity: used.clip === undefined ? spread : Math.min(spread, 2 * used.clip),
       fractionBits: used.fractionBits,
@@ -122,10 +127,21 @@ export class Recorder {
       apart: touched === 1 || plan.separate,
       clip: used.clip,
       slope: used.clip === undefined ? undefined : highest,
-    });
+    };
+    this.selections.push(one);
+    // Of a pixel, each coordinate that was touched.
+    const { epsilon } = new Ledger(channels, plan.mask, plan.code, []).charge({ ...one, touched: 1, apart: true });
+    for (const [pixel, count] of times) this.spent.set(pixel, (this.spent.get(pixel) ?? 0) + count * epsilon);
   }
 
+  /** What was recorded. A pixel that was touched by dearer steps than the mask design allows is refused. */
   ledger(plan: Plan, channels: number): Ledger {
-    return new Ledger(channels, plan.mask, plan.code, this.selections);
+    const found = new Ledger(channels, plan.mask, plan.code, this.selections);
+    let most = 0;
+    for (const one of this.spent.values()) most = Math.max(most, one);
+    if (most > found.worst().epsilon * (1 + 1e-12)) {
+      throw new DippError("ledger: a pixel was touched more often than the mask design says; nothing is written, report this");
+    }
+    return found;
   }
 }
