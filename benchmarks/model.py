@@ -10,15 +10,15 @@ commit e8001c4, the last before residuals were clipped.
 **Quality.** PSNR of the expected picture on Gaussian states, by SNR; both see the same noise. The old network is asked
 with the timestep of the nearest SNR, and sees pictures of more than 64×64 through overlapping windows.
 
-**Time.** A call on 768×512, in fp32, both in turns, so that other work on the machine slows both alike; the median, and
-the CPU time, which does not count waiting.
+**Time.** A call on 768×512, in fp32, of one network after the other; the median, and the CPU time, which does not count
+waiting for other work on the machine.
 
 **Seams.** The photograph, encoded at ε = 1 and decoded as a whole and in tiles of 256 pixels instead of 1024: the
 squared error near the borders of tiles over that elsewhere, in tiles and in the whole (a ratio of 1: no seam), and by
 how much the two differ.
 
 **End to end.** The commands `dipp encode` and `dipp decode` of both trees on the photograph at ε = 4, each in a process
-of its own with all that it loads, in turns.
+of its own with all that it loads.
 
 **Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, and ONNX Runtime.
 """
@@ -109,10 +109,8 @@ def seams(pixels: Pixels) -> dict[str, float]:
 
 def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
     """The new network on the CPU in several ways, without clamping and tiles."""
-    import onnxruntime
-
-    from dipp.models.export import export
     from dipp.models.photonet import PhotoDenoiser
+    from dipp.models.runtime import Runtime
 
     assert isinstance(denoiser, PhotoDenoiser)
     network, snr = denoiser.network, torch.ones(1)
@@ -122,18 +120,12 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
         with torch.autocast("cpu", torch.bfloat16):
             network(y, snr)
 
-    with tempfile.TemporaryDirectory() as place:
-        export(denoiser, Path(place) / "m.onnx")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        session = onnxruntime.InferenceSession(Path(place) / "m.onnx", options, providers=["CPUExecutionProvider"])
-    feed = {"y": y.contiguous().numpy(), "snr": snr.numpy()}
-    compiled = torch.compile(network, dynamic=False)
+    compiled, runtime = torch.compile(network, dynamic=False), Runtime(network)
     ways: dict[str, Callable[[], Any]] = {
         "PyTorch, fp32": lambda: network(y, snr),
         "PyTorch, bf16": half,
         "torch.compile, fp32": lambda: compiled(y, snr),
-        "ONNX Runtime, fp32": lambda: session.run(None, feed),
+        "ONNX Runtime, fp32": lambda: runtime(y, 1.0),
     }
     with torch.inference_mode():
         return {name: timed(way, 5, torch.device("cpu")) for name, way in ways.items()}

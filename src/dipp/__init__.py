@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# ONNX Runtime reports to its maker how it is used, by a thread that a forked process cannot end, unless this is set
+# before it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.2.0.dev0"
 __all__ = ["Archive", "Certificate", "Codec", "DippError", "collate", "load", "open"]

@@ -8,11 +8,12 @@ other: fp32 along timesteps (`x0`), and TF32 products will do on sensing chains 
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
@@ -60,6 +61,11 @@ class Denoiser(ABC):
     any_size: bool = False
     """Whether it was trained on pictures of many sizes, and is calibrated on them."""
     device: torch.device
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles are made of: all but engines, which a copy makes anew when it needs them."""
+        own = {name: getattr(type(self), name, None) for name in vars(self)}
+        return {name: vars(self)[name] for name in own if not isinstance(own[name], functools.cached_property)}
 
     @abstractmethod
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:

@@ -22,6 +22,8 @@ def export(denoiser: Denoiser, place: Path) -> None:
     """Write the file, whole or not at all."""
     if not isinstance(denoiser, PhotoDenoiser):
         raise DippError("model: only networks of the class PhotoNet can be exported")
+    if denoiser.device.type != "cpu":
+        raise DippError(f"model: it is on the device {denoiser.device}; load it on the cpu to export it")
     config = denoiser.network.config
     facts = {
         "identity": denoiser.identity,

@@ -75,7 +75,8 @@ class _Build:
     def weight(self, name: str, values: Array | None = None) -> str:
         """Store a weight, in half precision where that is exact, and name it in fp32."""
         values = self.weights[name] if values is None else values
-        half = values.astype(np.float16)
+        with np.errstate(over="ignore"):  # one that is too large is not exact either
+            half = values.astype(np.float16)
         if values.size < LEAST_HALVED or not np.array_equal(half.astype(np.float32), values):
             self.stored.append(numpy_helper.from_array(values, name))
             return name

@@ -56,6 +56,11 @@ class Config:
     def __post_init__(self) -> None:
         if not len(self.channels) == len(self.down) == len(self.up) + 1:
             raise ValueError("channels and down need one entry a scale, up one less")
+        for least, values in ((1, (*self.channels, self.embedding)), (0, (*self.down, *self.up))):
+            if not all(type(value) is int and value >= least for value in values):
+                raise ValueError("channels and embedding must be whole numbers from 1 on, down and up from 0 on")
+        if isinstance(self.deviation, bool) or not 0 < self.deviation < math.inf:
+            raise ValueError("deviation must be a number above 0")
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Config:

@@ -18,7 +18,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,7 @@ class PhotoDenoiser(Denoiser):
     def _any_size(self, y: torch.Tensor, snr: float, numbers: Numbers) -> torch.Tensor:
         import torch
 
+        from dipp.models.network import LARGEST_SNR
         from dipp.models.tiles import tiled
 
         shape = tuple(y.shape)
@@ -120,6 +121,7 @@ class PhotoDenoiser(Denoiser):
             raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
         if not 0 <= snr < math.inf:
             raise DippError(f"snr: a number from 0 on is needed, got {snr}")
+        snr = min(snr, LARGEST_SNR)  # as the network does: a larger one may be beyond fp32
         y, config = y.to(self.device, torch.float32), self.network.config
         size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(shape[2:]))
         with torch.inference_mode():
@@ -167,6 +169,9 @@ def _build(name: str, config: Mapping[str, Any], tensors: Mapping[str, torch.Ten
     from dipp.models.engine import ready
     from dipp.models.network import Config, Network
 
+    if missing := {field.name for field in fields(Config)} - config.keys():
+        # A default that changes would change the network, and leave its identity as it is.
+        raise DippError(f"model: the config of {name} does not say its {', '.join(sorted(missing))}")
     try:
         with torch.device("meta"):  # draws no random weights: the caller's generator stays as it is
             network = Network(Config.from_dict(config))

@@ -1,8 +1,13 @@
-"""A network for photographs on the CPU, by ONNX Runtime: PyTorch's fp32 numbers to rounding, in less of its time."""
+"""A network for photographs on the CPU, by ONNX Runtime: PyTorch's fp32 numbers to rounding, in less of its time.
+
+A session has threads of its own, which a forked process does not inherit: there the session would wait for them for
+ever, even to end. So sessions end before a fork, and both processes begin new ones when they need them.
+"""
 
 from __future__ import annotations
 
 import os
+import weakref
 
 import numpy as np
 import onnxruntime
@@ -11,27 +16,39 @@ import torch
 from dipp.models.graph import graph
 from dipp.models.network import Network
 
+_every: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
 
 class Runtime:
-    """Sessions of ONNX Runtime with as many threads as PyTorch has, one for each process that is forked."""
+    """A network in ONNX Runtime, with as many threads as PyTorch has at the time of a call."""
 
     def __init__(self, network: Network) -> None:
         self.content = graph(network, {}).SerializeToString()
         self.sessions: dict[int, onnxruntime.InferenceSession] = {}
+        """By their number of threads; it takes tens of milliseconds to begin one."""
+        _every.add(self)
 
     def __call__(self, y: torch.Tensor, snr: float) -> torch.Tensor:
         """x̂0 of states (N, 3, H, W), clamped to [−1, 1]."""
-        process = os.getpid()
-        if process not in self.sessions:
-            # A fork has its parent's session, but not the threads of it, which the end of the session would wait for:
-            # so that one is kept.
-            self.sessions[process] = self._session()
-        feed = {"y": y.contiguous().numpy(), "snr": np.array([snr], np.float32)}
-        (x0,) = self.sessions[process].run(None, feed)
+        threads = torch.get_num_threads()
+        session = self.sessions.get(threads)
+        if session is None:
+            session = self.sessions[threads] = self._session(threads)
+        (x0,) = session.run(None, {"y": y.contiguous().numpy(), "snr": np.array([snr], np.float32)})
         return torch.from_numpy(x0)
 
-    def _session(self) -> onnxruntime.InferenceSession:
+    def _session(self, threads: int) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
+        options.intra_op_num_threads = threads
+        # As OpenMP's (`dipp`): with other work on the cores, threads that spin cost more than they save.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_mem_pattern = False  # plans of memory for every size of pictures would add up
         return onnxruntime.InferenceSession(self.content, options, providers=["CPUExecutionProvider"])
+
+
+def _end_sessions() -> None:
+    for runtime in list(_every):
+        runtime.sessions.clear()  # one that is running, in another thread, ends after its call
+
+
+os.register_at_fork(before=_end_sessions)

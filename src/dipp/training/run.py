@@ -58,6 +58,8 @@ VALIDATIONS = 5
 """Number of validations, evenly spread over a run."""
 REPORT_SECONDS = 10.0
 CHECKPOINT_SECONDS = 60.0
+MAX_SEED = 1 << 23
+"""Of a run; a part of it that is resumed has a seed of its own, in the 40 bits below."""
 LOOK = 10
 """Steps between two looks at the clock on CUDA, each of which waits for the device."""
 CLIP = 1.0
@@ -89,6 +91,8 @@ class Settings:
             raise DippError("steps, minutes: a number above 0 is needed")
         if self.batch < 2 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 < self.coded < 1:
             raise DippError("train: batch ≥ 2, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 < coded < 1 are needed")
+        if not 0 <= self.seed < MAX_SEED:
+            raise DippError(f"seed: a whole number from 0 to {MAX_SEED - 1} is needed, got {self.seed}")
 
     def progress(self, step: int, seconds: float) -> float:
         """The share of the run that is done after so many steps and seconds, from 0 to 1."""
@@ -332,9 +336,12 @@ class Run:
         other = [name for name, value in ours.items() if course.get(name) != json.loads(json.dumps(value))]
         if other:
             raise DippError(f"output: {self.output} holds a run with another {', '.join(other)}; use another folder")
-        self.network.load_state_dict({name: tensor.float() for name, tensor in content["weights"].items()})
-        for mine, stored in zip(self.average, content["average"].values(), strict=True):
-            mine.copy_(stored)
-        self.step, self.seconds = content["step"], content["seconds"]
+        try:
+            self.network.load_state_dict({name: tensor.float() for name, tensor in content["weights"].items()})
+            for name, mine in self._averaged().items():
+                mine.copy_(content["average"][name])
+            self.step, self.seconds = content["step"], content["seconds"]
+            self.validations = json.loads(content["validations"])
+        except (KeyError, RuntimeError):
+            raise DippError(f"{CHECKPOINT}: not whole; delete it to start anew") from None
         torch.manual_seed((self.settings.seed << 40) + self.step)  # not the same tiles again
-        self.validations = json.loads(content["validations"])

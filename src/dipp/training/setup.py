@@ -58,6 +58,8 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
 
 def origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Config, dict[str, torch.Tensor] | None]:
     """Config and weights to start from: those of the denoiser `start`, or a config and None for fresh weights."""
+    if start is not None and network is not None:
+        raise DippError("network, start: at most one of them is needed; a denoiser to go on from has its network")
     if start is not None:
         denoiser = models.load(start)
         if not isinstance(denoiser, PhotoDenoiser):

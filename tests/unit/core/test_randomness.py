@@ -216,6 +216,14 @@ def test_permutation_compares_whole_keys(monkeypatch: pytest.MonkeyPatch) -> Non
     assert randomness.permutation(Stream(0, 0, 0), 5).tolist() == [3, 1, 0, 4, 2]
 
 
+def test_many_equal_keys_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick sorts mix them up, but only where there are more than some dozens."""
+    keys = np.random.default_rng(0).integers(0, 3, (5000, 2)).astype(np.uint32)
+    monkeypatch.setattr(randomness, "_words", lambda _source, count: keys.reshape(-1)[:count])
+    expected = sorted(range(5000), key=lambda i: tuple(keys[i]))
+    assert randomness.permutation(Stream(0, 0, 0), 5000).tolist() == expected
+
+
 def test_permutations_are_uniform() -> None:
     """All 24 orders of four are equally common over 4800 fixed streams: repeatable, so no false alarms."""
     counts = Counter(tuple(randomness.permutation(randomness.stream(SEED, i), 4).tolist()) for i in range(4800))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,18 @@ from dipp.errors import DippError
 from dipp.models import photonet
 from dipp.models.export import export
 from dipp.models.network import Config
+from dipp.models.runtime import Runtime
 
 CLOSE = 1e-4
 
 
-@pytest.mark.parametrize("config", [SMALL, Config()], ids=["small", "default"])
+ONE_SCALE = Config(channels=(7,), down=(2,), up=(), embedding=5, deviation=1.5)
+UNEVEN = Config(channels=(5, 9, 3), down=(0, 2, 1), up=(1, 0), embedding=3, deviation=0.1)
+
+
+@pytest.mark.parametrize(
+    "config", [SMALL, Config(), ONE_SCALE, UNEVEN], ids=["small", "default", "one scale", "uneven"]
+)
 def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> None:
     photonet.write(tmp_path / "model", config, dict(random_network(config).named_parameters()))
     code, out, err = run("export", tmp_path / "model", "-o", tmp_path / "m.onnx")
@@ -39,6 +47,17 @@ def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> No
         y = torch.randn(shape[0], 3, *shape[1:], generator=generator)
         (found,) = session.run(None, {"y": y.numpy(), "snr": np.array([snr], np.float32)})
         np.testing.assert_allclose(found, denoiser.at_snr(y, snr).numpy(), rtol=0, atol=CLOSE)
+        assert isinstance(denoiser, photonet.PhotoDenoiser)
+        expected = denoiser.network(y, torch.tensor([snr])).clamp(-1, 1)
+        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=CLOSE)
+
+
+def test_weights_beyond_half_precision_are_stored_whole() -> None:
+    network = random_network()
+    network.enter.weight[0, 0] = 1e6
+    y = torch.zeros(1, 3, 16, 16)
+    found = Runtime(network)(y, 1.0)
+    torch.testing.assert_close(found, network(y, torch.ones(1)).clamp(-1, 1), rtol=0, atol=CLOSE)
 
 
 def test_the_file_is_as_small_as_the_weights(tmp_path: Path) -> None:
@@ -51,6 +70,11 @@ def test_the_file_is_as_small_as_the_weights(tmp_path: Path) -> None:
 def test_what_cannot_be_exported_says_so(tmp_path: Path, run: Command) -> None:
     with pytest.raises(DippError, match="only networks of the class PhotoNet"):
         export(tiny_denoiser(), tmp_path / "m.onnx")
+    photonet.write(tmp_path / "model", SMALL, dict(random_network().named_parameters()))
+    there = models.load(tmp_path / "model")
+    assert isinstance(there, photonet.PhotoDenoiser)
+    with pytest.raises(DippError, match="on the device cuda; load it on the cpu"):
+        export(replace(there, device=torch.device("cuda")), tmp_path / "m.onnx")
     code, _, err = run("export", tmp_path, "-o", tmp_path / "m.txt")
     assert (code, err) == (1, "dipp: output: a name that ends in .onnx is needed, got m.txt\n")
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "model"]

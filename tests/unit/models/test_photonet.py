@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
-import multiprocessing
+import os
+import pickle
 import shutil
-import warnings
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,8 @@ from safetensors.torch import load_file, save_file
 from dipp import models
 from dipp.errors import DippError
 from dipp.models import photonet
+from dipp.models.denoiser import Numbers
+from dipp.models.network import LARGEST_SNR
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
 
@@ -143,6 +149,28 @@ def test_bad_shapes_are_refused(small: PhotoDenoiser, shape: tuple[int, ...]) ->
         small.at_snr(torch.zeros(shape), 1.0)
 
 
+def test_an_snr_beyond_fp32_is_the_largest(small: PhotoDenoiser) -> None:
+    assert torch.equal(small.at_snr(noisy(1), 1e300), small.at_snr(noisy(1), LARGEST_SNR))
+
+
+def test_on_other_devices_than_the_cpu_and_cuda_pictures_of_all_sizes_go_through_pytorch(
+    small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device `meta` computes shapes alone, and stands for Apple's: neither has CUDA's graphs."""
+    asked = list[Numbers]()
+
+    def forward(network: Any, y: torch.Tensor, snr: torch.Tensor, numbers: Numbers) -> torch.Tensor:
+        asked.append(numbers)
+        return network(y, snr)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(photonet, "_forward", forward)
+    monkeypatch.setitem(photonet.PIXELS_PER_CALL, "meta", 1)
+    elsewhere = replace(small, network=copy.deepcopy(small.network).to("meta"), device=torch.device("meta"))
+    assert elsewhere.at_snr(noisy(2), 1.0).shape == (2, 3, 16, 16)
+    assert elsewhere.at_snr(noisy(1), 1.0, fast=True).shape == (1, 3, 16, 16)
+    assert set(asked) == {Numbers.EXACT}
+
+
 @pytest.mark.parametrize("snr", [-1.0, float("nan"), float("inf")])
 def test_bad_snrs_are_refused(small: PhotoDenoiser, snr: float) -> None:
     with pytest.raises(DippError, match="snr"):
@@ -189,9 +217,20 @@ def test_folders_that_are_not_whole_are_refused(folder: Path) -> None:
     edit(folder / photonet.CONFIG, channels=[8, 12, 20])
     with pytest.raises(DippError, match="do not make a network"):
         models.load(folder)
+    for wrong in ({"down": [-1, 1, 1]}, {"deviation": 0}, {"embedding": True}, {"channels": [8.0, 12, 16]}):
+        edit(folder / photonet.CONFIG, **({"channels": [8, 12, 16]} | wrong))
+        with pytest.raises(DippError, match="do not make a network"):
+            models.load(folder)
+        edit(folder / photonet.CONFIG, down=[1, 1, 1], deviation=0.5, embedding=16)
     edit(folder / photonet.CONFIG, channels=[8, 12, 16], heads=4)
     with pytest.raises(DippError, match="do not make a network"):
         models.load(folder)
+    config = json.loads((folder / photonet.CONFIG).read_text())
+    del config["deviation"], config["heads"]
+    (folder / photonet.CONFIG).write_text(json.dumps(config))
+    with pytest.raises(DippError, match="does not say its deviation"):
+        models.load(folder)
+    edit(folder / photonet.CONFIG, deviation=0.5)
     (folder / photonet.WEIGHTS).unlink()
     with pytest.raises(DippError, match=r"no safetensors weights; model\.safetensors is needed"):
         models.load(folder)
@@ -207,24 +246,55 @@ def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_a_forked_process_predicts_too(small: PhotoDenoiser) -> None:
-    y = noisy(1)
-    expected = small.at_snr(y, 1.0)
-    receive, send = multiprocessing.Pipe(duplex=False)
+# Copies, threads and processes.
 
-    def predict() -> None:
-        send.send(small.at_snr(y, 1.0).tolist())
 
-    child = multiprocessing.get_context("fork").Process(target=predict, daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads and forks: that is what is tested
-        child.start()
+def test_copies_and_pickles_predict_the_same(original: Path) -> None:
+    used = load(original)
+    expected = used.at_snr(noisy(1), 1.0)
+    for other in (copy.copy(used), copy.deepcopy(used), pickle.loads(pickle.dumps(used))):  # noqa: S301 - our own
+        assert other.identity == used.identity
+        assert torch.equal(other.at_snr(noisy(1), 1.0), expected)
+
+
+def test_it_has_the_threads_that_pytorch_has(original: Path) -> None:
+    denoiser, before = load(original), torch.get_num_threads()
     try:
-        assert receive.poll(60), "the child waits for threads that it does not have"
-        torch.testing.assert_close(torch.tensor(receive.recv()), expected, rtol=0, atol=ROUNDING)
+        for threads in (1, 2, 1):
+            torch.set_num_threads(threads)
+            denoiser.at_snr(noisy(1), 1.0)
     finally:
-        child.kill()
-        child.join()
+        torch.set_num_threads(before)
+    found = {n: one.get_session_options().intra_op_num_threads for n, one in denoiser._runtime.sessions.items()}
+    assert found == {1: 1, 2: 2}
+
+
+FORKS = """
+import os, sys, warnings
+
+import dipp.models
+import torch
+
+warnings.simplefilter("ignore")  # of threads and forks: that is what is tested
+torch.set_num_threads(2)
+denoiser, y = dipp.models.load(sys.argv[1]), torch.zeros(1, 3, 16, 16)
+expected = denoiser.at_snr(y, 1.0)
+if child := os.fork():
+    again = denoiser.at_snr(y, 1.0)
+    sys.exit(os.waitpid(child, 0)[1] or not torch.equal(again, expected))
+if sys.argv[2] == "predict":
+    assert torch.equal(denoiser.at_snr(y, 1.0), expected)
+del denoiser
+"""
+
+
+@pytest.mark.parametrize("what", ["predict", "nothing"])
+def test_a_forked_process_predicts_and_ends(what: str, original: Path, tmp_path: Path) -> None:
+    """It does not have its parent's threads, and must not wait for them; and nobody is told that it was there."""
+    home = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    home |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", FORKS, str(original), what], env=home, check=True, timeout=120)  # noqa: S603
+    assert not list(tmp_path.rglob("*onnxruntime*"))
 
 
 # CUDA.

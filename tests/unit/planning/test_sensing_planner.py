@@ -253,7 +253,7 @@ def error_table(residuals: Residuals | None) -> ErrorTable:
 
 
 def test_presets_of_sensing() -> None:
-    """`sharp` asks the network 32 times, the final denoising included; `swift` four times along the chain."""
+    """`sharp` asks the network 20 times, the final denoising included; `swift` four times along the chain."""
     denoiser, table, budget = tiny_denoiser(), error_table(made_up_residuals()), Budget.pure(4.0)
     for name, calls in (("sharp", 19), ("swift", 4)):
         chosen = preset(name)

@@ -205,9 +205,20 @@ def test_the_length_of_a_run_may_be_changed_on_the_way(data: Path, tmp_path: Pat
 def test_a_damaged_checkpoint_is_refused(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path / "out").train(quiet, pause_after=0)
     path = tmp_path / "out" / CHECKPOINT
+    content = torch.load(path, weights_only=True)
+    for name in ("weights", "average", "step", "seconds", "validations"):
+        torch.save({key: value for key, value in content.items() if key != name}, path)
+        with pytest.raises(DippError, match="not whole; delete it"):
+            run(data, tmp_path / "out")
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(DippError, match="damaged"):
         run(data, tmp_path / "out")
+
+
+def test_a_run_of_the_largest_seed_can_be_resumed(data: Path, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, seed=training.MAX_SEED - 1)
+    run(data, tmp_path / "out", settings).train(quiet, pause_after=0)
+    assert run(data, tmp_path / "out", settings).step == 1
 
 
 def test_a_wrong_folder_fails_at_the_start(data: Path, tmp_path: Path) -> None:
@@ -244,6 +255,8 @@ def test_too_little_disk_fails_at_the_start(data: Path, tmp_path: Path, monkeypa
         {"steps": 1, "batch": 1},
         {"steps": 1, "ema": 1},
         {"steps": 1, "coded": 0.0},
+        {"steps": 1, "seed": -1},
+        {"steps": 1, "seed": training.MAX_SEED},
     ],
 )
 def test_settings_that_make_no_run_are_refused(bad: dict[str, Any]) -> None:
@@ -264,6 +277,8 @@ def test_a_run_starts_from_another_denoiser(data: Path, tmp_path: Path) -> None:
     second = run(data, tmp_path / "second", start=tmp_path / "first", network=None)
     for one, other in zip(first.average, second.average, strict=True):
         assert torch.equal(one.half().float(), other)
+    with pytest.raises(DippError, match="network, start: at most one"):
+        run(data, tmp_path / "third", start=tmp_path / "first")
 
 
 def test_the_command(data: Path, tmp_path: Path) -> None:
@@ -281,7 +296,7 @@ def test_the_command(data: Path, tmp_path: Path) -> None:
     config.write_text("[]")
     with pytest.raises(DippError, match="not a JSON object"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
-    for wrong in ({"block_out_channels": [8]}, {"channels": [8, 8]}):
+    for wrong in ({"block_out_channels": [8]}, {"channels": [8, 8]}, {"embedding": 0}, {"deviation": "a"}):
         config.write_text(json.dumps(wrong))
         with pytest.raises(DippError, match="the config makes no network"):
             CliRunner().invoke(app, [*arguments[:3], str(tmp_path / "new"), *arguments[4:]], catch_exceptions=False)
