@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from helpers.commands import Command
-from helpers.datasets import calibrate, save_folder, save_model, save_table, smooth_pictures, tiny_codec
+from helpers.datasets import calibrate, filled, save_folder, save_model, save_table, smooth_pictures, tiny_codec
 from helpers.networks import tiny_network
 from PIL import Image
 from torch.utils.data import DataLoader
@@ -192,15 +192,10 @@ def test_a_cache_that_others_could_write_is_refused(release: Path, model: Path, 
     assert "\n" not in str(error.value)
 
 
-def _fill(release: Path, model: Path, cache: Path) -> None:
-    torch.set_num_threads(1)
-    dipp.load(release, model, cache=cache).fill()
-
-
 @pytest.mark.slow
 def test_processes_share_a_cache(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_fill, args=(release, model, tmp_path)) for _ in range(2)]
+    workers = [context.Process(target=filled, args=(release, model, tmp_path)) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from diffusers import DDPMScheduler
 from PIL import Image
 from typer.testing import CliRunner
 
+import dipp
 from dipp import models
 from dipp.cli.main import app
 from dipp.codec.codec import Codec
@@ -27,6 +29,12 @@ from dipp.privacy.budget import Budget
 from helpers.networks import tiny_network
 
 SHARD_SIZE = 50
+
+
+def filled(release: Path, model: Path, cache: Path) -> None:
+    """Decode a release into a cache; here, because a spawned process finds this module."""
+    torch.set_num_threads(1)
+    dipp.load(release, model, cache=cache).fill()
 
 
 def save_model(folder: Path, size: int = 8) -> Path:

@@ -9,7 +9,7 @@ STRONG = 4.0
 """The largest ε per pixel that is called strong: whoever knows all other pixels may then be e^4, about 55, times as
 sure of this one."""
 VISIBLE = "shapes, faces and text of many pixels, burnt-in names too, stay visible at any ε: it protects a single pixel"
-WEAK = f"above ε = {STRONG:g} the bound of a pixel is no longer strong: choose a smaller one if single pixels matter"
+WEAK = f"above an ε of {STRONG:.0f} the bound of a pixel is not strong any more: choose a smaller one if pixels matter"
 
 
 def advice(epsilon: float) -> tuple[str, ...]:
