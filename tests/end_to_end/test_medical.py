@@ -185,7 +185,7 @@ def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
     assert not coded.exists()
     code, said, told = run(*asked, "--window", "100:730")
     assert code == 0, told
-    assert "window       stored values of 100 are black, 730 white" in said
+    assert "window       stored values of 100 are black, 730 white; eight-bit images are taken as they are" in said
     assert "burnt-in names" in said
     assert NAME.encode() not in coded.read_bytes()
     code, said, _ = run("info", coded, "--json")
