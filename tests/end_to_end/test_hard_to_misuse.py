@@ -112,7 +112,7 @@ def test_the_name_of_a_picture_makes_that_picture(
         assert (image.format, image.size) == (kind, (8, 8))
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a.heic", "a.mp4", "a.dipp"])
+@pytest.mark.parametrize("name", ["a.gif", "a.heic", "a.mp4", "a.txt", "a.dipp"])
 def test_a_name_that_cannot_be_meant_makes_no_folder(
     name: str, made: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
