@@ -29,10 +29,11 @@ FOLLOWS = "the certificate follows from the file's public parameters"
 AS_PLANNED = "these from its model and table"
 NOT_COMPARED = "these were not compared with a model: give --model"
 HONEST = "that its encoder was honest, no file can show"
-FAR_LESS = 0.5
+FAR_LESS = 0.8
 """Share of a budget below which a plan says why it does not use more."""
 BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
 NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
+AS_ASKED = "its steps end at the timestep that was asked for"
 SIZES = 4
 """Sizes of images that are listed, at most."""
 UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and compares the plan with its model"
@@ -98,7 +99,9 @@ def source_lines(facts: dict[str, Any]) -> list[str]:
     lines = []
     if window := facts.get("window"):
         low, high = window.split(":")
-        lines.append(f"window       stored values of {low} are black, {high} white; the same for all images")
+        lines.append(
+            f"window       stored values of {low} are black, {high} white; eight-bit images are taken as they are"
+        )
     if facts.get("grey"):
         lines.append(f"grey         {facts['grey']} of {facts['images']} images, by the mode of their files")
     return lines
@@ -185,14 +188,20 @@ def advice_of(facts: dict[str, Any]) -> tuple[str, ...]:
     return () if claim is None else advice(claim.get("epsilon_at_delta") or claim["epsilon"])
 
 
-def unused(budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool) -> list[str]:
-    """Why a plan uses far less than its budget, if it does; `claim` is its certificate as JSON has it."""
+def unused(
+    budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool, final_timestep: int | None = None
+) -> list[str]:
+    """Why a plan uses far less than its budget, if it does; `claim` is its certificate as JSON has it.
+
+    `bound` says that it is the rate; with a `final_timestep`, it is what the caller asked for.
+    """
     if budget is None or claim is None:
         return []
     used = claim["rho"] if budget.epsilon is None else claim.get("epsilon_at_delta") or claim["epsilon"]
     if used > FAR_LESS * budget.limit:
         return [BOUND] if bound else []
-    return [f"only {100 * used / budget.limit:.2g} % of {budget} is used: {BOUND if bound else NO_BETTER}"]
+    why = AS_ASKED if final_timestep is not None else BOUND if bound else NO_BETTER
+    return [f"only {100 * used / budget.limit:.2g} % of {budget} is used: {why}"]
 
 
 def _sizes(source: Archive) -> str:

@@ -18,10 +18,12 @@ from PIL import Image
 from rich.console import Console
 
 import dipp
+from dipp import report
 from dipp.cli import coding, console
 from dipp.cli.decode import MADE_UP
 from dipp.cli.options import EMBEDDED
 from dipp.privacy.advice import STRONG, VISIBLE, WEAK, advice
+from dipp.privacy.budget import Budget
 from dipp.report import NO_BETTER
 from dipp.training import calibrate as calibration
 
@@ -110,7 +112,7 @@ def test_the_name_of_a_picture_makes_that_picture(
         assert (image.format, image.size) == (kind, (8, 8))
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a.heic", "a.mp4", "a.dipp"])
+@pytest.mark.parametrize("name", ["a.gif", "a.heic", "a.mp4", "a.txt", "a.dipp"])
 def test_a_name_that_cannot_be_meant_makes_no_folder(
     name: str, made: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
@@ -309,3 +311,12 @@ def test_a_plan_that_uses_little_of_its_budget_says_why(
     for text in said:
         assert re.search(r"only [\d.]+ % of ε = 8 per pixel is used: " + NO_BETTER, text), text
     assert "is used" not in run("encode", pictures / "0.png", "-o", tmp_path / "b.dipp", "--epsilon", 2)[1]
+
+
+def test_the_reason_for_a_small_part_of_a_budget_is_the_true_one() -> None:
+    budget = Budget.pure(2)
+    for share, said in ((1, []), (0.9, []), (0.51, [f"only 51 % of ε = 2 per pixel is used: {NO_BETTER}"])):
+        assert report.unused(budget, {"epsilon": 2 * share, "rho": 1}, bound=False) == said
+    claim = {"epsilon": 0.5, "rho": 0.1}
+    assert report.unused(budget, claim, True)[0].endswith(report.BOUND)
+    assert report.unused(budget, claim, False, final_timestep=900)[0].endswith(report.AS_ASKED)

@@ -293,6 +293,7 @@ def test_a_fork_that_cannot_decode_is_told_what_to_do(
 def test_a_short_word_for_a_dataset(release: Path, model: Path, tmp_path: Path) -> None:
     data = dipp.load(release, model)
     assert repr(data) == f"<dipp.Pictures: 5 pictures, 2 classes, of {release}>"
+    assert repr(data.stream()) == f"<dipp stream of {data!r}>"
     tiny_codec(model).encode(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "a.dipp")
     assert (
         repr(dipp.load(tmp_path / "a.dipp", model))

@@ -185,7 +185,7 @@ def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
     assert not coded.exists()
     code, said, told = run(*asked, "--window", "100:730")
     assert code == 0, told
-    assert "window       stored values of 100 are black, 730 white" in said
+    assert "window       stored values of 100 are black, 730 white; eight-bit images are taken as they are" in said
     assert "burnt-in names" in said
     assert NAME.encode() not in coded.read_bytes()
     code, said, _ = run("info", coded, "--json")
@@ -290,3 +290,23 @@ def test_one_channel_takes_the_luminance_of_arrays_too(tmp_path: Path) -> None:
     with pytest.raises(DippError, match="holds no picture"):
         public_pictures.load(folder, 8)
     assert public_pictures.load(folder, 8, window=Window(100, 730)).pixels.max() == 255
+
+
+def test_a_folder_of_scans_without_a_window_says_that_nothing_was_released(
+    model: Path, public: Path, tmp_path: Path, run: Command
+) -> None:
+    """And the release of no pictures is decoded to a folder of none."""
+    assert run("calibrate", model, public, "--count", 6)[0] == 0
+    scans, released = tmp_path / "scans", tmp_path / "released"
+    scans.mkdir()
+    Image.fromarray(SCAN.astype(np.uint16)).save(scans / "scan.png")
+    asked = ("privatize", scans, released, "--model", model, "--epsilon", 4, "--workers", 1)
+    code, _, told = run(*asked)
+    assert code == 3
+    assert "nothing was released: all pictures were skipped" in told
+    assert run("decode", released, "-o", tmp_path / "none", "--model", model)[0] == 0
+    assert list((tmp_path / "none").iterdir()) == []
+    code, said, told = run(*asked, "--overwrite", "--window", "100:730")
+    assert code == 0, told
+    assert "window       stored values of 100 are black, 730 white" in said
+    assert "nothing was released" not in told

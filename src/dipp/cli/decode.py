@@ -105,12 +105,12 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
 
 
 def _kind(output: Path) -> tuple[bool, str]:
-    """Whether a name means a single picture, and what is written; that of another kind of picture is refused."""
+    """Whether a name means a single picture, and what is written; that of another kind of file is refused."""
     import mimetypes
 
     suffix = output.suffix.lower()
     if suffix in FORMATS:
         return True, FORMATS[suffix]
-    if suffix == ".dipp" or (mimetypes.guess_type(f"a{suffix}")[0] or "").startswith(("image/", "video/")):
+    if suffix == ".dipp" or mimetypes.guess_type(f"a{suffix}")[0]:
         raise DippError(f"output: a folder, or a name in {', '.join(FORMATS)}, is needed, got {output.name}")
     return False, "PNG"

@@ -63,7 +63,7 @@ def encode(
         made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=mapped)
     made.save(output)
     typer.echo(report.archive_text(made))
-    for line in report.unused(codec.budget, made.facts()["certificate"], codec.bound):
+    for line in report.unused(codec.budget, made.facts()["certificate"], codec.bound, plan.final_timestep):
         typer.echo(line)
 
 

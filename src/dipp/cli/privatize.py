@@ -132,7 +132,9 @@ def privatize(
     papers = writing.write(dst, Words())
     if summary.skipped:
         console().print(progress.skipped_table(summary))
+    if summary.skipped and not summary.facts["images"]:
+        LOGGER.warning("nothing was released: all pictures were skipped; once that is mended, --overwrite starts again")
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
-    for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound):
+    for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound, plan.final_timestep):
         LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

@@ -31,13 +31,13 @@ def schedule(
     budget = chosen.budget(plan.epsilon, plan.delta, plan.rho)
     planner = chosen.planner(models.load(plan.model), ErrorTable.of_model(plan.model, plan.calibration), budget)
     point = planner.choose(budget, final_timestep=plan.final_timestep, bpp=plan.bpp)
-    typer.echo(_text(planner, point, budget))
+    typer.echo(_text(planner, point, budget, plan.final_timestep))
     if plot is not None:
         _draw(planner.frontier(budget), point, plot)
         typer.echo(f"frontier: {plot}")
 
 
-def _text(planner: Plans, point: Point, budget: Budget | None) -> str:
+def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
     from dipp import report
     from dipp.core.plan import SensingStep, Step
@@ -62,7 +62,7 @@ def _text(planner: Plans, point: Point, budget: Budget | None) -> str:
         lines.append(f"{counted(len(plan.steps), 'step')} of {counted(groups, 'group')} a pass; {calls}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
     claim = None if ledger is None else Certificate((ledger,), budget.delta if budget else None).to_dict()
-    lines += report.unused(budget, claim, point.bound)
+    lines += report.unused(budget, claim, point.bound, final_timestep)
     return "\n".join(lines)
 
 

@@ -124,9 +124,14 @@ class Codec:
         return cls(denoiser, point.plan, budget, digest, point.bound)
 
     @classmethod
-    def for_archive(cls, source: Archive, model: str | Path = embedded.FOLDER, *, device: str = "cpu") -> Codec:
-        """The codec that decodes an archive: the plan comes from the file, the denoiser must be the file's."""
-        return cls.for_release(source.release, model, device=device)
+    def for_archive(
+        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str = "cpu"
+    ) -> Codec:
+        """The codec that decodes an archive, or the file of one: its plan, on the denoiser that it names."""
+        if not isinstance(source, Archive | str | os.PathLike):
+            raise DippError(f"source: an archive or the path of a .dipp file is needed, got {type(source).__name__}")
+        opened = source if isinstance(source, Archive) else archives.open(source)
+        return cls.for_release(opened.release, model, device=device)
 
     @classmethod
     def for_release(

@@ -105,6 +105,8 @@ def declared_pixels(source: str | Path | bytes) -> int:
 def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
     """A file as a PIL image, or as DICOM; whatever goes wrong with it ends in one line with its name."""
     name = "image" if isinstance(source, bytes) else Path(source).name or str(source)
+    if not isinstance(source, bytes) and Path(source).is_dir():
+        raise DippError(f"{name}: this is a folder; give its pictures, or release them all by `dipp privatize`")
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
         if dicom.recognised(source):

@@ -53,6 +53,7 @@ def png(picture: Any, *, grey: bool) -> bytes:
 
 def _to_folder(data: Pictures, folder: Path) -> None:
     files.require_writable(folder, folder=True)
+    folder.mkdir(parents=True, exist_ok=True)  # of a release of no pictures, too
     digits = max(5, len(str(len(data) - 1)))
     for number, label, content in _encoded(data):
         place = folder / _folder_name(label, data.classes) / f"{number:0{digits}d}.png"

@@ -302,6 +302,9 @@ class _Stream(IterableDataset[Item]):
     def __init__(self, pictures: Pictures) -> None:
         self.pictures = pictures
 
+    def __repr__(self) -> str:
+        return f"<dipp stream of {self.pictures!r}>"
+
     def __iter__(self) -> Iterator[Item]:
         info, count = get_worker_info(), len(self.pictures)
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)

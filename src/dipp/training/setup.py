@@ -49,7 +49,7 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
         if not len(mine) or not len(theirs):
             raise DippError(
                 f"data: photographs of at least {cut.side}×{cut.side} are needed, to train on and to validate on; "
-                f"{skipped + more} could not be used"
+                f"too few of the {len(every) + len(others)} that were found are"
             )
     # Spread over all: a large photograph alone gives more.
     kept = [array[:: max(1, len(array) // VALIDATION_TILES)][:VALIDATION_TILES] for array in held_out]
