@@ -5,7 +5,7 @@ BENCH ?= build/bench
 
 # Two cores are what we promise for: two workers, each with one thread for networks and linear algebra. numba keeps two,
 # so that its kernels are tested as they run, in parallel.
-PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2
+PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2 --durations 15
 
 .PHONY: demo check test bench lint page docs clean
 

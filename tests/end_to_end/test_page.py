@@ -167,7 +167,7 @@ def png(width: int, height: int) -> bytes:
 def sample(name: str) -> bytes:
     """The middle of a sample picture, of no size that a network likes."""
     out = io.BytesIO()
-    Image.open(SAMPLES / name).crop((20, 20, 115, 99)).save(out, "PNG")
+    Image.open(SAMPLES / name).crop((30, 24, 85, 71)).save(out, "PNG")
     return out.getvalue()
 
 
@@ -201,9 +201,12 @@ def test_python_verifies_and_decodes_what_the_page_made(page: Page, table: Any, 
     assert np.square(theirs - pixels(original)).mean() < 0.5 * np.square(pixels(original) - 127.5).mean()
 
 
-@pytest.mark.parametrize("code", [Pairs(), Flat()], ids=lambda code: code.name)
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [*((name, Pairs()) for name in NAMES), (NAMES[0], Flat())],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-@pytest.mark.parametrize("name", NAMES)
 def test_the_page_verifies_and_decodes_what_python_made(
     page: Page, table: Any, name: str, epsilon: float, code: Pairs | Flat
 ) -> None:
