@@ -143,7 +143,7 @@ def test_files_are_named_in_errors(tmp_path: Path) -> None:
     (tmp_path / "bomb.png").write_bytes(declared(100_000, 100_000))
     with pytest.raises(DippError, match=r"^bomb\.png: 1 to 64 megapixels"):
         pictures.read(tmp_path / "bomb.png")
-    with pytest.raises(DippError, match="not a whole picture"):
+    with pytest.raises(DippError, match="this is a folder; give its pictures"):
         pictures.read(tmp_path)
 
 
