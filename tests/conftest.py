@@ -15,7 +15,12 @@ from dipp.cli.main import main
 
 # No clock decides a test: not the time that an example takes, nor that of drawing it. Examples are the same every time.
 settings.register_profile(
-    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "steady",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("steady")
 
