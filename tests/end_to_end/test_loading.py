@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from helpers.commands import Command
-from helpers.datasets import calibrate, filled, save_folder, save_model, save_table, smooth_pictures, tiny_codec
+from helpers.datasets import filled, save_folder, save_model, save_table, tiny_codec
 from helpers.networks import tiny_network
 from PIL import Image
 from torch.utils.data import DataLoader
@@ -34,13 +34,6 @@ from dipp.errors import DippError
 from dipp.planning.presets import PAPER, SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    calibrate(folder, smooth_pictures(tmp_path_factory.mktemp("public")), 6)
-    return folder
 
 
 def mixed(folder: Path) -> Path:

@@ -28,18 +28,15 @@ from helpers.commands import Command
 from helpers.datasets import (
     SHARD_SIZE,
     Publications,
-    calibrate,
     check_release,
     pixels,
     save_folder,
-    save_model,
     save_table,
     tiny_codec,
 )
 from helpers.opened import order_of_events
 from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
-from helpers.quick import quick_presets
 from helpers.runs import start, wait_for
 from PIL import Image
 from rich.console import Console
@@ -62,26 +59,8 @@ from dipp.format.header import release_to_bytes
 from dipp.models import embedded
 from dipp.planning.presets import DIFFC
 from dipp.privacy.ledger import Recorder
-from dipp.training import calibrate as calibration
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small() -> Iterator[None]:
-    """Few steps and few candidates: whole datasets are tested here, and not the kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        quick_presets(patch, index_bits=8)
-        patch.setattr(calibration, "EPSILONS", (8.0,))
-        yield
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    public = save_folder(tmp_path_factory.mktemp("public"), 6, ("one",))
-    calibrate(folder, public, 6)
-    return folder
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 
 @pytest.fixture

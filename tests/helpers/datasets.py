@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,19 @@ def save_folder(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "do
         place = folder / classes[number % len(classes)]
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(picture).save(place / f"secret-name-{number:05d}.png")
+    return folder
+
+
+def save_cifar(folder: Path, images: int) -> Path:
+    """A folder like CIFAR-10's, of so many pictures a batch: smooth ones, whose label is in their colour."""
+    generator = np.random.default_rng(0)
+    names = [f"class {number}".encode() for number in range(10)]
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
+    for batch in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+        labels = generator.integers(0, 10, images)
+        coarse = generator.integers(0, 80, (images, 3, 4, 4)) + 15 * labels[:, None, None, None]
+        rows = np.kron(coarse, np.ones((8, 8))).astype(np.uint8).reshape(images, -1)
+        (folder / batch).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
     return folder
 
 
