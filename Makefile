@@ -7,6 +7,10 @@ BENCH ?= build/bench
 # so that its kernels are tested as they run, in parallel.
 PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2 --durations 15
 
+# The tests start many processes: what one has compiled serves the next, whatever the environment says of bytecode. That
+# halves the start of each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo check test bench lint page docs clean
 
 # Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two to four minutes.
