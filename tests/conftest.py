@@ -107,3 +107,11 @@ def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
     with quick_commands():
         calibrate(folder, pictures, 6)
     return folder
+
+
+@pytest.fixture(scope="session")
+def light_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny denoiser that nobody changes, and that other processes load soon."""
+    from helpers.datasets import save_light_model
+
+    return save_light_model(tmp_path_factory.mktemp("light"))
