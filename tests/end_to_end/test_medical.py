@@ -31,7 +31,7 @@ from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.training import public_pictures
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 NAME = "Doe^Jane"
 SCAN = (np.arange(64).reshape(8, 8) * 10 + 100).astype(np.uint16)
