@@ -1,4 +1,4 @@
-"""The paper's experiment from end to end on a CPU, 64 pictures, two epochs, embedded denoiser; and that it goes on."""
+"""The paper's experiment from end to end on a CPU, 32 pictures, two epochs, embedded denoiser; and that it goes on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from dipp.models import embedded
 from dipp.planning.presets import SHARP, THRIFTY
 
 SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
-IMAGES = 64
+IMAGES = 32
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
