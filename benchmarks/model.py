@@ -20,7 +20,7 @@ how much the two differ.
 **End to end.** The commands `dipp encode` and `dipp decode` of both trees on the photograph at ε = 4, each in a process
 of its own with all that it loads.
 
-**Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, and ONNX Runtime.
+**Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, ONNX Runtime, and Winograd's convolutions.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
     """The new network on the CPU in several ways, without clamping and tiles."""
     from dipp.models.photonet import PhotoDenoiser
     from dipp.models.runtime import Runtime
+    from dipp.models.winograd import Winograd
 
     assert isinstance(denoiser, PhotoDenoiser)
     network, snr = denoiser.network, torch.ones(1)
@@ -124,12 +125,13 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
         with torch.autocast("cpu", torch.bfloat16):
             network(y, snr)
 
-    compiled, runtime = torch.compile(network, dynamic=False), Runtime(network)
+    compiled, runtime, winograd = torch.compile(network, dynamic=False), Runtime(network), Winograd(network)
     ways: dict[str, Callable[[], Any]] = {
         "PyTorch, fp32": lambda: network(y, snr),
         "PyTorch, bf16": half,
         "torch.compile, fp32": lambda: compiled(y, snr),
         "ONNX Runtime, fp32": lambda: runtime(y, 1.0),
+        "Winograd's convolutions, fp32": lambda: winograd(y, 1.0),
     }
     with torch.inference_mode():
         return {name: timed(way, 5, torch.device("cpu")) for name, way in ways.items()}
