@@ -4,8 +4,8 @@
     python benchmarks/model.py PICTURES.npz --old FOLDER --device cuda --parts time quality
 
 PICTURES.npz holds arrays (N, H, W, 3) of pictures that neither network was trained on, one for each source. FOLDER is
-`src/dipp/models/embedded` at the git tag embedded-cifar10, FILE a photograph of 768×512, TREE the repository at the
-commit e8001c4, the last before residuals were clipped.
+`src/dipp/models/embedded` at the git tag embedded-cifar10 (commit 25d6e09), FILE a photograph of 768×512, TREE the
+repository at the commit e8001c4, the last before residuals were clipped.
 
 **Quality.** PSNR of the expected picture on Gaussian states, by SNR; both see the same noise. The old network is asked
 with the timestep of the nearest SNR, and sees pictures of more than 64×64 through overlapping windows.
@@ -20,7 +20,7 @@ how much the two differ.
 **End to end.** The commands `dipp encode` and `dipp decode` of both trees on the photograph at ε = 4, each in a process
 of its own with all that it loads.
 
-**Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, and ONNX Runtime.
+**Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, ONNX Runtime, and Winograd's convolutions.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
     """The new network on the CPU in several ways, without clamping and tiles."""
     from dipp.models.photonet import PhotoDenoiser
     from dipp.models.runtime import Runtime
+    from dipp.models.winograd import Winograd
 
     assert isinstance(denoiser, PhotoDenoiser)
     network, snr = denoiser.network, torch.ones(1)
@@ -124,12 +125,13 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
         with torch.autocast("cpu", torch.bfloat16):
             network(y, snr)
 
-    compiled, runtime = torch.compile(network, dynamic=False), Runtime(network)
+    compiled, runtime, winograd = torch.compile(network, dynamic=False), Runtime(network), Winograd(network)
     ways: dict[str, Callable[[], Any]] = {
         "PyTorch, fp32": lambda: network(y, snr),
         "PyTorch, bf16": half,
         "torch.compile, fp32": lambda: compiled(y, snr),
         "ONNX Runtime, fp32": lambda: runtime(y, 1.0),
+        "Winograd's convolutions, fp32": lambda: winograd(y, 1.0),
     }
     with torch.inference_mode():
         return {name: timed(way, 5, torch.device("cpu")) for name, way in ways.items()}

@@ -9,7 +9,8 @@ y = x_t/γ_t at SNR(t).
 
 **Numbers.** As for every denoiser: fp32 along timesteps, TF32 on sensing chains (`denoiser.Numbers`). On CUDA, pictures
 of at most `GRAPH_PIXELS` go through graphs; with larger ones, running the kernels takes longer than launching them. On
-the CPU the network runs in ONNX Runtime (`runtime`), always in fp32.
+the CPU it is always fp32: the network runs in ONNX Runtime (`runtime`), and on pictures of at least `LARGE_PIXELS` by
+Winograd's convolutions (`winograd`), which take a second to load.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dipp.models.engine import Graphs
     from dipp.models.network import Config, Network
     from dipp.models.runtime import Runtime
+    from dipp.models.winograd import Winograd
 
 CLASS = "PhotoNet"
 CONFIG, WEIGHTS, SCHEDULER_CONFIG = "config.json", "model.safetensors", "scheduler_config.json"
@@ -46,6 +48,7 @@ PIXELS_PER_CALL = {"cpu": 64 << 10, "mps": 64 << 10, "cuda": 512 << 10}
 TILE = 1024
 """Pixels of the side of a tile without its margin, at most, which bounds the memory of larger pictures."""
 GRAPH_PIXELS = 64 * 64
+LARGE_PIXELS = 256 * 256
 SCHEDULER = {
     "num_train_timesteps": 1000,
     "beta_schedule": "linear",
@@ -140,7 +143,8 @@ class PhotoDenoiser(Denoiser):
         import torch
 
         if self.device.type == "cpu":
-            return self._runtime(y, snr)
+            engine = self._large if math.prod(y.shape[2:]) >= LARGE_PIXELS else self._runtime
+            return engine(y, snr)
         cuda = self.device.type == "cuda"
         if cuda and math.prod(y.shape[2:]) <= GRAPH_PIXELS:
             return self._graphs(y, snr, numbers)
@@ -152,6 +156,13 @@ class PhotoDenoiser(Denoiser):
         from dipp.models.runtime import Runtime
 
         return Runtime(self.network)
+
+    @functools.cached_property
+    def _large(self) -> Winograd | Runtime:
+        """For large pictures: the runtime as well, where the faster kernels are not made for machine or network."""
+        from dipp.models.winograd import Winograd, possible
+
+        return Winograd(self.network) if possible(self.network.config) else self._runtime
 
     @functools.cached_property
     def _graphs(self) -> Graphs:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import binding as llvm
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws, Words
 from dipp.core.selection import Scores
+from dipp.scoring.vectors import prefer_wide_vectors
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -41,19 +41,7 @@ u16, i16 = np.uint16, np.int16
 
 _WORD = ir.IntType(16)
 
-
-def _prefer_wide_vectors() -> None:
-    """Let LLVM use 512-bit registers where there are any; its default of 256 bits makes the generator a third slower.
-
-    numba takes its target from its configuration when it compiles for the first time; a choice of the user's is kept.
-    """
-    features = llvm.get_host_cpu_features()
-    if numba.config.CPU_NAME is None and numba.config.CPU_FEATURES is None and features.get("avx512bw"):
-        features["prefer-256-bit"] = False
-        numba.config.CPU_NAME, numba.config.CPU_FEATURES = llvm.get_host_cpu_name(), features.flatten()
-
-
-_prefer_wide_vectors()
+prefer_wide_vectors()
 
 
 @intrinsic

@@ -1,0 +1,243 @@
+"""The kernels of `winograd`: tiles of pictures, transformed, multiplied and transformed back.
+
+Pixels hold their channels side by side, so all vectors are of channels. Some tiles are computed at a time, as many as a
+second-level cache holds with their products. What follows a convolution in a block is done while its output is at hand.
+
+The intrinsics are written in LLVM's instructions, `b` being the builder of a function: the sums of a product of
+matrices must stay in registers, and compiled loops do not keep them there. numba caches compiled functions by the file
+that defines them, so all that they are made of is in this one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from dipp.scoring.vectors import features, prefer_wide_vectors
+
+Floats = NDArray[np.float32]
+Matrix = NDArray[np.float64]
+
+OUT, IN = 4, 6
+"""Sides of a tile of outputs, and of the inputs that they depend on."""
+CELLS = IN * IN
+POINTS = np.array([0, 1, -1, 2, -2]) / np.sqrt(2)
+
+prefer_wide_vectors()
+ROWS = 6
+LANES, COLUMNS = (16, 4) if "avx512f" in features() else (8, 2)
+"""Numbers in a vector, and vectors of outputs that are summed at a time for `ROWS` tiles: sums fill the registers."""
+PANEL = COLUMNS * LANES
+"""Output channels that are computed at a time."""
+TILES = 4 * ROWS
+"""Tiles that are computed at a time: with 64 channels, they and their products take less than half a megabyte."""
+
+_FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
+_VECTOR, _INTEGERS = ir.VectorType(_FLOAT, LANES), ir.VectorType(ir.IntType(32), LANES)
+
+
+def matrices() -> tuple[Matrix, Matrix, Matrix]:
+    """Bᵀ (6×6), G (6×3) and Aᵀ (4×6) of `winograd`."""
+    others = [np.delete(POINTS, j) for j in range(len(POINTS))]
+    norms = np.array([[np.prod(point - other)] for point, other in zip(POINTS, others, strict=True)])
+    infinity = np.eye(IN)[-1:]
+    inputs = np.array([[*np.poly(other)[::-1], 0] for other in others] + [np.poly(POINTS)[::-1]])
+    weights = np.vstack([np.vander(POINTS, 3, increasing=True) / norms, infinity[:, -3:]])
+    outputs = np.vstack([np.vander(POINTS, OUT, increasing=True), infinity[:, -OUT:]]).T
+    return inputs.round(15), weights, outputs  # a 0 is one, and costs nothing
+
+
+INPUTS, WEIGHTS, OUTPUTS = matrices()
+
+
+def _all(value: float) -> Any:
+    return ir.Constant(_VECTOR, [float(value)] * LANES)
+
+
+def _index(value: int) -> Any:
+    return ir.Constant(_INDEX, value)
+
+
+def _call(b: Any, name: str, *vectors: Any) -> Any:
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(vectors))
+    return b.call(b.module.declare_intrinsic(f"llvm.{name}.v{LANES}f32", (), kind), vectors)
+
+
+def _at(b: Any, base: Any, *offsets: Any) -> Any:
+    for offset in offsets:
+        base = b.gep(base, [offset], source_etype=_FLOAT)
+    return base
+
+
+def _load(b: Any, base: Any, *offsets: Any) -> Any:
+    return b.load(b.bitcast(_at(b, base, *offsets), _VECTOR.as_pointer()), align=4, typ=_VECTOR)
+
+
+def _store(b: Any, vector: Any, base: Any, *offsets: Any) -> None:
+    b.store(vector, b.bitcast(_at(b, base, *offsets), _VECTOR.as_pointer()), align=4)
+
+
+def _transform(b: Any, matrix: Matrix, rows: list[list[Any]]) -> list[list[Any]]:
+    """matrix·x·matrixᵀ of a square x of vectors."""
+    for _ in range(2):
+        rows = [[_sum(b, weights, row) for weights in matrix] for row in zip(*rows, strict=True)]
+    return rows
+
+
+def _sum(b: Any, weights: Matrix, vectors: tuple[Any, ...]) -> Any:
+    terms = [(weight, vector) for weight, vector in zip(weights, vectors, strict=True) if weight]
+    weight, vector = terms.pop()  # often the weight is 1, and nothing is to be done
+    total = b.fmul(_all(weight), vector)
+    for weight, vector in terms:
+        total = _call(b, "fmuladd", _all(weight), vector, total)
+    return total
+
+
+def _silu(b: Any, x: Any) -> Any:
+    """x/(1 + e^−x), with e^t = 2ⁿ·eʳ, |r| ≤ ln 2/2, and Cephes' polynomial for eʳ."""
+    t = _call(b, "minnum", _call(b, "maxnum", b.fneg(x), _all(-87)), _all(87))
+    n = _call(b, "rint", b.fmul(t, _all(1 / np.log(2))))
+    # ln 2 in two parts, of which the first has few digits, so that n times it is exact.
+    r = _call(b, "fmuladd", n, _all(2.12194440e-4), _call(b, "fmuladd", n, _all(-0.693359375), t))
+    series = _all(1.9875691500e-4)
+    for weight in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1):
+        series = _call(b, "fmuladd", series, r, _all(weight))
+    exponent = b.add(b.fptosi(n, _INTEGERS), ir.Constant(_INTEGERS, [127] * LANES))
+    power = b.bitcast(b.shl(exponent, ir.Constant(_INTEGERS, [23] * LANES)), _VECTOR)
+    return b.fdiv(x, _call(b, "fmuladd", series, power, _all(1)))
+
+
+def _array(context: Any, b: Any, kind: Any, value: Any) -> tuple[Any, list[Any]]:
+    """Where an array lies, and its shape."""
+    array = context.make_array(kind)(context, b, value)
+    return array.data, cgutils.unpack_tuple(b, array.shape)
+
+
+def _pixels(b: Any, image: Any, shape: list[Any], spare: Any, corner: list[Any], side: int) -> list[list[Any]]:
+    """Where a square of pixels of an image (H, W, C) lies; those outside it are all at `spare`."""
+    (height, width, channels), (top, left) = shape, corner
+    found: list[list[Any]] = []
+    for y in (b.add(top, _index(i)) for i in range(side)):
+        found.append([])
+        for x in (b.add(left, _index(j)) for j in range(side)):
+            inside = b.and_(b.icmp_unsigned("<", y, height), b.icmp_unsigned("<", x, width))  # −1 is large
+            place = _at(b, image, b.mul(b.add(b.mul(y, width), x), channels))
+            found[-1].append(b.select(inside, place, spare))
+    return found
+
+
+@intrinsic
+def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, cells: Any) -> Any:
+    """cells (36, I) = Bᵀ d B, for the tile of an image (H, W, I) whose outputs begin at (_top, _left)."""
+
+    def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
+        (source, shape), (outside, _), (target, _) = (
+            _array(context, b, signature.args[i], given[i]) for i in (0, 1, 4)
+        )
+        corner = [b.sub(side, _index(1)) for side in given[2:4]]
+        places = _pixels(b, source, shape, outside, corner, IN)
+        with cgutils.for_range(b, b.udiv(shape[2], _index(LANES))) as loop:
+            first = b.mul(loop.index, _index(LANES))
+            values = _transform(b, INPUTS, [[_load(b, place, first) for place in row] for row in places])
+            for cell, value in enumerate(value for row in values for value in row):
+                _store(b, value, target, b.mul(shape[2], _index(cell)), first)
+        return context.get_dummy_value()
+
+    return types.void(image, zeros, types.int64, types.int64, cells), generate
+
+
+@intrinsic
+def _multiply(_: Any, cells: Any, weights: Any, products: Any) -> Any:
+    """One cell of `ROWS` tiles times weights (I, PANEL): from the array of (·, 36, I) into that of (·, 36, PANEL)."""
+
+    def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
+        (left, _), (right, (depth, _)), (target, _) = (
+            _array(context, b, *pair) for pair in zip(signature.args, given, strict=True)
+        )
+        sums = [[cgutils.alloca_once(b, _VECTOR) for _ in range(COLUMNS)] for _ in range(ROWS)]
+        for one in (one for row in sums for one in row):
+            b.store(_all(0), one)
+        undefined, same = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_INTEGERS, [0] * LANES)
+        with cgutils.for_range(b, depth) as loop:
+            start = b.mul(loop.index, _index(PANEL))
+            vectors = [_load(b, right, start, _index(LANES * column)) for column in range(COLUMNS)]
+            for number, row in enumerate(sums):
+                value = b.load(_at(b, left, b.mul(depth, _index(CELLS * number)), loop.index), typ=_FLOAT)
+                value = b.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+                value = b.shuffle_vector(value, undefined, same)
+                for one, vector in zip(row, vectors, strict=True):
+                    b.store(_call(b, "fmuladd", value, vector, b.load(one, typ=_VECTOR)), one)
+        for number, row in enumerate(sums):
+            for column, one in enumerate(row):
+                _store(b, b.load(one, typ=_VECTOR), target, _index(PANEL * CELLS * number + LANES * column))
+        return context.get_dummy_value()
+
+    return types.void(cells, weights, products), generate
+
+
+def _leaving(activate: bool) -> Any:
+    @intrinsic
+    def leave(
+        _: Any, products: Any, scale: Any, shift: Any, image: Any, spare: Any, _top: Any, _left: Any, _at: Any
+    ) -> Any:
+        """Aᵀ m A of products (36, PANEL), to the tile at (_top, _left) of an image (H, W, O), from channel `_at` on."""
+
+        def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
+            (source, _), (factors, _), (summands, _), (target, shape), (outside, _) = (
+                _array(context, b, signature.args[i], given[i]) for i in range(5)
+            )
+            places = _pixels(b, target, shape, outside, given[5:7], OUT)
+            with cgutils.for_range(b, _index(COLUMNS)) as loop:
+                first = b.mul(loop.index, _index(LANES))
+                channel = b.add(given[7], first)
+                cells = [[_load(b, source, _index(PANEL * (IN * i + j)), first) for j in range(IN)] for i in range(IN)]
+                factor, summand = _load(b, factors, channel), _load(b, summands, channel)
+                for values, row in zip(_transform(b, OUTPUTS, cells), places, strict=True):
+                    for value, place in zip(values, row, strict=True):
+                        z = _call(b, "fmuladd", factor, value, summand)
+                        done = _silu(b, z) if activate else b.fadd(_load(b, place, channel), z)
+                        _store(b, done, place, channel)
+            return context.get_dummy_value()
+
+        places = (types.int64,) * 3
+        return types.void(products, scale, shift, image, spare, *places), generate
+
+    return leave
+
+
+_leave_activated, _leave_added = _leaving(True), _leaving(False)
+
+
+@numba.njit(nogil=True, cache=True)
+def convolve_tiles(
+    x: Floats, weights: Floats, scale: Floats, shift: Floats, out: Floats, activate: bool, start: int, stop: int
+) -> None:
+    """`winograd.convolve` on the tiles from `start` to `stop` of a batch."""
+    _, height, width, inputs = x.shape
+    across = -(-width // OUT)
+    each = across * -(-height // OUT)
+    cells = np.zeros((TILES, CELLS, inputs), np.float32)
+    products = np.empty((TILES, CELLS, PANEL), np.float32)
+    zeros, spare = np.zeros(inputs, np.float32), np.zeros(out.shape[3], np.float32)
+    for first in range(start, stop, TILES):
+        count = min(TILES, stop - first)
+        for i in range(count):
+            image, tile = divmod(first + i, each)
+            _enter(x[image], zeros, tile // across * OUT, tile % across * OUT, cells[i])
+        for panel in range(len(weights)):
+            for cell in range(CELLS):
+                for i in range(0, count, ROWS):
+                    _multiply(cells[i:, cell], weights[panel, cell], products[i:, cell])
+            for i in range(count):
+                image, tile = divmod(first + i, each)
+                top, left = tile // across * OUT, tile % across * OUT
+                if activate:
+                    _leave_activated(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
+                else:
+                    _leave_added(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)

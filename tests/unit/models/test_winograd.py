@@ -1,0 +1,241 @@
+"""Winograd's convolutions: PyTorch's numbers, whatever the size, the batch and the threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.networks import ROUNDING, random_network
+from numba.core.runtime import _nrt_python, rtsys
+from torch.nn import functional
+
+from dipp import models
+from dipp.models import photonet, winograd
+from dipp.models.network import Config
+from dipp.models.photonet import PhotoDenoiser
+from dipp.models.runtime import Runtime
+from dipp.models.winograd import STEP, Winograd, convolve, transformed
+from dipp.models.winograd_kernels import INPUTS, LANES, OUTPUTS, PANEL, WEIGHTS, Floats, convolve_tiles
+
+CONFIG = Config(channels=(64, 128), down=(1, 1), up=(2,), embedding=16)
+ERROR = 5e-5
+"""Of one convolution of unit variance: some fifty times the root mean square."""
+
+
+def numbers(*shape: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def layer(inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:
+    """Weights, scale and shift for which outputs are of the order of 1."""
+    return (
+        numbers(outputs, inputs, 3, 3) / np.float32(3 * inputs**0.5),
+        numbers(outputs, seed=1),
+        numbers(outputs, seed=2),
+    )
+
+
+def exact(x: Floats, weights: Floats, scale: Floats, shift: Floats) -> torch.Tensor:
+    """scale·(W∗x) + shift in double precision, (N, H, W, O)."""
+    given = torch.from_numpy(x).double().permute(0, 3, 1, 2)
+    found = functional.conv2d(given, torch.from_numpy(weights).double(), padding=1).permute(0, 2, 3, 1)
+    return found * torch.from_numpy(scale) + torch.from_numpy(shift)
+
+
+def close(found: Floats, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(torch.from_numpy(found).double(), expected, rtol=0, atol=ERROR)
+
+
+def test_the_matrices_make_a_convolution() -> None:
+    d, g = np.random.default_rng(0).standard_normal((2, 6))
+    expected = np.correlate(d, g[:3], "valid")
+    np.testing.assert_allclose(OUTPUTS @ ((WEIGHTS @ g[:3]) * (INPUTS @ d)), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (4, 4), (5, 3), (8, 9), (2, 31), (37, 42)])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_convolutions_are_those_of_pytorch(size: tuple[int, int], batch: int) -> None:
+    """Also where tiles are cut by the border, and where there are fewer than are computed at a time."""
+    inputs, outputs = 2 * LANES, 3 * PANEL
+    x, (weights, scale, shift) = numbers(batch, *size, inputs), layer(inputs, outputs)
+    kept, z, out = x.copy(), exact(x, weights, scale, shift), np.full((batch, *size, outputs), np.nan, np.float32)
+    convolve(x, transformed(weights), scale, shift, out, activate=True, threads=2)
+    close(out, functional.silu(z))
+    before = out.copy()
+    convolve(x, transformed(weights), scale, shift, out, activate=False, threads=2)
+    close(out, torch.from_numpy(before) + z)
+    assert np.array_equal(x, kept)
+
+
+def test_neither_threads_nor_the_batch_change_a_bit() -> None:
+    x, (weights, scale, shift) = numbers(3, 61, 50, LANES), layer(LANES, PANEL)
+    assert 4 * STEP < 3 * 16 * 13  # there is something to share, and steps cross pictures
+
+    def found(x: Floats, threads: int) -> Floats:
+        out = np.empty((*x.shape[:3], PANEL), np.float32)
+        convolve(x, transformed(weights), scale, shift, out, activate=True, threads=threads)
+        return out
+
+    whole = found(x, 1)
+    for threads in (2, 3, 50):
+        assert np.array_equal(found(x, threads), whole)
+    assert np.array_equal(found(x[1:2], 2), whole[1:2])
+
+
+@pytest.mark.parametrize("activate", [True, False])
+def test_nothing_is_read_or_written_outside(activate: bool) -> None:
+    """Around input and output lies what would be seen in the output, or must stay as it is."""
+    weights, scale, shift = layer(LANES, PANEL)
+
+    def guarded(channels: int, inner: Floats) -> tuple[Floats, Floats]:
+        room = np.full(inner.size + 2 * 64 * channels, np.nan, np.float32)
+        view = room[64 * channels : -64 * channels].reshape(inner.shape)
+        view[:] = inner
+        return room, view
+
+    _, x = guarded(LANES, numbers(2, 5, 6, LANES))
+    room, out = guarded(PANEL, numbers(2, 5, 6, PANEL))
+    convolve(x, transformed(weights), scale, shift, out, activate=activate, threads=1)
+    assert np.isfinite(out).all()
+    assert np.isnan(room).sum() == room.size - out.size
+
+
+def test_what_is_activated_may_be_as_large_as_it_likes() -> None:
+    z = np.array([-1e30, -1e4, -104, -88, -87, -20, -1e-3, 0, 1e-20, 1, 20, 88, 1e4, 1e30], np.float32)
+    shift, out = np.resize(z, PANEL), np.empty((1, 1, 1, PANEL), np.float32)
+    nothing = transformed(np.zeros((PANEL, LANES, 3, 3), np.float32))
+    convolve(numbers(1, 1, 1, LANES), nothing, np.ones_like(shift), shift, out, activate=True, threads=1)
+    expected = functional.silu(torch.from_numpy(shift).double()).float()
+    torch.testing.assert_close(torch.from_numpy(out[0, 0, 0]), expected, rtol=5e-7, atol=1e-7)
+    moderate = np.abs(shift) < 87
+    torch.testing.assert_close(torch.from_numpy(out[0, 0, 0, moderate]), expected[moderate], rtol=5e-7, atol=0)
+
+
+def test_the_room_of_tiles_is_given_back() -> None:
+    x, (weights, scale, shift) = numbers(1, 40, 40, LANES), layer(LANES, PANEL)
+    out = np.empty((1, 40, 40, PANEL), np.float32)
+    _nrt_python.memsys_enable_stats()
+    try:
+        before = rtsys.get_allocation_stats()
+        for _ in range(3):
+            convolve(x, transformed(weights), scale, shift, out, activate=True, threads=2)
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free > 0
+
+
+NARROW = f"""
+import pytest
+from dipp.models.winograd_kernels import LANES
+assert LANES == 8
+raise SystemExit(pytest.main([{__file__!r}, "-q", "-k", "those_of_pytorch or what_is_activated"]))
+"""
+
+
+@pytest.mark.slow
+def test_machines_with_narrower_vectors_compute_the_same(request: pytest.FixtureRequest) -> None:
+    home = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+sse4.2"}
+    command = [sys.executable, "-c", NARROW]
+    subprocess.run(command, env=home, cwd=request.config.rootpath, check=True, timeout=300)  # noqa: S603
+
+
+# The network.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("winograd")
+    photonet.write(place, CONFIG, dict(random_network(CONFIG).named_parameters()))
+    return place
+
+
+@pytest.fixture
+def denoiser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> PhotoDenoiser:
+    """For which pictures of 16×16 are large, on a machine that has what the kernels need."""
+    monkeypatch.setattr(winograd, "features", lambda: {"avx2", "fma"})
+    monkeypatch.setattr(photonet, "LARGE_PIXELS", 16 * 16)
+    found = models.load(folder)
+    assert isinstance(found, PhotoDenoiser)
+    return found
+
+
+def states(count: int, *size: int) -> torch.Tensor:
+    return torch.randn(count, 3, *size, generator=torch.Generator().manual_seed(count))
+
+
+@pytest.mark.parametrize("size", [(16, 16), (17, 43), (70, 29)])
+@pytest.mark.parametrize("snr", [0.0, 0.3, 900.0])
+def test_the_network_gives_what_it_gives_in_pytorch(denoiser: PhotoDenoiser, size: tuple[int, int], snr: float) -> None:
+    y = states(2, *size)
+    kept, x_hat = y.clone(), denoiser.at_snr(y, snr)
+    expected = denoiser.network(y, torch.tensor([snr])).clamp(-1, 1)
+    torch.testing.assert_close(x_hat, expected, rtol=0, atol=ROUNDING)
+    assert torch.equal(y, kept)
+    assert not x_hat.is_inference()
+    assert len(convolve_tiles.signatures) == 1  # each takes seconds to compile
+
+
+def test_neither_threads_nor_the_batch_change_a_bit_of_a_prediction(denoiser: PhotoDenoiser) -> None:
+    y, before = states(3, 50, 41), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = denoiser.at_snr(y, 1.0)
+        torch.set_num_threads(2)
+        assert torch.equal(denoiser.at_snr(y, 1.0), alone)
+        assert torch.equal(denoiser.at_snr(y[1:2], 1.0), alone[1:2])
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_only_large_pictures_of_fitting_networks_go_this_way(
+    denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[tuple[str, int]]()
+
+    def noted(engine: Winograd | Runtime, y: torch.Tensor, _: float) -> torch.Tensor:
+        asked.append((type(engine).__name__, len(y)))
+        return y
+
+    for engine in (Winograd, Runtime):
+        monkeypatch.setattr(engine, "__call__", noted)
+    for size in ((16, 16), (15, 17), (8, 32)):
+        denoiser.at_snr(states(2, *size), 1.0)
+    assert asked == [("Winograd", 2), ("Runtime", 2), ("Winograd", 2)]
+    assert winograd.possible(denoiser.network.config)
+    assert not winograd.possible(Config(channels=(64, PANEL + 8), down=(1, 1), up=(1,)))
+    monkeypatch.setattr(winograd, "features", lambda: {"neon"})
+    assert not winograd.possible(denoiser.network.config)
+    vars(denoiser).pop("_large")
+    denoiser.at_snr(states(2, 16, 16), 1.0)
+    assert asked[3:] == [("Runtime", 2)]
+
+
+FORKS = """
+import os, sys, warnings
+
+import dipp.models
+import torch
+from dipp.models import photonet, winograd
+
+warnings.simplefilter("ignore")  # of threads and forks: that is what is tested
+winograd.features = lambda: {"avx2", "fma"}
+photonet.LARGE_PIXELS = 1
+torch.set_num_threads(2)
+denoiser, y = dipp.models.load(sys.argv[1]), torch.zeros(1, 3, 150, 150)
+expected = denoiser.at_snr(y, 1.0)
+if child := os.fork():
+    again = denoiser.at_snr(y, 1.0)
+    sys.exit(os.waitpid(child, 0)[1] or not torch.equal(again, expected))
+torch.set_num_threads(1)  # PyTorch's own threads do not come along
+assert torch.equal(denoiser.at_snr(y, 1.0), expected)
+"""
+
+
+def test_a_forked_process_predicts_the_same(folder: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORKS, str(folder)], check=True, timeout=120)  # noqa: S603
