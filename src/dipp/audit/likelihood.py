@@ -197,17 +197,17 @@ class Witness:
         chunks = np.flatnonzero(moved)
         if len(chunks):
             code, drawn = self.encoder.plan.code, indices.reshape(-1)[chunks]
-            first, second = (log_likelihoods(code, _only(task, chunks, on), drawn, on) for task in tasks)
+            first, second = (log_likelihoods(code, _only(task, chunks), drawn, on) for task in tasks)
             np.add.at(self.ratios, chunks // layout.chunks.count, first - second)
 
 
-def _only(task: scoring.ScoringTask, chunks: Indices, on: scoring.Backend) -> scoring.ScoringTask:
-    """The task of some of its chunks."""
+def _only(task: scoring.ScoringTask, chunks: Indices) -> scoring.ScoringTask:
+    """The task of some of its chunks; the shifts stay in the memory that they are in."""
     sizes = np.diff(task.offsets)[chunks]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     places = np.repeat(task.offsets[:-1][chunks], sizes) + within
-    return dataclasses.replace(task, streams=task.streams[chunks], offsets=offsets, shifts=on.host(task.shifts)[places])
+    return dataclasses.replace(task, streams=task.streams[chunks], offsets=offsets, shifts=task.shifts[places])
 
 
 def first_law(chain: Chain, image: Pixels) -> Floats:

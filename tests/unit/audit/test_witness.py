@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from dipp import scoring
+from dipp.audit import likelihood
 from dipp.audit.likelihood import Witness, log_likelihoods
 from dipp.audit.outcomes import outcomes
 from dipp.audit.setting import Subject, chain_of, plan_within
@@ -68,3 +70,24 @@ def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
     assert (witness.ratios[1:] != 0).all()
     assert np.array_equal(witness.ratios, -reverse.ratios)
     assert (np.abs(witness.ratios) <= Certificate.of(chain.plan, 3, 64).epsilon).all()
+
+
+def test_some_chunks_of_a_task_stay_in_the_memory_of_its_device() -> None:
+    """A backend of a GPU takes its own tensors to the host, and nothing else."""
+    chain, pixels = setting(0)
+    selector, met = Selector(chain.plan, chain.seed, pixels, "cpu"), 0
+
+    def choose(layout: Any, x_hat: torch.Tensor) -> Any:
+        nonlocal met
+        if layout.chunks.count > 1:
+            task = selector.task(layout, x_hat)
+            placed = dataclasses.replace(task, shifts=torch.from_numpy(task.shifts))
+            last = np.array([task.chunks - 1])
+            found = likelihood._only(placed, last).shifts
+            assert isinstance(found, torch.Tensor)
+            assert np.array_equal(found.numpy(), task.shifts[task.offsets[-2] :])
+            met += 1
+        return selector(layout, x_hat)
+
+    chain.run(range(IMAGES), choose)
+    assert met
