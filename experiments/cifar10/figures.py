@@ -45,13 +45,15 @@ Row = dict[str, Any]
 
 
 def panels(results: dict[str, Any], output: Path) -> None:
-    """Rate-utility, privacy-utility and rate-privacy; below, the same of the codec alone."""
-    figure = Figure(figsize=(13, 7.5), layout="constrained")
-    grid = figure.subplots(2, 3)
+    """Rate-utility, privacy-utility and rate-privacy; below, the same of the codec alone, if it has several methods."""
+    coded = [method for method in CODED if any(row["method"] == method for row in results["releases"])]
+    lines = (tuple(STYLES), CODED) if len(coded) > 1 else (tuple(STYLES),)
+    figure = Figure(figsize=(13, 0.6 + 3.45 * len(lines)), layout="constrained")
+    grid = figure.subplots(len(lines), 3, squeeze=False)
     references = [(row["clip"], _accuracy(row)[0]) for row in results["releases"] if row["method"] == CLEAN]
     certified = _certified(results["releases"])
     epsilons = sorted({row["epsilon"] for row in results["releases"] if row["epsilon"] and row["plotted"]})
-    for line, methods in enumerate((tuple(STYLES), CODED)):
+    for line, methods in enumerate(lines):
         left, middle, right = grid[line]
         for method in methods:
             rows = [row for row in results["releases"] if row["method"] == method and row["plotted"]]
@@ -71,7 +73,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
                     axes.axhline(clean, color="black", ls=style, lw=1, label=name)
             axes.set(xscale="log", ylabel=RIGHT)
         left.set(xlabel=BITS)
-        middle.set(xlabel=f"{BUDGET}\n(DiffC: that of DP-DiPP at its timestep)")
+        middle.set(xlabel=BUDGET + ("\n(DiffC: that of DP-DiPP at its timestep)" if "diffc" in coded else ""))
         right.set(xscale="log", yscale="log", xlabel=BUDGET, ylabel=BITS)
         for axes in (middle, right):
             axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
@@ -93,7 +95,7 @@ def _certified(rows: list[Row]) -> dict[tuple[float, str], float]:
 def _accuracy(row: Row) -> tuple[float | None, float]:
     """Mean and half the spread of the last epoch, on the output that is the headline."""
     found = row["accuracy"].get(row["headline"])
-    return (None, 0.0) if found is None else (found["last"], found["spread"] / 2)
+    return (None, 0.0) if found is None else (found["last"], (found["spread"] or 0.0) / 2)
 
 
 def _bits(row: Row) -> float | None:
@@ -123,14 +125,15 @@ def surface(results: dict[str, Any], output: Path) -> None:
     ):
         colour, marker, label = STYLES[method]
         rows = [row for row in results["releases"] if row["method"] == method and row.get("file_bpp")]
-        for number, epsilon in enumerate(sorted({row["epsilon"] for row in rows})):
+        for epsilon in sorted({row["epsilon"] for row in rows}):
             here = sorted((row for row in rows if row["epsilon"] == epsilon), key=lambda row: row["file_bpp"])
             found = [(row["file_bpp"], (row["metrics"]["denoised"] or {}).get("psnr")) for row in here]
             trained = [(row["file_bpp"], _accuracy(row)[0]) for row in here]
             for axes, points in ((quality, found), (utility, trained)):
                 known = [point for point in points if point[1] is not None]
                 if known:
-                    style = {"color": colour, "marker": marker, "label": None if number else label}
+                    named = label in axes.get_legend_handles_labels()[1]
+                    style = {"color": colour, "marker": marker, "label": None if named else label}
                     axes.plot(*zip(*known, strict=True), **style)
                     axes.annotate(f"ε ≤ {epsilon:g}", known[-1], xytext=place, color=colour, ha=side, **small)
     quality.set(xscale="log", xlabel=BITS, ylabel="PSNR of the denoised reconstruction, dB")

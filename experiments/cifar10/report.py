@@ -137,7 +137,7 @@ def _certificate(release: Release) -> dict[str, float] | None:
 
 
 def accuracy(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Mean and spread over the seeds; None before all are trained."""
+    """Mean and spread over the seeds, where there are several; None before all are trained."""
     records = [record for record in found if record is not None]
     if len(records) < len(found):
         return None
@@ -145,7 +145,7 @@ def accuracy(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
     return {
         "seeds": [record["seed"] for record in records],
         "last": statistics.fmean(last),
-        "spread": max(last) - min(last),
+        "spread": max(last) - min(last) if len(last) > 1 else None,
         "best": statistics.fmean(record["best"] for record in records),
         "on_clean": statistics.fmean(record["clean"] for record in records),
         "each": last,
