@@ -4,8 +4,13 @@ BIN := .venv/bin
 BENCH ?= build/bench
 
 # Two cores are what we promise for: two workers, each with one thread for networks and linear algebra. numba keeps two,
-# so that its kernels are tested as they run, in parallel.
-PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2 --durations 15
+# so that its kernels are tested as they run, in parallel. Each takes half of the tests, and who is done first takes over
+# from the other: so what the tests of a file share is mostly made once.
+PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2 --dist worksteal --durations 15
+
+# The tests start many processes: what one has compiled serves the next, whatever the environment says of bytecode. That
+# halves the start of each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test bench lint page docs clean
 

@@ -1,7 +1,8 @@
 """A sheet to look at: pictures at ε = 1, 4 and 16 by the denoiser that ships, expected ones and one that was sampled.
 
-    python benchmarks/looks.py PICTURE... [-o benchmarks/results/looks.jpg] [--json benchmarks/results/looks.json]
+    python benchmarks/looks.py [PICTURE...] [-o benchmarks/results/looks.jpg] [--json benchmarks/results/looks.json]
 
+Unless told, the pictures are a person, text, foliage and sky, of sources that the network has not seen.
 Each row is a picture: the original, the expected pictures at the three ε, and samples at the smallest ε by several
 numbers of network calls, from the same file. PSNR in dB stands below each.
 """
@@ -26,6 +27,10 @@ from dipp.codec.pictures import Pixels
 EPSILONS = (1.0, 4.0, 16.0)
 CALLS = (3, 8, 20)
 GAP, CAPTION = 6, 16
+HERE = Path(__file__).parent
+PICTURES = [HERE.parent / "examples/pictures/astronaut.png"] + [
+    HERE / f"pictures/{name}.png" for name in ("text", "foliage", "sky")
+]
 
 
 def psnr(pixels: Pixels, original: Pixels) -> float:
@@ -71,7 +76,7 @@ def sheet(rows: list[dict[str, Pixels]]) -> Image.Image:
 def main() -> None:
     """Encode, decode, draw."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("pictures", type=Path, nargs="+")
+    parser.add_argument("pictures", type=Path, nargs="*", default=PICTURES)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/looks.jpg"))
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/looks.json"))
     options = parser.parse_args()

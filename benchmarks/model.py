@@ -4,8 +4,8 @@
     python benchmarks/model.py PICTURES.npz --old FOLDER --device cuda --parts time quality
 
 PICTURES.npz holds arrays (N, H, W, 3) of pictures that neither network was trained on, one for each source. FOLDER is
-`src/dipp/models/embedded` at the git tag embedded-cifar10, FILE a photograph of 768×512, TREE the repository at the
-commit e8001c4, the last before residuals were clipped.
+`src/dipp/models/embedded` at the git tag embedded-cifar10 (commit 25d6e09), FILE a photograph of 768×512, TREE the
+repository at the commit e8001c4, the last before residuals were clipped.
 
 **Quality.** PSNR of the expected picture on Gaussian states, by SNR; both see the same noise. The old network is asked
 with the timestep of the nearest SNR, and sees pictures of more than 64×64 through overlapping windows.

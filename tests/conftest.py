@@ -78,3 +78,40 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[None]:
+    """Commands cost next to nothing: they are tested, and not the kernels."""
+    from helpers.quick import quick_commands
+
+    with quick_commands():
+        yield
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six pictures that nobody changes."""
+    from helpers.datasets import smooth_pictures
+
+    return smooth_pictures(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    """A tiny denoiser that nobody changes, calibrated by the command."""
+    from helpers.datasets import calibrate, save_model
+    from helpers.quick import quick_commands
+
+    folder = save_model(tmp_path_factory.mktemp("model"))
+    with quick_commands():
+        calibrate(folder, pictures, 6)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def light_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny denoiser that nobody changes, and that other processes load soon."""
+    from helpers.datasets import save_light_model
+
+    return save_light_model(tmp_path_factory.mktemp("light"))

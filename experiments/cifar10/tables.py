@@ -93,7 +93,8 @@ def of_probes(found: Sequence[dict[str, Any]]) -> str:
             _bound(one["certified"]),
             kind,
             str(row["pixels"]),
-            *(_percent(row[key]) for key in ("right", "expected", "bound")),
+            *(_percent(row[key]) for key in ("right", "expected")),
+            _percent_at_most(row["bound"]),
             *(_number(value) for value in row["losses"].values()),
             one["code"],
             str(one["images"]),
@@ -172,3 +173,8 @@ def _points(difference: float | None) -> str:
 
 def _percent(share: float | None) -> str:
     return MISSING if share is None else f"{100 * share:.1f} %"
+
+
+def _percent_at_most(bound: float) -> str:
+    """A bound on a share, rounded up."""
+    return f"{math.ceil(1000 * bound) / 10:.1f} %"

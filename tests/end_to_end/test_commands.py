@@ -6,15 +6,12 @@ import dataclasses
 import json
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.datasets import calibrate, save_model, smooth_pictures
 from helpers.opened import order_of_events
-from helpers.quick import quick_presets
 from PIL import Image
 
 import dipp
@@ -24,31 +21,8 @@ from dipp.core.beacon import Beacon
 from dipp.planning import presets
 from dipp.planning.planner import Sizes
 from dipp.privacy.certificate import Certificate
-from dipp.training import calibrate as calibration
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small() -> Iterator[None]:
-    """Few steps and few candidates: the commands are tested here, and not the kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        quick_presets(patch, index_bits=10)
-        patch.setattr(calibration, "EPSILONS", (8.0,))
-        yield
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return smooth_pictures(tmp_path_factory.mktemp("pictures"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
-    """A tiny denoiser, calibrated by the command."""
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    calibrate(folder, pictures, 6)
-    return folder
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""The paper's experiment from end to end on a CPU, 64 pictures, two epochs, embedded denoiser; and that it goes on."""
+"""The paper's experiment from end to end on a CPU, 32 pictures, two epochs, embedded denoiser; and that it goes on."""
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 import signal
 import sys
@@ -25,6 +24,7 @@ from cifar10.releases import Maker
 from cifar10.store import Store
 from cifar10.training import Task, Wave
 from helpers.commands import Command
+from helpers.datasets import save_cifar
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -38,24 +38,14 @@ from dipp.models import embedded
 from dipp.planning.presets import SHARP, THRIFTY
 
 SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
-IMAGES = 64
+IMAGES = 32
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
 @pytest.fixture(scope="module")
 def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like CIFAR-10's, of smooth pictures whose label is in their colour."""
-    folder = tmp_path_factory.mktemp("cifar-10-batches-py")
-    generator = np.random.default_rng(0)
-    names = [f"class {number}".encode() for number in range(10)]
-    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
-    for batch in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
-        labels = generator.integers(0, 10, IMAGES)
-        coarse = generator.integers(0, 80, (IMAGES, 3, 4, 4)) + 15 * labels[:, None, None, None]
-        rows = np.kron(coarse, np.ones((8, 8))).astype(np.uint8).reshape(IMAGES, -1)
-        (folder / batch).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
-    return folder
+    return save_cifar(tmp_path_factory.mktemp("cifar-10-batches-py"), IMAGES)
 
 
 @pytest.fixture(scope="module")

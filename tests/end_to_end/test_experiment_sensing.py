@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cifar10.config import Config
 from cifar10.releases import Maker
 from cifar10.slicing import Slicing
 from cifar10.store import Store
+from helpers.datasets import save_cifar
 
 import dipp
 from dipp.cli.experiment import ExperimentOptions
@@ -76,17 +76,7 @@ reason = "a rival"
 
 @pytest.fixture(scope="module")
 def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like CIFAR-10's, of small batches."""
-    folder = tmp_path_factory.mktemp("cifar-10-batches-py")
-    generator = np.random.default_rng(0)
-    names = [f"class {number}".encode() for number in range(10)]
-    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
-    for batch in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
-        labels = generator.integers(0, 10, BATCH)
-        coarse = generator.integers(0, 80, (BATCH, 3, 4, 4)) + 15 * labels[:, None, None, None]
-        rows = np.kron(coarse, np.ones((8, 8))).astype(np.uint8).reshape(BATCH, -1)
-        (folder / batch).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
-    return folder
+    return save_cifar(tmp_path_factory.mktemp("cifar-10-batches-py"), BATCH)
 
 
 @pytest.fixture(scope="module")

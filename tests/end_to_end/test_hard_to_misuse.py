@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import demo
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.datasets import calibrate, save_model, smooth_pictures
-from helpers.quick import quick_presets
+from helpers.datasets import save_model
 from PIL import Image
 from rich.console import Console
 
@@ -25,32 +23,11 @@ from dipp.cli.options import EMBEDDED
 from dipp.privacy.advice import STRONG, VISIBLE, WEAK, advice
 from dipp.privacy.budget import Budget
 from dipp.report import NO_BETTER
-from dipp.training import calibrate as calibration
 
 PAPER = ("--preset", "paper")
 """A preset whose plans use the whole budget, in many steps, whatever the network knows."""
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        quick_presets(patch, index_bits=10)
-        patch.setattr(calibration, "EPSILONS", (8.0,))
-        yield
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return smooth_pictures(tmp_path_factory.mktemp("pictures"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    calibrate(folder, pictures, 6)
-    return folder
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 
 @pytest.fixture

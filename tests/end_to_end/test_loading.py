@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from helpers.commands import Command
-from helpers.datasets import calibrate, filled, save_folder, save_model, save_table, smooth_pictures, tiny_codec
+from helpers.datasets import filled, save_folder, save_model, save_table, tiny_codec
 from helpers.networks import tiny_network
 from PIL import Image
 from torch.utils.data import DataLoader
@@ -34,13 +34,6 @@ from dipp.errors import DippError
 from dipp.planning.presets import PAPER, SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    calibrate(folder, smooth_pictures(tmp_path_factory.mktemp("public")), 6)
-    return folder
 
 
 def mixed(folder: Path) -> Path:
@@ -193,15 +186,17 @@ def test_a_cache_that_others_could_write_is_refused(release: Path, model: Path, 
 
 
 @pytest.mark.slow
-def test_processes_share_a_cache(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=filled, args=(release, model, tmp_path)) for _ in range(2)]
+def test_processes_share_a_cache(light_model: Path, tmp_path: Path, decoded: list[int]) -> None:
+    release, cache, context = tmp_path / "out", tmp_path / "cache", multiprocessing.get_context("spawn")
+    source = str(mixed(tmp_path / "source"))
+    privatize(source, release, tiny_codec(light_model), str(light_model), Local(1), Choices(shard_size=2))
+    workers = [context.Process(target=filled, args=(release, light_model, cache)) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
-    data = dipp.load(release, "no such model", cache=tmp_path)
+    data = dipp.load(release, "no such model", cache=cache)
     assert len(list(data)) == 5
     assert not decoded
 
@@ -259,9 +254,16 @@ def test_other_sizes_are_collated_as_a_list(release: Path, model: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize(("start", "coding"), [("fork", SHARP), ("fork", PAPER), ("spawn", SHARP)], ids=str)
-def test_workers_may_be_forked_or_spawned(start: str, coding: Coding, model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("start", "coding", "kind"),
+    [("fork", SHARP, "model"), ("fork", PAPER, "model"), ("spawn", SHARP, "light_model")],
+    ids=str,
+)
+def test_workers_may_be_forked_or_spawned(
+    start: str, coding: Coding, kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """After the parent has decoded, with threads of its own: they decode and write side by side, then they read."""
+    model: Path = request.getfixturevalue(kind)
     source = save_table(tmp_path / "s.parquet", 6)
     privatize(str(source), tmp_path / "out", tiny_codec(model, coding), str(model), Local(1), Choices())
     plain = torch.stack([picture for picture, _ in dipp.load(tmp_path / "out", model)])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers.codecs import make_codec
 from helpers.commands import Command
-from helpers.datasets import SHARD_SIZE, Publications, save_folder, save_model, save_table, tiny_codec
+from helpers.datasets import SHARD_SIZE, Publications, save_folder, save_table, tiny_codec
 from helpers.runs import start, wait_for
 from PIL import Image
 
@@ -240,11 +240,6 @@ def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Comm
 # dipp privatize.
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("model"))
-
-
 def charged_once(source_images: int) -> None:
     counted = Odometer.open()
     assert counted.count() == source_images
@@ -261,13 +256,15 @@ class Said(Watcher):
         self.said.append(said)
 
 
-def test_datasets_add_up(model: Path, tmp_path: Path) -> None:
+def test_datasets_add_up(light_model: Path, tmp_path: Path) -> None:
     """Copies in other folders and formats, too; the released bytes are as without an odometer."""
     first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
-    codec, choices, watcher = tiny_codec(model), Choices(shard_size=5), Said()
+    codec, choices, watcher = tiny_codec(light_model), Choices(shard_size=5), Said()
     for source, target in ((first, "one"), (again, "two"), (again, "three.dipp")):
         meter = Meter(Odometer.open())
-        privatize(str(source), tmp_path / target, codec, str(model), Local(1), choices, watcher=watcher, meter=meter)
+        privatize(
+            str(source), tmp_path / target, codec, str(light_model), Local(1), choices, watcher=watcher, meter=meter
+        )
     assert [text.split(" pictures")[0] for text in watcher.said] == ["odometer: 9 of 9"] * 2
     found = Odometer.open()
     assert found.count() == 12
@@ -278,14 +275,14 @@ def test_datasets_add_up(model: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_refuses_before_a_shard_is_published(
-    model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+    light_model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it is the last picture of the last shard that is too dear."""
-    monkeypatch.setattr(PlanOptions, "codec", lambda *_: tiny_codec(model))
+    monkeypatch.setattr(PlanOptions, "codec", lambda *_: tiny_codec(light_model))
     source = save_folder(tmp_path / "source", 7, classes=("a",))
     last = max(source.rglob("*.png"))
-    privatized = ("--model", model, "--workers", 1, "--shard-size", 2)
-    code, _, err = run("encode", last, "-o", tmp_path / "a.dipp", "--model", model)
+    privatized = ("--model", light_model, "--workers", 1, "--shard-size", 2)
+    code, _, err = run("encode", last, "-o", tmp_path / "a.dipp", "--model", light_model)
     assert code == 0, err
     epsilon = Odometer.open().pictures(1)[0].epsilon
     for target in ("out", "out.dipp"):
@@ -301,7 +298,9 @@ def test_the_command_refuses_before_a_shard_is_published(
     assert "odometer" not in out
 
 
-def test_what_was_no_picture_when_it_was_charged_is_not_released(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_was_no_picture_when_it_was_charged_is_not_released(
+    light_model: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     """A picture that comes to life afterwards would be released and not paid for."""
     source = save_folder(tmp_path / "source", 4, classes=("a",))
     read, calls = pictures.read_picture, iter(range(100))
@@ -313,7 +312,13 @@ def test_what_was_no_picture_when_it_was_charged_is_not_released(model: Path, tm
 
     monkeypatch.setattr(pictures, "read_picture", bad_at_first)
     privatize(
-        str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(), meter=Meter(Odometer.open())
+        str(source),
+        tmp_path / "out",
+        tiny_codec(light_model),
+        str(light_model),
+        Local(1),
+        Choices(),
+        meter=Meter(Odometer.open()),
     )
     (shard,) = (Shard.read(path) for path in Store(tmp_path / "out").shards())
     assert shard.ids.tolist() == [0, 1, 3]
@@ -321,7 +326,7 @@ def test_what_was_no_picture_when_it_was_charged_is_not_released(model: Path, tm
     charged_once(3)
 
 
-def test_a_run_that_goes_on_is_charged_once(model: Path, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_is_charged_once(light_model: Path, tmp_path: Path) -> None:
     source = save_table(tmp_path / "s.parquet", 30)
 
     class Stopping(Local):
@@ -331,33 +336,33 @@ def test_a_run_that_goes_on_is_charged_once(model: Path, tmp_path: Path) -> None
             yield next(iter(super().run(*arguments)))
             raise KeyboardInterrupt
 
-    codec, meter, choices = tiny_codec(model), Meter(Odometer.open()), Choices(shard_size=10)
+    codec, meter, choices = tiny_codec(light_model), Meter(Odometer.open()), Choices(shard_size=10)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            privatize(str(source), tmp_path / "out", codec, str(model), Stopping(), choices, meter=meter)
+            privatize(str(source), tmp_path / "out", codec, str(light_model), Stopping(), choices, meter=meter)
     charged_once(30)
     # With a limit that a second charge would exceed; and another release does exceed it.
     meter = Meter(Odometer.open(), 1.5 * codec.losses(64)[0])
-    privatize(str(source), tmp_path / "out", codec, str(model), Local(1), choices, meter=meter)
+    privatize(str(source), tmp_path / "out", codec, str(light_model), Local(1), choices, meter=meter)
     charged_once(30)
     with pytest.raises(LimitError):
-        privatize(str(source), tmp_path / "other", codec, str(model), Local(1), choices, meter=meter)
+        privatize(str(source), tmp_path / "other", codec, str(light_model), Local(1), choices, meter=meter)
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_it_is_charged_once_and_first(model: Path, tmp_path: Path) -> None:
+def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_path: Path) -> None:
     """Real processes and SIGKILL, with shards out: all of their pictures, and all others, were charged before."""
     count = 4 * SHARD_SIZE
     source, target, gate = save_table(tmp_path / "s.parquet", count), tmp_path / "out", tmp_path / "gate"
     watch = Publications(Store(target))
-    with start(model, source, target, 1, 2, gate, counted=True) as process:
+    with start(light_model, source, target, 1, 2, gate, counted=True) as process:
         wait_for(watch, 2, process)
         charged_once(count)
         process.kill()
         assert process.wait() == -signal.SIGKILL
     assert not watch.store.finished
     gate.touch()
-    assert start(model, source, target, 1, counted=True).wait() == 0
+    assert start(light_model, source, target, 1, counted=True).wait() == 0
     assert watch.store.finished
     charged_once(count)

@@ -28,18 +28,15 @@ from helpers.commands import Command
 from helpers.datasets import (
     SHARD_SIZE,
     Publications,
-    calibrate,
     check_release,
     pixels,
     save_folder,
-    save_model,
     save_table,
     tiny_codec,
 )
 from helpers.opened import order_of_events
 from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
-from helpers.quick import quick_presets
 from helpers.runs import start, wait_for
 from PIL import Image
 from rich.console import Console
@@ -62,26 +59,8 @@ from dipp.format.header import release_to_bytes
 from dipp.models import embedded
 from dipp.planning.presets import DIFFC
 from dipp.privacy.ledger import Recorder
-from dipp.training import calibrate as calibration
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small() -> Iterator[None]:
-    """Few steps and few candidates: whole datasets are tested here, and not the kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        quick_presets(patch, index_bits=8)
-        patch.setattr(calibration, "EPSILONS", (8.0,))
-        yield
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    public = save_folder(tmp_path_factory.mktemp("public"), 6, ("one",))
-    calibrate(folder, public, 6)
-    return folder
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 
 @pytest.fixture
@@ -443,7 +422,7 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_the_engines_agree_up_to_private_randomness(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    light_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a code that draws none, a pool of processes gives the same columns and payloads as this process.
 
@@ -451,17 +430,17 @@ def test_the_engines_agree_up_to_private_randomness(
     """
     monkeypatch.setattr(engines, "cores", lambda: 2)
     source = save_table(tmp_path / "s.parquet", 60)
-    codec, choices = tiny_codec(model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
+    codec, choices = tiny_codec(light_model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
     for name, engine in {"one": Local(1), "two": Local(2)}.items():
-        privatize(str(source), tmp_path / name, codec, str(model), engine, choices)
+        privatize(str(source), tmp_path / name, codec, str(light_model), engine, choices)
     for path in Store(tmp_path / "one").shards():
         one, two = Shard.read(path), Shard.read(tmp_path / "two" / path.name)
         assert one.ids.tolist() == two.ids.tolist()
         assert one.labels == two.labels
         assert one.payloads == two.payloads
-    private = tiny_codec(model)
-    privatize(str(source), tmp_path / "three", private, str(model), Local(1), choices)
-    privatize(str(source), tmp_path / "four", private, str(model), Local(1), choices)
+    private = tiny_codec(light_model)
+    privatize(str(source), tmp_path / "three", private, str(light_model), Local(1), choices)
+    privatize(str(source), tmp_path / "four", private, str(light_model), Local(1), choices)
     three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
     assert release_to_bytes(three.release) == release_to_bytes(four.release)
     assert three.payloads != four.payloads, "private randomness must not follow the public seed"
@@ -469,20 +448,20 @@ def test_the_engines_agree_up_to_private_randomness(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the processes of others")
-def test_killed_at_random_points_and_resumed(model: Path, tmp_path: Path) -> None:
+def test_killed_at_random_points_and_resumed(light_model: Path, tmp_path: Path) -> None:
     """SIGKILL to the run, twice, and to a worker of its pool: all 2,000 released once, none lost, none twice."""
     count, target, gate = 2000, tmp_path / "out", tmp_path / "go on"
     source = save_table(tmp_path / "s.parquet", count)
     watch = Publications(Store(target))
     for workers, shards, held_at in ((1, 4, 10), (2, 14, 24)):
-        with start(model, source, target, workers, held_at, gate) as process:
+        with start(light_model, source, target, workers, held_at, gate) as process:
             wait_for(watch, shards, process)
             with watched(children(process.pid)) as orphans:
                 process.kill()
                 assert process.wait() == -signal.SIGKILL
                 wait_for_end(orphans)  # which would never be, if workers outlived their run
         assert not watch.store.finished
-    with start(model, source, target, 2, 36, gate) as process:
+    with start(light_model, source, target, 2, 36, gate) as process:
         # More than the four that the pool has in hand: so the run has heard of one, and knows that it gets on.
         wait_for(watch, watch.look() + 5, process)
         # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
@@ -494,7 +473,7 @@ def test_killed_at_random_points_and_resumed(model: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing(model: Path, tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: the run ends in one line, what was published stays."""
     source, target = save_table(tmp_path / "s.parquet", 200), tmp_path / "out"
     size = 2800  # between the run's own file and a shard
@@ -502,16 +481,16 @@ def test_a_full_disk_loses_nothing(model: Path, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-    codec, choices = tiny_codec(model), Choices(shard_size=SHARD_SIZE)
+    codec, choices = tiny_codec(light_model), Choices(shard_size=SHARD_SIZE)
     with pytest.raises(DippError, match="src"):
-        privatize(str(tmp_path / "none"), target, codec, str(model), Local(1), choices)
+        privatize(str(tmp_path / "none"), target, codec, str(light_model), Local(1), choices)
     assert not target.exists(), "nothing was begun, so nothing is left"
-    process = start(model, source, target, 1, preexec_fn=limit, stderr=subprocess.PIPE)
+    process = start(light_model, source, target, 1, preexec_fn=limit, stderr=subprocess.PIPE)
     _, err = process.communicate()
     assert process.returncode == 1
     assert "what was published is safe" in err.decode()
     assert not Store(target).shards()
-    privatize(str(source), target, codec, str(model), Local(1), choices)
+    privatize(str(source), target, codec, str(light_model), Local(1), choices)
     assert min(path.stat().st_size for path in Store(target).shards()) > size
     check_release(target, 200)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.datasets import Publications, check_release, save_model, save_table, tiny_codec
+from helpers.datasets import Publications, check_release, save_table, tiny_codec
 
 import dipp
 from dipp.codec.codec import Codec
@@ -61,13 +61,8 @@ class Killer:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def codec(model: Path) -> Codec:
-    return tiny_codec(model)
+def codec(light_model: Path) -> Codec:
+    return tiny_codec(light_model)
 
 
 @pytest.fixture
@@ -80,7 +75,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_folder_of_shards(codec: Codec, model: Path, tmp_path: Path, killer: Killer) -> None:
+def test_a_folder_of_shards(codec: Codec, light_model: Path, tmp_path: Path, killer: Killer) -> None:
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     finished = deaths = 0
     for touches in range(1000):
@@ -88,7 +83,7 @@ def test_a_folder_of_shards(codec: Codec, model: Path, tmp_path: Path, killer: K
         watch = Publications(Store(target))
 
         def run(target: Path = target) -> None:
-            privatize(source, target, codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
+            privatize(source, target, codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
 
         killed = killer.kills(run, touches)
         watch.look()
@@ -107,7 +102,7 @@ def test_a_folder_of_shards(codec: Codec, model: Path, tmp_path: Path, killer: K
     assert finished > 1, "it was never killed between the manifest and the end"
 
 
-def test_one_archive(codec: Codec, model: Path, tmp_path: Path, killer: Killer) -> None:
+def test_one_archive(codec: Codec, light_model: Path, tmp_path: Path, killer: Killer) -> None:
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     for touches in range(1000):
         folder = tmp_path / f"folder{touches}"
@@ -116,7 +111,7 @@ def test_one_archive(codec: Codec, model: Path, tmp_path: Path, killer: Killer) 
         watch = Publications(Store(folder / ".out.dipp.work"))
 
         def run(target: Path = target) -> None:
-            privatize(source, target, codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
+            privatize(source, target, codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
 
         killed = killer.kills(run, touches)
         if target.exists():
@@ -140,13 +135,13 @@ def test_one_archive(codec: Codec, model: Path, tmp_path: Path, killer: Killer) 
     assert touches > 30
 
 
-def test_overwriting(codec: Codec, model: Path, tmp_path: Path, killer: Killer) -> None:
+def test_overwriting(codec: Codec, light_model: Path, tmp_path: Path, killer: Killer) -> None:
     """What the killed command has released of the new release stays, when the same command is given again."""
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     gone_on = 0
     for touches in range(1000):
         target = tmp_path / f"out{touches}"
-        options: Any = (codec, str(model), Local(1), Choices(shard_size=SHARD_SIZE))
+        options: Any = (codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
         privatize(source, target, *options)
         old = manifest.verify(target)["seed"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import ray
-from helpers.datasets import SHARD_SIZE, Publications, check_release, save_model, save_table, tiny_codec
+from helpers.datasets import SHARD_SIZE, Publications, check_release, save_table, tiny_codec
 from helpers.held_store import HeldStore
 from helpers.paths import ROOT
 from helpers.processes import children
@@ -36,11 +36,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray Data sets its own old options
 ]
 COUNT = 2000
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +71,9 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
-def test_a_worker_and_a_node_die(cluster: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_and_a_node_die(
+    cluster: Any, light_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All 2,000 images are released once: none lost, none twice. The run is held until both are dead."""
     source, target, gate = save_table(tmp_path / "s.parquet", COUNT), tmp_path / "out", tmp_path / "go on"
     watch, killed, failures = Publications(Store(target)), list[str](), list[BaseException]()
@@ -110,8 +107,8 @@ def test_a_worker_and_a_node_die(cluster: Any, model: Path, tmp_path: Path, monk
     reaper = threading.Thread(target=reap)
     reaper.start()
     try:
-        choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(model)
-        summary = privatize(str(source), target, codec, str(model), Ray(address=cluster.address), choices)
+        choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(light_model)
+        summary = privatize(str(source), target, codec, str(light_model), Ray(address=cluster.address), choices)
     finally:
         over.set()
         reaper.join()
@@ -122,13 +119,13 @@ def test_a_worker_and_a_node_die(cluster: Any, model: Path, tmp_path: Path, monk
     check_release(target, COUNT)
 
 
-def test_ray_gives_what_this_process_gives(cluster: Any, model: Path, tmp_path: Path) -> None:
+def test_ray_gives_what_this_process_gives(cluster: Any, light_model: Path, tmp_path: Path) -> None:
     """The same columns and payloads for the same public seed, by a code that draws no private randomness."""
     source = save_table(tmp_path / "s.parquet", 60)
-    codec, choices = tiny_codec(model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
+    codec, choices = tiny_codec(light_model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
     engines: dict[str, Engine] = {"one": Local(1), "two": Ray(address=cluster.address)}
     for name, engine in engines.items():
-        privatize(str(source), tmp_path / name, codec, str(model), engine, choices)
+        privatize(str(source), tmp_path / name, codec, str(light_model), engine, choices)
     for path in Store(tmp_path / "one").shards():
         one, two = Shard.read(path), Shard.read(tmp_path / "two" / path.name)
         assert one.ids.tolist() == two.ids.tolist()
@@ -138,5 +135,5 @@ def test_ray_gives_what_this_process_gives(cluster: Any, model: Path, tmp_path: 
     source.write_bytes(content[:100] + bytes(200) + content[300:])
     with pytest.raises(DippError, match="src"):
         privatize(
-            str(source), tmp_path / "three", codec, str(model), Ray(address=cluster.address), choices, strict=True
+            str(source), tmp_path / "three", codec, str(light_model), Ray(address=cluster.address), choices, strict=True
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.datasets import calibrate, save_model, smooth_pictures
-from helpers.quick import quick_presets
 from PIL import Image
 
 import dipp
@@ -24,30 +22,8 @@ from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.planning.table import ErrorTable
-from dipp.training import calibrate as calibration
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small() -> Iterator[None]:
-    """Few steps and few candidates: what is tested is the reader."""
-    with pytest.MonkeyPatch.context() as patch:
-        quick_presets(patch, 10)
-        patch.setattr(calibration, "EPSILONS", (8.0,))
-        yield
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return smooth_pictures(tmp_path_factory.mktemp("pictures"), seed=1)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
-    folder = save_model(tmp_path_factory.mktemp("model"))
-    calibrate(folder, pictures, 6)
-    return folder
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 
 def rewritten(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from diffusers import DDPMScheduler
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -23,12 +23,14 @@ from dipp.core.plan import Coding, Plan, Step
 from dipp.data import manifest
 from dipp.data.shards import Shard
 from dipp.data.store import Store, sha256
+from dipp.models import photonet
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC, SHARP
 from dipp.privacy.budget import Budget
-from helpers.networks import tiny_network
+from helpers.networks import SMALL, random_network, tiny_network
 
 SHARD_SIZE = 50
+SCHEDULER = {"num_train_timesteps": 200, "beta_end": 0.08}
 
 
 def filled(release: Path, model: Path, cache: Path) -> None:
@@ -39,11 +41,20 @@ def filled(release: Path, model: Path, cache: Path) -> None:
 
 def save_model(folder: Path, size: int = 8) -> Path:
     """A tiny denoiser in diffusers' format."""
+    from diffusers import DDPMScheduler
+
     tiny_network(size=size).save_pretrained(folder / "unet", safe_serialization=True)
     scheduler: Any = DDPMScheduler
-    scheduler(num_train_timesteps=200, beta_end=0.08).save_pretrained(folder / "scheduler")
+    scheduler(**SCHEDULER).save_pretrained(folder / "scheduler")
     index = {"unet": ["diffusers", "UNet2DModel"], "scheduler": ["diffusers", "DDPMScheduler"]}
     (folder / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline", **index}))
+    return folder
+
+
+def save_light_model(folder: Path) -> Path:
+    """A tiny denoiser for photographs: processes that load it do not spend seconds on importing diffusers."""
+    photonet.write(folder, SMALL, dict(random_network().named_parameters()))
+    (folder / photonet.SCHEDULER_CONFIG).write_text(json.dumps(photonet.SCHEDULER | SCHEDULER))
     return folder
 
 
@@ -92,6 +103,19 @@ def save_folder(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "do
         place = folder / classes[number % len(classes)]
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(picture).save(place / f"secret-name-{number:05d}.png")
+    return folder
+
+
+def save_cifar(folder: Path, images: int) -> Path:
+    """A folder like CIFAR-10's, of so many pictures a batch: smooth ones, whose label is in their colour."""
+    generator = np.random.default_rng(0)
+    names = [f"class {number}".encode() for number in range(10)]
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
+    for batch in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+        labels = generator.integers(0, 10, images)
+        coarse = generator.integers(0, 80, (images, 3, 4, 4)) + 15 * labels[:, None, None, None]
+        rows = np.kron(coarse, np.ones((8, 8))).astype(np.uint8).reshape(images, -1)
+        (folder / batch).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
     return folder
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from diffusers import UNet2DModel
 
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.network import Config, Network
@@ -22,6 +21,8 @@ times as much.
 
 def tiny_network(channels: int = 3, size: int = 8) -> Any:
     """The same weights every time."""
+    from diffusers import UNet2DModel  # takes seconds, which not every process has to spend
+
     torch.manual_seed(0)
     make: Any = UNet2DModel
     return make(

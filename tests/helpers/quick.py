@@ -1,13 +1,16 @@
-"""Presets that cost next to nothing, where commands are tested and not plans."""
+"""Presets and calibrations that cost next to nothing, where commands are tested and not plans."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from dipp.planning.planner import Sizes
 from dipp.planning.presets import PRESETS, SensingPreset, SteppedPreset
+from dipp.training import calibrate
 
 
 def quick_presets(patch: pytest.MonkeyPatch, index_bits: int) -> None:
@@ -17,3 +20,12 @@ def quick_presets(patch: pytest.MonkeyPatch, index_bits: int) -> None:
     assert isinstance(paper, SteppedPreset)
     patch.setitem(PRESETS, "sharp", dataclasses.replace(sharp, calls=3))
     patch.setitem(PRESETS, "paper", dataclasses.replace(paper, tiers={0.0: Sizes(index_bits, 2.0)}))
+
+
+@contextmanager
+def quick_commands() -> Iterator[None]:
+    """Few steps, few candidates, and calibrations at one ε."""
+    with pytest.MonkeyPatch.context() as patch:
+        quick_presets(patch, index_bits=10)
+        patch.setattr(calibrate, "EPSILONS", (8.0,))
+        yield

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dipp import models
 from dipp.codec.chain import Chain, Indices
-from dipp.codec.decoder import IndexReader
+from dipp.codec.decoder import IndexReader, Sources, each_archive
 from dipp.codec.encoder import Selector
 from dipp.codec.finish import UNFINISHED, Finish
 from dipp.codec.pictures import Picture, Pixels, as_picture, each, to_pixels
@@ -275,7 +275,7 @@ class Codec:
     ) -> Iterator[Pixels]:
         """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
         finish = Finish(denoise, sample, calls, ancestral)
-        for archive in _archives(source):
+        for archive in each_archive(source):
             for end in self._ends(archive, steps, finish):
                 yield from self._finished(end, finish)
 
@@ -349,31 +349,6 @@ class Codec:
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
-
-
-Sources = Archive | str | Path | Iterable[Archive | str | Path]
-"""What is decoded: an archive, the path of a file, or an iterable of those."""
-
-
-def _archives(source: Sources) -> Iterator[Archive]:
-    """The archives of a source, one by one."""
-    if isinstance(source, Archive):
-        yield source
-    elif isinstance(source, str | os.PathLike):
-        yield archives.open(source)
-    elif isinstance(source, Iterable) and not isinstance(source, bytes) and not hasattr(source, "__array__"):
-        for one in source:
-            if not isinstance(one, Archive | str | os.PathLike):
-                raise _no_archive(one)
-            yield from _archives(one)
-    else:
-        raise _no_archive(source)
-
-
-def _no_archive(found: Any) -> DippError:
-    return DippError(
-        f"source: an archive, the path of a .dipp file, or an iterable of those is needed, got {type(found).__name__}"
-    )
 
 
 def batch_size(device: str, shape: Sequence[int]) -> int:

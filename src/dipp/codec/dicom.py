@@ -23,7 +23,7 @@ from dipp.errors import DippError
 FRONT = 132
 """Bytes up to the end of the mark `DICM`."""
 MARK = b"DICM"
-DEFLATED = b"1.2.840.10008.1.2.1.99"
+DEFLATED = "1.2.840.10008.1.2.1.99"
 """Transfer syntax of files that are compressed as a whole, and could grow without bound."""
 COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 GREYS = ("MONOCHROME1", "MONOCHROME2")
@@ -35,6 +35,18 @@ def recognised(source: str | Path | bytes) -> bool:
         with Path(source).open("rb") as file:
             source = file.read(FRONT)
     return source[FRONT - len(MARK) : FRONT] == MARK
+
+
+def _deflated(content: bytes) -> bool:
+    """Whether a file is compressed as a whole, by its front matter alone (group 0002), where no pixel is.
+
+    Whether a picture is refused must not depend on its pixels, because a dataset says which ones were skipped.
+    """
+    from pydicom.filereader import read_dataset
+
+    front = io.BytesIO(content[FRONT:])
+    meta = read_dataset(front, False, True, stop_when=lambda tag, _type, _length: tag.group != 2)
+    return str(meta.get("TransferSyntaxUID", "")) == DEFLATED
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +63,7 @@ class Dicom:
         except ImportError:
             raise DippError('image: DICOM needs pydicom; pip install "dp-dipp[dicom]"') from None
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
-        if DEFLATED in content:
+        if _deflated(content):
             raise DippError("image: a deflated DICOM file is not read; save it uncompressed")
         found = cls(pydicom.dcmread(io.BytesIO(content)))
         kind = found._dataset.PhotometricInterpretation

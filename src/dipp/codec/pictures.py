@@ -174,7 +174,8 @@ def _check_depth(image: Image.Image, window: Window | None) -> None:
         words = values if isinstance(values, tuple) else (values,)
         largest = words[1] if kind in ("ppm", "ppm_plain") and len(words) > 1 else 255
         if largest not in (255, 65_535):
-            raise DippError(f"image: a largest value of 255 or 65535 is needed, got {largest}; save it as PNG")
+            # Not which it is: a dataset gives the reasons of what it skips, and this number may be that of a pixel.
+            raise DippError("image: a largest value of 255 or 65535 is needed; save it as PNG")
         wide = any(isinstance(word, str) and SIXTEEN_BIT_COLOUR.match(word) for word in words)
         if wide or (largest > 255 and image.mode not in SIXTEEN_BITS):
             if window is None:

@@ -27,9 +27,10 @@ from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.plan import MAX_PIXELS, Coding
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
-from dipp.format.header import Flags, Header, checksum, unsealed
+from dipp.format.header import Header, checksum, unsealed
 from dipp.format.packing import FixedLayout, Layout, Shape, cut
 from dipp.format.release import Release
+from dipp.format.source import Flags
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipp.codes import CODES, Flat, Functional, StepLimited
 from dipp.core.beacon import MAX_VALUE, MIN_VALUE, Beacon
@@ -23,10 +22,11 @@ from dipp.core.code import Code
 from dipp.core.masks import MAX_PERIOD
 from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
 from dipp.core.randomness import SEED_BYTES
-from dipp.core.window import Window
 from dipp.errors import DippError
+from dipp.format import source
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged, varint
 from dipp.format.release import MAX_STEPS, MODEL_BYTES, Release
+from dipp.format.source import NO_MARKS, Flags, Marks
 from dipp.privacy.ledger import MAX_CHANNELS
 
 MAGIC = b"DIPP"
@@ -38,12 +38,10 @@ SEED_GIVEN, BEACON, SOURCE, TABLE = 1, 2, 3, 4
 FIELD_BYTES = {
     SEED_GIVEN: (0, 0),
     BEACON: (SEED_BYTES + 8 + MIN_VALUE, SEED_BYTES + 8 + MAX_VALUE),
-    SOURCE: (1, 9 + MAX_PIXELS),
+    SOURCE: source.FIELD_BYTES,
     TABLE: (32, 32),
 }
 """Fields that this version of dipp knows, and their least and largest lengths."""
-WINDOW, ALL_GREY, SOME_GREY = 1, 2, 4
-"""First byte of the field about the source."""
 MAX_FIELDS = 255
 """As many as there are keys: whoever has more than are known here has an unknown one among them."""
 CHANNEL_BITS = 0x0F
@@ -51,7 +49,6 @@ MAX_ALPHA_PART = (1 << 15) - 1
 MAX_FLOAT = (2 - 2.0**-23) * 2.0**127
 TRAILER_BYTES = 4
 
-Flags = NDArray[np.bool_]
 Claim = tuple[float, float]
 """Pure ε and ρ, as a file states them."""
 
@@ -102,7 +99,7 @@ class Header:
             floats = [_float_column([getattr(step, name) for step in plan.steps], short=False) for name in names]
         fields = {SEED_GIVEN: b"" if release.seed_given else None}
         fields |= {BEACON: None if release.beacon is None else release.beacon.to_bytes()}
-        fields |= {SOURCE: _source_bytes(release.window, self.grey)}
+        fields |= {SOURCE: source.to_bytes(release.window, self.grey)}
         fields |= {TABLE: None if release.table is None else bytes.fromhex(release.table)}
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
         return b"".join(
@@ -136,7 +133,7 @@ class Header:
         runs = np.stack([images, *sides], axis=1)
         if (runs[1:, 1:] == runs[:-1, 1:]).all(axis=1).any():
             raise damaged("runs of one size are listed apart")
-        found = cls(release, runs, claim, _read_grey(marks, int(images.sum())))
+        found = cls(release, runs, claim, source.read_grey(marks, int(images.sum())))
         if release.version < version and not found.grey.any():
             raise damaged("format 1 would have done")
         if claim != release.claim(found.smallest):
@@ -191,40 +188,7 @@ def check_kind(front: bytes) -> int:
     return version
 
 
-def _source_bytes(window: Window | None, grey: Flags) -> bytes | None:
-    """The field about the source: its window, and which images are grey; None if there is nothing to say."""
-    kind = WINDOW * (window is not None) | (ALL_GREY if grey.all() else SOME_GREY) * bool(grey.any())
-    ends = b"" if window is None else struct.pack("<2i", window.low, window.high)
-    which = np.packbits(grey).tobytes() if kind & SOME_GREY else b""
-    return bytes([kind]) + ends + which if kind else None
-
-
-def _read_source(content: bytes) -> tuple[Window | None, tuple[int, bytes]]:
-    """The window, and what says which images are grey: the kind, and a bit an image."""
-    kind, rest = content[0], content[1:]
-    if kind not in (1, 2, 3, 4, 5) or (kind & WINDOW and len(rest) < 8):
-        raise damaged("what it says of its source means nothing")
-    ends, which = (rest[:8], rest[8:]) if kind & WINDOW else (b"", rest)
-    return Window(*struct.unpack("<2i", ends)) if ends else None, (kind, which)
-
-
-def _read_grey(marks: tuple[int, bytes], images: int) -> Flags:
-    """Which of the images are grey; empty, if none is."""
-    kind, which = marks
-    if len(which) != (-(-images // 8) if kind & SOME_GREY else 0):
-        raise damaged("it does not say of each image whether it is grey")
-    if not kind & SOME_GREY:
-        if kind & ALL_GREY and not images:
-            raise damaged("it speaks of grey images, and has none")
-        return np.full(images if kind & ALL_GREY else 0, True)
-    bits = np.unpackbits(np.frombuffer(which, np.uint8))
-    found: Flags = bits[:images].astype(bool)
-    if bits[images:].any() or found.all() or not found.any():
-        raise damaged("it does not say of each image whether it is grey")
-    return found
-
-
-def _read_version_1(reader: ByteReader) -> tuple[Release, Claim | None, tuple[int, bytes]]:
+def _read_version_1(reader: ByteReader) -> tuple[Release, Claim | None, Marks]:
     flags = reader.take(1)[0]
     model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
     coding = Coding(_read_channel(reader, flags & CHANNEL_BITS), _read_code(reader, bool(flags & ORDERED)))
@@ -234,10 +198,10 @@ def _read_version_1(reader: ByteReader) -> tuple[Release, Claim | None, tuple[in
     (gains,) = _read_floats(reader, ("snr_gain",), len(times) - 1, bool(flags & SHORT_GAINS))
     sizes = _read_sizes(reader, coding.code, len(gains))
     steps = tuple(map(Step, times[:-1], times[1:], gains, *sizes))
-    return Release(Plan(coding, steps, bool(flags & SEPARATE)), model, seed, channels, delta), claim, (0, b"")
+    return Release(Plan(coding, steps, bool(flags & SEPARATE)), model, seed, channels, delta), claim, NO_MARKS
 
 
-def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None, tuple[int, bytes]]:
+def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None, Marks]:
     flags = reader.take(1)[0]
     if flags & ~(SENSING | SEPARATE | DELTA | SHORT_GAINS):
         raise damaged("it has flags that mean nothing")
@@ -268,7 +232,7 @@ def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None, tuple[in
     table = fields[TABLE].hex() if TABLE in fields else None
     plan = Plan(coding, steps, bool(flags & SEPARATE))
     beacon = Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None
-    window, marks = _read_source(fields[SOURCE]) if SOURCE in fields else (None, (0, b""))
+    window, marks = source.read(fields[SOURCE]) if SOURCE in fields else (None, NO_MARKS)
     release = Release(plan, model, seed, channels, delta, table, SEED_GIVEN in fields, beacon, window)
     return release, claim, marks
 

@@ -26,11 +26,12 @@ DEVICES = ("auto", "cuda", "mps", "cpu")
 FORMER = {
     identity: f"dipp no longer ships it: take the folder src/dipp/models/embedded at the git tag {tag}"
     for identity, tag in (
-        ("cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5", "embedded-cifar10"),
-        ("5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57", "embedded-photographs-1"),
+        ("cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5", "embedded-cifar10 (commit 25d6e09)"),
+        ("5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57", "embedded-photographs-1 (commit fa2ab15)"),
     )
 }
-"""Denoisers that once shipped with dipp, by their SHA-256 (`identity`), and where they are now."""
+"""Denoisers that once shipped with dipp, by their SHA-256 (`identity`), and where they are now. A clone may
+have no tags, but it has the commits."""
 MAX_PICTURE = 1 << 26
 """Largest number of pixels of a picture (64 megapixels). A pixel takes about 250 bytes of memory while it is
 encoded."""

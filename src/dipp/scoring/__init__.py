@@ -126,8 +126,8 @@ def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
             yield task.part(first, min(first + batch, task.chunks))
 
 
-_threads: int | None = None
-"""Id of the process that has loaded the backend of the CPU, with its threads; None before that."""
+_process_with_threads: int | None = None
+"""The process that has loaded the backend of the CPU; None before that."""
 
 
 def backend(device: str = "cpu") -> Backend:
@@ -136,11 +136,11 @@ def backend(device: str = "cpu") -> Backend:
     In a process that was forked from one with numba's threads, which would end it without a word, that of the CPU is
     the reference: the same integers, more slowly.
     """
-    global _threads
+    global _process_with_threads
     if device in ("cpu", "mps"):
-        if _threads not in (None, os.getpid()):
+        if _process_with_threads not in (None, os.getpid()):
             return _loaded("reference")
-        _threads = os.getpid()
+        _process_with_threads = os.getpid()
     return _loaded(device)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -449,8 +450,17 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "SENSED", presets.SENSED[:1])  # all of them: `test_sensing_audit`
 
 
+audited = functools.cache(suite.audit_coding)
+
+
+@pytest.fixture
+def _once(_quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coding is audited once for all tests of what the command says of it."""
+    monkeypatch.setattr(suite, "audit_coding", audited)
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("_quick")
+@pytest.mark.usefixtures("_once")
 def test_json_has_the_shape_that_scripts_rely_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,7 +483,7 @@ def test_json_has_the_shape_that_scripts_rely_on(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_quick")
+@pytest.mark.usefixtures("_once")
 def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(presets, "SENSED", SENSED[:2])
     code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
@@ -504,7 +514,7 @@ def heights(figure: Figure) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_quick")
+@pytest.mark.usefixtures("_once")
 def test_a_failed_audit_exits_with_1(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "NEARLY", 1.5)
     code, out, _ = run(capsys, monkeypatch, "--epsilon", 1)

@@ -214,7 +214,7 @@ def pgm(kind: bytes, largest: int, values: bytes) -> bytes:
 def test_a_largest_value_of_the_file_s_own_is_refused() -> None:
     """It may be the largest of the picture, and Pillow would scale all others by it."""
     for largest, size in ((100, 1), (4095, 2)):
-        with pytest.raises(DippError, match=f"a largest value of 255 or 65535 is needed, got {largest}"):
+        with pytest.raises(DippError, match=r"a largest value of 255 or 65535 is needed; save it as PNG$"):
             pictures.read(pgm(b"P5", largest, bytes(3 * size)), 3, FULL)
     assert pictures.read(pgm(b"P5", 255, bytes([7, 8, 9])))[0, :, 0].tolist() == [7, 8, 9]
     assert pictures.read(pgm(b"P5", 65535, b"\0\x05\x01\x01"), 3, FULL)[0, :, 0].tolist() == [0, 1]

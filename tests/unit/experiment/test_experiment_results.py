@@ -54,6 +54,13 @@ def test_claims_wait_for_what_is_not_measured() -> None:
     assert f"| 4 | one-bit | {tables.MISSING} | {tables.MISSING} |" in tables.of_claims([claim])
 
 
+def test_the_bound_of_a_probe_is_rounded_up() -> None:
+    """At ε = 1 at most e/(1 + e) = 73.106 % of the guesses are right: to print 73.1 % would promise too much."""
+    found = {"pixels": 1, "right": 0.73106, "expected": 0.73106, "bound": 0.73106, "losses": {}}
+    probed = {"epsilon": 1.0, "certified": 1.0, "code": "pairs", "images": 64, "kinds": {"pixel": found}}
+    assert tables.of_probes([probed]).endswith("| 1 | pixel | 1 | 73.1 % | 73.1 % | 73.2 % | pairs | 64 |\n")
+
+
 def test_the_factor_of_two_is_of_payloads_along_own_and_along_the_same_steps() -> None:
     along = row("diffc", 0.5, 0.0, plotted=False, same_steps=True)
     (claim,) = report.claims([row("paper", 1.0, 0.5), row("diffc", 0.25, 0.5), along])

@@ -24,10 +24,10 @@ from dipp.planning.table import FILE_NAME, ErrorTable
 FILES = ("config.json", "scheduler_config.json", "training.json", "README.md")
 WEIGHTS = "model.safetensors"
 FORMER = {
-    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "embedded-cifar10",
-    "5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57": "embedded-photographs-1",
+    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "embedded-cifar10 (commit 25d6e09)",
+    "5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57": "embedded-photographs-1 (commit fa2ab15)",
 }
-"""The networks that shipped before, and their tags: files may name them."""
+"""The networks that shipped before, their tags and commits: files may name them."""
 
 
 def test_it_is_small_and_says_what_it_is() -> None:

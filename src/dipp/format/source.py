@@ -1,0 +1,55 @@
+"""The field of the header about the source: its window, if it has more than eight bits, and which images are grey."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.plan import MAX_PIXELS
+from dipp.core.window import Window
+from dipp.format.bytes import damaged
+
+WINDOW, ALL_GREY, SOME_GREY = 1, 2, 4
+"""Bits of its first byte."""
+FIELD_BYTES = (1, 9 + MAX_PIXELS)
+"""Its least and largest length."""
+
+Flags = NDArray[np.bool_]
+Marks = tuple[int, bytes]
+"""What says which images are grey: the first byte of the field, and a bit an image where only some are."""
+NO_MARKS: Marks = (0, b"")
+
+
+def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
+    """The field about the source: its window, and which images are grey; None if there is nothing to say."""
+    kind = WINDOW * (window is not None) | (ALL_GREY if grey.all() else SOME_GREY) * bool(grey.any())
+    ends = b"" if window is None else struct.pack("<2i", window.low, window.high)
+    which = np.packbits(grey).tobytes() if kind & SOME_GREY else b""
+    return bytes([kind]) + ends + which if kind else None
+
+
+def read(content: bytes) -> tuple[Window | None, Marks]:
+    """The window, and what says which images are grey: the kind, and a bit an image."""
+    kind, rest = content[0], content[1:]
+    if kind not in (1, 2, 3, 4, 5) or (kind & WINDOW and len(rest) < 8):
+        raise damaged("what it says of its source means nothing")
+    ends, which = (rest[:8], rest[8:]) if kind & WINDOW else (b"", rest)
+    return Window(*struct.unpack("<2i", ends)) if ends else None, (kind, which)
+
+
+def read_grey(marks: Marks, images: int) -> Flags:
+    """Which of the images are grey; empty, if none is."""
+    kind, which = marks
+    if len(which) != (-(-images // 8) if kind & SOME_GREY else 0):
+        raise damaged("it does not say of each image whether it is grey")
+    if not kind & SOME_GREY:
+        if kind & ALL_GREY and not images:
+            raise damaged("it speaks of grey images, and has none")
+        return np.full(images if kind & ALL_GREY else 0, True)
+    bits = np.unpackbits(np.frombuffer(which, np.uint8))
+    found: Flags = bits[:images].astype(bool)
+    if bits[images:].any() or found.all() or not found.any():
+        raise damaged("it does not say of each image whether it is grey")
+    return found
