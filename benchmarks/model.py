@@ -25,6 +25,8 @@ of its own with all that it loads.
 
 from __future__ import annotations
 
+import dipp  # isort: skip - before PyTorch: it says how waiting threads wait
+
 import argparse
 import functools
 import itertools
@@ -44,7 +46,6 @@ import numpy as np
 import torch
 from provenance import provenance, write
 
-import dipp
 from dipp import models
 from dipp.codec import pictures
 from dipp.codec.pictures import Pixels
@@ -55,7 +56,7 @@ from dipp.training.validation import gaussian_psnr
 SIZE = (512, 768)
 ROUNDS = {"new": 7, "old": 2}
 SEAM_SIDE, SEAM_WIDTH = 256, 4
-PATIENCE = 180.0
+PATIENCE = 900.0
 """Seconds after which a command is stopped, and counts as one that took so long."""
 
 

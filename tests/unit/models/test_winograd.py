@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,20 @@ def test_neither_threads_nor_the_batch_change_a_bit() -> None:
     assert np.array_equal(found(x[1:2], 2), whole[1:2])
 
 
+def test_an_error_of_another_thread_is_one_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = threading.Barrier(2, timeout=60)
+
+    def fail(*_: object) -> None:
+        began.wait()  # both threads have work
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError
+
+    monkeypatch.setattr(winograd, "convolve_tiles", fail)
+    x, nothing, out = numbers(1, 4, 4 * 2 * STEP, LANES), np.empty(0, np.float32), numbers(1)
+    with pytest.raises(MemoryError):
+        convolve(x, nothing, nothing, nothing, out, activate=True, threads=2)
+
+
 @pytest.mark.parametrize("activate", [True, False])
 def test_nothing_is_read_or_written_outside(activate: bool) -> None:
     """Around input and output lies what would be seen in the output, or must stay as it is."""
@@ -157,9 +172,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def denoiser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> PhotoDenoiser:
-    """For which pictures of 16×16 are large, on a machine that has what the kernels need."""
+    """For which pictures of 4×4 are large, on a machine that has what the kernels need."""
     monkeypatch.setattr(winograd, "features", lambda: {"avx2", "fma"})
-    monkeypatch.setattr(photonet, "LARGE_PIXELS", 16 * 16)
+    monkeypatch.setattr(photonet, "LARGE_PIXELS", 4 * 4)
     found = models.load(folder)
     assert isinstance(found, PhotoDenoiser)
     return found
@@ -169,7 +184,7 @@ def states(count: int, *size: int) -> torch.Tensor:
     return torch.randn(count, 3, *size, generator=torch.Generator().manual_seed(count))
 
 
-@pytest.mark.parametrize("size", [(16, 16), (17, 43), (70, 29)])
+@pytest.mark.parametrize("size", [(4, 4), (3, 90), (17, 43), (70, 29)])
 @pytest.mark.parametrize("snr", [0.0, 0.3, 900.0])
 def test_the_network_gives_what_it_gives_in_pytorch(denoiser: PhotoDenoiser, size: tuple[int, int], snr: float) -> None:
     y = states(2, *size)
@@ -204,7 +219,7 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
 
     for engine in (Winograd, Runtime):
         monkeypatch.setattr(engine, "__call__", noted)
-    for size in ((16, 16), (15, 17), (8, 32)):
+    for size in ((4, 4), (3, 5), (2, 8)):
         denoiser.at_snr(states(2, *size), 1.0)
     assert asked == [("Winograd", 2), ("Runtime", 2), ("Winograd", 2)]
     assert winograd.possible(denoiser.network.config)
@@ -212,7 +227,7 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
     monkeypatch.setattr(winograd, "features", lambda: {"neon"})
     assert not winograd.possible(denoiser.network.config)
     vars(denoiser).pop("_large")
-    denoiser.at_snr(states(2, 16, 16), 1.0)
+    denoiser.at_snr(states(2, 4, 4), 1.0)
     assert asked[3:] == [("Runtime", 2)]
 
 
