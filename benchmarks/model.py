@@ -56,6 +56,8 @@ from dipp.training.validation import gaussian_psnr
 SIZE = (512, 768)
 ROUNDS = {"new": 7, "old": 2}
 SEAM_SIDE, SEAM_WIDTH = 256, 4
+PARTS = ["end-to-end", "time", "engines", "seams", "quality"]
+"""Commands come first: the peak memory of a process is never below what the one that starts it has by then."""
 PATIENCE = 900.0
 """Seconds after which a command is stopped, and counts as one that took so long."""
 
@@ -105,8 +107,8 @@ def seams(pixels: Pixels) -> dict[str, float]:
     squares = [np.square(one.astype(np.float64) - pixels).mean(axis=2) for one in (tiled, whole)]
     in_tiles, in_whole = (one[near].mean() / one[~near].mean() for one in squares)
     return {
-        "error within 4 pixels of borders over error elsewhere, in tiles": round(in_tiles, 4),
-        "the same in tiles over that in the whole": round(in_tiles / in_whole, 4),
+        "error within 4 pixels of borders over error elsewhere, in tiles": round(float(in_tiles), 4),
+        "the same in tiles over that in the whole": round(float(in_tiles / in_whole), 4),
         "largest difference to the whole, in grey levels": int(np.abs(tiled.astype(int) - whole).max()),
         "share of values that differ": float((tiled != whole).mean()),
     }
@@ -145,6 +147,7 @@ def end_to_end(photograph: Path, trees: dict[str, Path]) -> dict[str, Any]:
         for name, tree in trees.items():
             file, picture = Path(place) / f"{name}.dipp", Path(place) / f"{name}.png"
             home = {**os.environ, "PYTHONPATH": str(tree / "src"), "XDG_DATA_HOME": place}
+            home.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody's sources are compiled anew for every command
             for words in (
                 ["encode", str(photograph), "-o", str(file), "--epsilon", "4"],
                 ["decode", str(file), "-o", str(picture)],
@@ -181,7 +184,7 @@ def main() -> None:
     parser.add_argument("--checkout", type=Path, help="tree of an older commit, to encode with")
     parser.add_argument("--count", type=int, default=12, help="pictures of a source that are larger than 64×64")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--parts", nargs="*", default=["time", "engines", "end-to-end", "seams", "quality"])
+    parser.add_argument("--parts", nargs="*", default=PARTS)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))
     options = parser.parse_args()
     with np.load(options.data, allow_pickle=False) as stored:
