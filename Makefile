@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test bench lint page docs clean
 
-# Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two to four minutes.
+# Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two or three minutes for the set-up, and one.
 demo: .venv/.demo
 	$(BIN)/python examples/demo.py --output demo
 
