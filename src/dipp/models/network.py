@@ -133,7 +133,7 @@ class Network(nn.Module):
         span = math.log(SNR_RANGE[1] / SNR_RANGE[0])
         # Angular frequencies on ln SNR: periods from four times the range down to an eighth of it.
         # On the CPU even if the weights are still nowhere (the meta device): no file holds it.
-        octaves = 2.0 ** torch.arange(2, -4, -1, device="cpu")
+        octaves = 2.0 ** torch.arange(2, -4, -1, device="cpu", dtype=torch.float32)
         self.register_buffer("waves", 2 * math.pi / (span * octaves), persistent=False)
         self.embed = nn.Sequential(nn.Linear(2 * len(self.waves), config.embedding), nn.SiLU())
         self.enter = nn.Conv2d(INPUTS * FOLD**2, fine, 3, padding=1)

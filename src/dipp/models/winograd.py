@@ -22,7 +22,8 @@ its tile, and so not on threads and batches.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
+import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,19 +61,28 @@ def convolve(
     x is (N, H, W, I) and out (N, H, W, O), in C order; scale and shift are (O,), and the weights are `transformed`.
     Threads end with the call, so that a forked process misses none.
     """
+    errors: list[BaseException] = []
     count = len(x) * -(-x.shape[1] // OUT) * -(-x.shape[2] // OUT)
     starts = iter(range(0, count, STEP))
 
     def work() -> None:
-        for start in starts:  # the threads share it
-            convolve_tiles(x, weights, scale, shift, out, activate, start, min(start + STEP, count))
+        try:
+            for start in starts:  # the threads share it
+                convolve_tiles(x, weights, scale, shift, out, activate, start, min(start + STEP, count))
+        except BaseException as error:
+            errors.append(error)
 
-    others = min(threads, -(-count // STEP)) - 1
-    with ThreadPoolExecutor(max(1, others)) as pool:
-        rest = [pool.submit(work) for _ in range(others)]
-        work()
-        for one in rest:
-            one.result()  # an error of its thread
+    others: list[threading.Thread] = []
+    with contextlib.suppress(RuntimeError):  # no more threads are to be had: then those that there are do it all
+        for _ in range(min(threads, -(-count // STEP)) - 1):
+            other = threading.Thread(target=work)
+            other.start()  # no pool: it would refuse once the main thread has ended, though others may still encode
+            others.append(other)
+    work()
+    for other in others:
+        other.join()
+    if errors:
+        raise errors[0]
 
 
 class Winograd:
@@ -89,8 +99,9 @@ class Winograd:
 
     def __call__(self, y: Tensor, snr: float) -> Tensor:
         """x̂0 of states (N, 3, H, W), clamped to [−1, 1]."""
-        with torch.inference_mode():
-            x0: Tensor = self.network(y.contiguous(memory_format=torch.channels_last), torch.tensor([snr]))
+        with torch.inference_mode(), torch.autocast("cpu", enabled=False):  # whatever the calling program has set
+            y = y.contiguous(memory_format=torch.channels_last)
+            x0: Tensor = self.network(y, torch.tensor([snr], device="cpu"))
             return x0.clamp(-1, 1)
 
 

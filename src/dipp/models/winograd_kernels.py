@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dipp.scoring.vectors import features, prefer_wide_vectors
+from dipp.scoring.vectors import compiled, features, prefer_wide_vectors
 
 Floats = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -214,7 +213,7 @@ def _leaving(activate: bool) -> Any:
 _leave_activated, _leave_added = _leaving(True), _leaving(False)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def convolve_tiles(
     x: Floats, weights: Floats, scale: Floats, shift: Floats, out: Floats, activate: bool, start: int, stop: int
 ) -> None:

@@ -88,6 +88,6 @@ def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) ->
 
 @functools.cache
 def _compiled() -> tuple[Callable[..., None], Callable[..., tuple[Integers, Integers]]]:
-    import numba  # here, because it is slow to import
+    from dipp.scoring.vectors import compiled  # here, because numba is slow to import
 
-    return numba.njit(cache=True)(_relax), numba.njit(cache=True)(_trace)
+    return compiled()(_relax), compiled()(_trace)

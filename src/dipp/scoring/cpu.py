@@ -18,6 +18,7 @@ from dipp.core.selection import BINS, RANGE_BITS, Scores, Sums, fraction_weights
 from dipp.errors import DippError
 from dipp.scoring.cpu_kernels import GROUP, fill, laplace_scores, potential_scores, round_keys, sign_scores
 from dipp.scoring.task import ScoringTask
+from dipp.scoring.vectors import compiled
 
 SLICE = 4096
 """Candidates that one parallel task sums into bins."""
@@ -27,7 +28,7 @@ SERIAL_WORK = 1 << 21
 """Candidates × coordinates below which one thread is faster than waking the others."""
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int) -> Sums:
     """`selection.bin_sums` by slices of candidates: the sums are integers, so their order does not matter."""
     rows, n = scores.shape
@@ -43,7 +44,7 @@ def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_b
     return sums
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _locate(
     scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums
 ) -> NDArray[np.int64]:
@@ -63,7 +64,7 @@ def _locate(
     return found
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _winners(
     streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64], group_size: int, out: Draws
 ) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws, Words
 from dipp.core.selection import Scores
-from dipp.scoring.vectors import prefer_wide_vectors
+from dipp.scoring.vectors import compiled, prefer_wide_vectors
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -77,7 +77,7 @@ def _shift_right16(_context: Any, _a: Any, _b: Any) -> Any:
     return types.uint16(types.uint16, types.uint16), generate
 
 
-@numba.njit(cache=True)
+@compiled()
 def round_keys(stream: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """The pair of keys of each Philox round."""
     keys = np.empty(2 * ROUNDS, np.uint64)
@@ -88,7 +88,7 @@ def round_keys(stream: NDArray[np.uint32]) -> NDArray[np.uint64]:
     return keys
 
 
-@numba.njit(cache=True)
+@compiled()
 def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block: int, chunk: int, nonce: int) -> None:
     """Fill words with consecutive Philox blocks of a group, one in each lane: words[j, b] is word j of block b."""
     for b in range(words.shape[1]):
@@ -100,7 +100,7 @@ def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block:
         words[0, b], words[1, b], words[2, b], words[3, b] = c0, c1, c2, c3
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> None:
     """lanes += Σ m_i over the set bits i of each draw; unrolled by hand, because LLVM would not vectorise a loop."""
     m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
@@ -127,7 +127,7 @@ def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> 
         lanes[t] = i16(s)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> None:
     """One doubling of `LaplaceLaw`: where the top bit of y is clear, y is doubled and a bit of magnitude is added."""
     for t in range(y.size):
@@ -136,7 +136,7 @@ def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> N
         y[t] = u16(y[t] + (clear & y[t]))
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add_laplace(
     draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws, y: Draws, whole: Draws
 ) -> None:
@@ -160,7 +160,7 @@ def _add_laplace(
         lanes[t] = u16(lanes[t] + min(_shift_right16(z, extra_bits), size))
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws) -> None:
     """`_add_laplace` in a single pass, for laws of one doubling: those of all but large steps."""
     unit, c1, c2, extra_bits = law[0], law[1], law[2], law[3]
@@ -174,14 +174,14 @@ def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: in
         lanes[t] = u16(lanes[t] + min(_shift_right16(z, extra_bits), size))
 
 
-@numba.njit(cache=True)
+@compiled()
 def _tiling(candidates: int) -> tuple[int, int]:
     """Number of blocks in a tile, and number of tiles."""
     blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
     return blocks, -(-candidates // (DRAWS_PER_BLOCK * blocks))
 
 
-@numba.njit(cache=True)
+@compiled()
 def _generator(
     stream: NDArray[np.uint32], blocks: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint16]]:
@@ -190,7 +190,7 @@ def _generator(
     return round_keys(stream), words, words.reshape(4 * blocks).view(np.uint16)
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, flush: int, out: Scores) -> None:
     """score = 2·Σ_{bit set} m − Σ m, where `totals` are the Σ m of the chunks.
 
@@ -212,7 +212,7 @@ def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: In
         _write(out[row], tile, sums, 2, totals[row])
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def laplace_scores(
     streams: Words, offsets: Longs, shifts: Ints, law: NDArray[np.uint16], flush: int, out: Scores
 ) -> None:
@@ -244,7 +244,7 @@ def laplace_scores(
         _write(out[row], tile, sums, 2, total)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
     """row[candidate] = scale·sum − total, with the lanes put into the order of the candidates."""
     blocks = sums.size // DRAWS_PER_BLOCK
@@ -256,7 +256,7 @@ def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
                     row[candidate] = scale * sums[(j * blocks + b) * 2 + h] - total
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def potential_scores(
     streams: Words, offsets: Longs, shifts: Ints, values: Ints, knots: Ints, knot_bits: int, out: Scores
 ) -> None:

@@ -102,6 +102,17 @@ def test_an_error_of_another_thread_is_one_of_the_call(monkeypatch: pytest.Monke
         convolve(x, nothing, nothing, nothing, out, activate=True, threads=2)
 
 
+def test_without_more_threads_the_one_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    x, (weights, scale, shift) = numbers(1, 61, 50, LANES), layer(LANES, PANEL)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    out = np.empty((1, 61, 50, PANEL), np.float32)
+    convolve(x, transformed(weights), scale, shift, out, activate=True, threads=3)
+    close(out, functional.silu(exact(x, weights, scale, shift)))
+
+
 @pytest.mark.parametrize("activate", [True, False])
 def test_nothing_is_read_or_written_outside(activate: bool) -> None:
     """Around input and output lies what would be seen in the output, or must stay as it is."""
@@ -229,6 +240,46 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
     vars(denoiser).pop("_large")
     denoiser.at_snr(states(2, 4, 4), 1.0)
     assert asked[3:] == [("Runtime", 2)]
+
+
+def test_what_the_calling_program_has_set_changes_nothing(denoiser: PhotoDenoiser) -> None:
+    y = states(1, 20, 30)
+    expected = denoiser.at_snr(y, 1.0)
+    vars(denoiser).pop("_large")
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+            assert torch.equal(denoiser.at_snr(y, 1.0), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+LATE = """
+import sys, threading
+
+import dipp.models
+import torch
+from dipp.models import photonet, winograd
+
+winograd.features = lambda: {"avx2", "fma"}
+photonet.LARGE_PIXELS = 1
+torch.set_num_threads(2)
+denoiser, y = dipp.models.load(sys.argv[1]), torch.zeros(1, 3, 150, 150)
+
+
+def late():
+    threading.main_thread().join()
+    print(denoiser.at_snr(y, 1.0).shape)
+
+
+threading.Thread(target=late).start()
+"""
+
+
+def test_a_thread_predicts_after_the_main_one_has_ended(folder: Path) -> None:
+    command = [sys.executable, "-c", LATE, str(folder)]
+    done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)  # noqa: S603
+    assert "150, 150" in done.stdout, done.stderr
 
 
 FORKS = """
