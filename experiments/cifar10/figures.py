@@ -198,7 +198,7 @@ def probes(results: dict[str, Any], output: Path) -> None:
 
 
 def grid(config: Config, store: Store, output: Path) -> None:
-    """The first pictures: a column an ε, a row a method and what it gives a receiver, as far as there are any."""
+    """The first pictures: a column an ε, a row a method and what it gives a receiver; nothing, where there are none."""
     epsilons = sorted({r.epsilon for method in STYLES for r in config.shown(method) if r.epsilon is not None})
     cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
     for method in STYLES:
@@ -209,6 +209,8 @@ def grid(config: Config, store: Store, output: Path) -> None:
                 if release.epsilon is not None and len(found):
                     row = cells.setdefault(label if name == method else f"{label}, {name}", {})
                     row[epsilons.index(release.epsilon)] = found
+    if len(cells) == 1:
+        return
     width = 0.6 * -(-config.previews // 2)
     figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(cells)), layout="constrained")
     drawn = figure.subplots(len(cells), len(epsilons), squeeze=False)

@@ -40,7 +40,7 @@ def decode(
     noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
     sample: Annotated[
         bool,
-        typer.Option("--sample", help="A picture that looks real, not the expected one: its details are made up."),
+        typer.Option("--sample", help="A picture that looks sharper than the expected one: its details are made up."),
     ] = False,
     ancestral: Annotated[
         bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does: details are made up.")

@@ -251,7 +251,7 @@ class Codec:
         Each is a uint8 array (H, W, C); the channels of a grey one are equal.
 
         The expected picture takes one call of the network after the chain, has the least squared error and invents
-        nothing; at small ε it is smooth. `sample` draws a picture that looks real instead, in `calls` calls of the
+        nothing; at small ε it is smooth. `sample` draws one that looks sharper instead, in `calls` calls of the
         network (None: 8); a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every
         timestep, as the paper does. denoise = False gives the noisy reconstruction.
         `steps` decodes only the first so many steps of the plan: a preview.

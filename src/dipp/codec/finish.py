@@ -3,7 +3,7 @@
 | | network calls | picture |
 |---|---|---|
 | expected | 1 | the mean of all that the file allows: least squared error, nothing invented, smooth at small ε |
-| sampled | several | one that looks real; what the file does not say is drawn from what the network has learnt |
+| sampled | several | one that looks sharper; what the file does not say is drawn from what the network has learnt |
 | ancestral | every timestep | likewise, by DDPM sampling, as the paper has it |
 | noisy | 0 | the state itself |
 

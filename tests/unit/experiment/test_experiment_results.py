@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -166,6 +167,17 @@ def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
     same = {name for name in records[0] if records[0][name] == records[1][name]}
     assert differ == {"paper", "diffc"}
     assert {name.split(".")[1] for name in same} == {"unclipped-1-plotted", "unclipped-4-plotted", "paper-256-unbound"}
+
+
+@pytest.mark.parametrize("protocol", ["config", "everybody"])
+def test_a_report_is_made_of_the_records_alone(protocol: str, tmp_path: Path) -> None:
+    """The tables in the repository follow from the records beside them; without previews there is no grid."""
+    place = SMOKE.parent / "results" / ("" if protocol == "config" else protocol)
+    shutil.copytree(place / "records", tmp_path / "records")
+    made = report.write(Config.load(SMOKE.with_name(f"{protocol}.toml")), Store(tmp_path))
+    for name in ("results.json", "tables.md"):
+        assert (made / name).read_text() == (place / name).read_text()
+    assert not (made / "grid.png").exists()
 
 
 def test_an_odd_number_of_previews_is_shown_once_each() -> None:
