@@ -28,6 +28,7 @@ from __future__ import annotations
 import dipp  # isort: skip - before PyTorch: it says how waiting threads wait
 
 import argparse
+import copy
 import functools
 import itertools
 import os
@@ -49,6 +50,7 @@ from provenance import provenance, write
 from dipp import models
 from dipp.codec import pictures
 from dipp.codec.pictures import Pixels
+from dipp.core.signal import to_signal
 from dipp.models import embedded, photonet, tiles
 from dipp.models.denoiser import Denoiser
 from dipp.training.validation import gaussian_psnr
@@ -114,19 +116,21 @@ def seams(pixels: Pixels) -> dict[str, float]:
     }
 
 
-def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
-    """The new network on the CPU in several ways, without clamping and tiles."""
+def engines(denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
+    """The new network on the CPU in several ways: time, and the largest error against double precision, at SNR 1."""
     from dipp.models.photonet import PhotoDenoiser
     from dipp.models.runtime import Runtime
     from dipp.models.winograd import Winograd
 
     assert isinstance(denoiser, PhotoDenoiser)
     network, snr = denoiser.network, torch.ones(1)
+    x0 = torch.from_numpy(to_signal(pixels)).float().permute(2, 0, 1)[None]
+    y = x0 + torch.randn(x0.shape, generator=torch.Generator().manual_seed(0))
     y = y.contiguous(memory_format=torch.channels_last)
 
-    def half() -> None:
+    def half() -> Any:
         with torch.autocast("cpu", torch.bfloat16):
-            network(y, snr)
+            return network(y, snr)
 
     compiled, runtime, winograd = torch.compile(network, dynamic=False), Runtime(network), Winograd(network)
     ways: dict[str, Callable[[], Any]] = {
@@ -137,7 +141,14 @@ def engines(denoiser: Denoiser, y: torch.Tensor) -> dict[str, Any]:
         "Winograd's convolutions, fp32": lambda: winograd(y, 1.0),
     }
     with torch.inference_mode():
-        return {name: timed(way, 5, torch.device("cpu")) for name, way in ways.items()}
+        exact = copy.deepcopy(network).double()(y.double(), snr.double()).clamp(-1, 1)
+        return {
+            name: {
+                **timed(way, 5, torch.device("cpu")),
+                "largest error": float(f"{(way().clamp(-1, 1) - exact).abs().max():.2g}"),
+            }
+            for name, way in ways.items()
+        }
 
 
 def end_to_end(photograph: Path, trees: dict[str, Path]) -> dict[str, Any]:
@@ -208,7 +219,7 @@ def main() -> None:
                 for name, one in denoisers.items()
             },
         ),
-        "engines": ("engines", lambda: engines(denoisers["new"], y)),
+        "engines": ("engines", lambda: engines(denoisers["new"], pictures.read(options.photograph))),
         "end-to-end": (
             "end to end, 768×512, ε = 4, default settings",
             lambda: end_to_end(options.photograph, trees),
