@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -217,6 +219,23 @@ def test_neither_threads_nor_the_batch_change_a_bit_of_a_prediction(denoiser: Ph
         assert torch.equal(denoiser.at_snr(y[1:2], 1.0), alone[1:2])
     finally:
         torch.set_num_threads(before)
+
+
+def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = states(1, 150, 90)
+    whole = denoiser.at_snr(y, 1.0)
+    monkeypatch.setattr(photonet, "TILE", 8 * denoiser.network.config.stride)
+    tiles = list[torch.Size]()
+
+    def noted(
+        own: Winograd, y: torch.Tensor, snr: float, predict: Callable[..., torch.Tensor] = Winograd.__call__
+    ) -> Any:
+        tiles.append(y.shape)
+        return predict(own, y, snr)
+
+    monkeypatch.setattr(Winograd, "__call__", noted)
+    torch.testing.assert_close(denoiser.at_snr(y, 1.0), whole, rtol=0, atol=ROUNDING)
+    assert len(tiles) > 4
 
 
 def test_only_large_pictures_of_fitting_networks_go_this_way(
