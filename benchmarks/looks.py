@@ -80,14 +80,14 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/looks.jpg"))
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/looks.json"))
     options = parser.parse_args()
-    rows, found = [], {}
+    rows, found, facts = [], {}, provenance()  # before the sheet in the repository is another
     for path in options.pictures:
         shown, found[path.stem] = row(pictures.read(path))
         rows.append(shown)
         print(path.stem, found[path.stem], flush=True)
         with files.atomic(options.output) as part:
             sheet(rows).save(part, format="JPEG", quality=92)
-        write(options.json, {**provenance(), "pictures": found})
+        write(options.json, {**facts, "pictures": found})
 
 
 if __name__ == "__main__":
