@@ -30,9 +30,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dipp.compiling import features
 from dipp.models.network import Config, Network, Stage
 from dipp.models.winograd_kernels import OUT, PANEL, TILES, WEIGHTS, Floats, convolve_tiles
-from dipp.scoring.vectors import features
 
 if TYPE_CHECKING:
     from dipp.models.network import Block

@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dipp.scoring.vectors import compiled, features, prefer_wide_vectors
+from dipp.compiling import compiled, features, prefer_wide_vectors
 
 Floats = NDArray[np.float32]
 Matrix = NDArray[np.float64]

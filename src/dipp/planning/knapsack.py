@@ -88,6 +88,6 @@ def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) ->
 
 @functools.cache
 def _compiled() -> tuple[Callable[..., None], Callable[..., tuple[Integers, Integers]]]:
-    from dipp.scoring.vectors import compiled  # here, because numba is slow to import
+    from dipp.compiling import compiled  # here, because numba is slow to import
 
     return compiled()(_relax), compiled()(_trace)

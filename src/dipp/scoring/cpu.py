@@ -12,13 +12,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.compiling import compiled
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.core.randomness import DRAWS_PER_BLOCK, Draws
 from dipp.core.selection import BINS, RANGE_BITS, Scores, Sums, fraction_weights
 from dipp.errors import DippError
 from dipp.scoring.cpu_kernels import GROUP, fill, laplace_scores, potential_scores, round_keys, sign_scores
 from dipp.scoring.task import ScoringTask
-from dipp.scoring.vectors import compiled
 
 SLICE = 4096
 """Candidates that one parallel task sums into bins."""

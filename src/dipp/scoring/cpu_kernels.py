@@ -21,9 +21,9 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from dipp.compiling import compiled, prefer_wide_vectors
 from dipp.core.randomness import DRAWS_PER_BLOCK, PHILOX_MULTIPLIERS, PHILOX_ROUNDS, PHILOX_WEYL, Draws, Words
 from dipp.core.selection import Scores
-from dipp.scoring.vectors import compiled, prefer_wide_vectors
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
