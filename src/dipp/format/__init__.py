@@ -5,6 +5,6 @@
 | `bytes` | varints, columns, and a reader that trusts nobody |
 | `release` | the public parameters of an encoding, and the one check of a ledger against them |
 | `packing` | the indices of an image in bits |
-| `source` | the field of the header about where the pictures come from |
+| `codings`, `steps`, `source` | parts of the header: channel and code, the steps, where pictures come from |
 | `header`, `archive` | the front of a file; the file |
 """

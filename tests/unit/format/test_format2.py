@@ -41,6 +41,7 @@ from dipp.format.header import (
 )
 from dipp.format.packing import Shape
 from dipp.format.release import Release
+from dipp.format.steps import float_column
 from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
 
 MIXED = Beacon(7, bytes(32))
@@ -317,8 +318,8 @@ def test_numbers_are_short_where_all_of_them_are() -> None:
 @pytest.mark.parametrize("public", [release(sensing_plan()), release(small_plan(SHARP), seed_given=True)])
 def test_numbers_that_could_be_short_must_be(public: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or an archive would have two spellings."""
-    real, right = header._float_column, release_to_bytes(public)
-    monkeypatch.setattr(header, "_float_column", lambda values, **_: real(values, short=False))
+    real, right = float_column, release_to_bytes(public)
+    monkeypatch.setattr(header, "float_column", lambda values, **_: real(values, short=False))
     longer = release_to_bytes(public)
     assert len(longer) > len(right)
     with pytest.raises(DippError, match="snr_gain has too many bytes"):
