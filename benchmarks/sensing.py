@@ -5,8 +5,9 @@
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images. All
 pictures are really encoded, with several seeds; PSNR is 10·log10(4/MSE) of the expected picture, one call after the
 chain, with the MSE averaged over the images. The rivals have the same pure ε per pixel: Laplace noise on all channels
-(b = 6/ε on [−1, 1]) and on one random channel of each pixel (b = 2/ε), not clamped (`cifar10.rivals`); their bits are
-those of the clamped pictures, or of the one clamped value of a pixel, as PNG.
+(b = 6/ε on [−1, 1]), on one random channel of each pixel (b = 2/ε), not clamped, and one bit of such a channel by
+randomised response against mid-grey (`cifar10.rivals`); their bits are those of the clamped pictures, or of the one
+clamped value of a pixel, as PNG; a bit is a bit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +32,24 @@ from dipp.core.plan import Plan
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
-from dipp.planning.presets import UNCLIPPED, SensingPreset, preset
+from dipp.planning.presets import UNCLIPPED, Preset, SensingPreset, preset
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from cifar10.baseline import file_bytes
-from cifar10.rivals import Noise, OneChannel, Rival, best_factor, psnr
+from cifar10.rivals import Noise, OneBit, OneChannel, Rival, best_factor, psnr
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 RATES = {1.0: (0.06,), 4.0: (0.33,), 16.0: (0.9,)}
 """Low rates at which sensing is measured beside one bit per pixel, by ε."""
 LONG = {16.0: 4.0, 64.0: 3.5}
 """Rates at which 64 network calls are allowed, by ε."""
+RIVALS: dict[str, type[Rival]] = {
+    "Laplace, all channels": Noise,
+    "Laplace, one channel": OneChannel,
+    "one bit against mid-grey": OneBit,
+}
 SEEDS = 3
 CODED_AS_PNG = 64
 """Noisy pictures that are stored as PNG."""
@@ -83,35 +90,52 @@ def described(point: Point) -> dict[str, Any]:
 
 
 def denoised_noise(rival: Rival, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
-    """A rival's pictures, denoised at the best of several SNRs; and the bits of what it releases, clamped, as PNG."""
+    """A rival's pictures, denoised at the best of several SNRs; and the bits of what it releases."""
     drawn = [np.concatenate(list(rival.release(pixels, f"seed {seed}"))) for seed in range(seeds)]
     found = [best_factor(rival, y, pixels, denoiser)[0] for y in drawn]
-    stored = rival.stored(drawn[-1][:CODED_AS_PNG])
-    assert stored is not None
-    bpp = 8 * file_bytes(stored, "png") / (len(stored) * pixels.shape[1] * pixels.shape[2])
+    stored, area = rival.stored(drawn[-1][:CODED_AS_PNG]), pixels.shape[1] * pixels.shape[2]
+    bpp = 1.0 if stored is None else 8 * file_bytes(stored, "png") / (len(stored) * area)
     return {"psnr": float(np.mean(found)), "spread": float(np.ptp(found)), "bpp": bpp}
 
 
-def rows_of(epsilon: float, denoiser: Denoiser, table: ErrorTable, pixels: Pixels, seeds: int) -> list[dict[str, Any]]:
-    """All that is compared at one ε."""
-    budget, found = Budget.pure(epsilon), []
-    before = UNCLIPPED["sharp"].planner(denoiser, table, budget).choose(budget)
-    found.append({"what": "unclipped", **described(before), **encoded(before.plan, denoiser, pixels, seeds)})
-    sharp, rates = preset("sharp").planner(denoiser, table, budget), (1.0, found[0]["bpp"], *RATES.get(epsilon, ()))
-    for rate in rates:
-        point = sharp.choose(budget, bpp=rate)
-        row = {"what": "sharp", "rate": rate, **described(point)}
-        found.append({**row, **encoded(point.plan, denoiser, pixels, seeds)})
-    if epsilon in LONG:
-        long = SensingPreset("long", "As sharp, in 64 calls.", calls=63).planner(denoiser, table, budget)
-        point = long.choose(budget, bpp=LONG[epsilon])
-        row = {"what": "sharp, 64 calls", "rate": LONG[epsilon], **described(point)}
-        found.append({**row, **encoded(point.plan, denoiser, pixels, seeds)})
-    swift = preset("swift").planner(denoiser, table, budget).choose(budget)
-    found.append({"what": "swift", "rate": 1.0, **described(swift), **encoded(swift.plan, denoiser, pixels, seeds)})
-    for name, kind in (("Laplace, all channels", Noise), ("Laplace, one channel", OneChannel)):
-        found.append({"what": f"{name}, denoised", **denoised_noise(kind(epsilon), denoiser, pixels, seeds)})
-    return [{"epsilon": epsilon, **row} for row in found]
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared at one ε, really encoded."""
+
+    epsilon: float
+    denoiser: Denoiser
+    table: ErrorTable
+    pixels: Pixels
+    seeds: int
+
+    def headline(self) -> list[dict[str, Any]]:
+        """`sharp` at one bit per pixel, and the rivals."""
+        noises = {name: kind(self.epsilon) for name, kind in RIVALS.items()}
+        found = [
+            {"what": f"{name}, denoised", **denoised_noise(rival, self.denoiser, self.pixels, self.seeds)}
+            for name, rival in noises.items()
+        ]
+        return [self._sensed("sharp", preset("sharp"), 1.0), *found]
+
+    def others(self) -> list[dict[str, Any]]:
+        """What `sharp` was, `sharp` at other rates and with more calls, and `swift`."""
+        budget = Budget.pure(self.epsilon)
+        before = UNCLIPPED["sharp"].planner(self.denoiser, self.table, budget).choose(budget)
+        found = [self._row("unclipped", before)]
+        rates = (found[0]["bpp"], *RATES.get(self.epsilon, ()))
+        found += [self._sensed("sharp", preset("sharp"), rate) for rate in rates]
+        if self.epsilon in LONG:
+            long = SensingPreset("long", "As sharp, in 64 calls.", calls=63)
+            found.append(self._sensed("sharp, 64 calls", long, LONG[self.epsilon]))
+        return [*found, self._sensed("swift", preset("swift"), 1.0)]
+
+    def _sensed(self, what: str, chosen: Preset, rate: float) -> dict[str, Any]:
+        budget = Budget.pure(self.epsilon)
+        point = chosen.planner(self.denoiser, self.table, budget).choose(budget, bpp=rate)
+        return {"rate": rate, **self._row(what, point)}
+
+    def _row(self, what: str, point: Point) -> dict[str, Any]:
+        return {"what": what, **described(point), **encoded(point.plan, self.denoiser, self.pixels, self.seeds)}
 
 
 def main() -> None:
@@ -123,14 +147,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
+    parser.add_argument("--headline", action="store_true", help="sharp at one bit per pixel and the rivals alone")
     arguments = parser.parse_args()
     inputs = Inputs.of(arguments)
     denoiser, table, pixels = inputs.denoiser(arguments.device), inputs.costs(), inputs.pixels(arguments.count)
     source, rows = provenance(arguments.device), list[dict[str, Any]]()
     for epsilon in arguments.epsilon or EPSILONS:
-        for row in rows_of(epsilon, denoiser, table, pixels, arguments.seeds):
+        comparison = Comparison(epsilon, denoiser, table, pixels, arguments.seeds)
+        for row in comparison.headline() + ([] if arguments.headline else comparison.others()):
             print(*(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
-            rows.append(row)
+            rows.append({"epsilon": epsilon, **row})
         write(arguments.out, {**source, "images": len(pixels), "seeds": arguments.seeds, "rows": rows})
 
 

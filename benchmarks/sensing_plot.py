@@ -23,8 +23,8 @@ Row = dict[str, Any]
 
 
 def best_noise(rows: list[Row]) -> Row:
-    """The better of the denoised noises."""
-    return max((row for row in rows if "Laplace" in row["what"]), key=lambda row: float(row["psnr"]))
+    """The best of the denoised noises."""
+    return max((row for row in rows if row["what"].endswith("denoised")), key=lambda row: float(row["psnr"]))
 
 
 def by_epsilon(rows: list[Row]) -> dict[float, list[Row]]:
