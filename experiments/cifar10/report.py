@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ LDP_SLICING = {
     ),
 }
 OURS = "sharp"
+LAPLACES = (LAPLACE, "noise", "one-channel")
+"""Rivals that store values with Laplace noise."""
 RIVALS = (LAPLACE, *NOISES, SLICING, PRUNED)
 FORMER = {"sharp": "unclipped"}
 """Methods of the first experiment that have another name today."""
@@ -153,7 +155,7 @@ def accuracy(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
 
 
 def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """At each ε: what every method has, in bits and in accuracy, and whether `sharp` is above all rivals."""
+    """At each ε: what every method has, in bits and in accuracy, whether `sharp` is above all rivals, and from when."""
     along = {row["epsilon"]: row for row in rows if row["same_steps"]}
     found = []
     for epsilon in sorted({row["epsilon"] for row in rows if row["plotted"] and row["epsilon"]}):
@@ -168,8 +170,9 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "best_rival": None if best is None else best["name"],
         }
         claim["margin"] = _difference(*(None if one is None else one["accuracy"] for one in (ours, best)))
-        own, noisy = None if ours is None else ours["bpp"], {e["method"]: e["bpp"] for e in entries}
-        claim["times_fewer_bits"] = {m: _ratio(noisy[m], own) for m in (LAPLACE, *NOISES[:2]) if m in noisy}
+        noisy = {e["method"]: e["bpp"] for e in entries if e["method"] in LAPLACES}
+        claim["times_fewer_bits"] = {m: _ratio(noisy[m], ours and ours["bpp"]) for m in LAPLACES if m in noisy}
+        claim["fewest_bits"] = _fewest(entries, best, noisy.values())
         shown = {row["method"]: row for row in here if row["plotted"]}
         paper, diffc = (shown.get(method, {}) for method in ("paper", "diffc"))
         bits = [row.get("payload_bpp") for row in (paper, diffc, along.get(epsilon, {}))]
@@ -177,6 +180,22 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
         claim["paper_over_diffc_bits_same_steps"] = _ratio(bits[0], bits[2])
         found.append(claim)
     return found
+
+
+def _fewest(
+    entries: Sequence[dict[str, Any]], rival: dict[str, Any] | None, noisy: Iterable[float | None]
+) -> dict[str, Any] | None:
+    """Of the releases of `sharp` that teach as much as the best rival, that of the fewest bits; None if none does.
+
+    Beside its bits: how many times fewer they are than those of each rival with Laplace noise, at least.
+    """
+    known = [e for e in entries if e["method"] == OURS and e["accuracy"] is not None and e["bpp"]]
+    enough = [e for e in known if rival is not None and e["accuracy"] >= rival["accuracy"]]
+    if not enough:
+        return None
+    least = min(enough, key=lambda entry: float(entry["bpp"]))
+    ratios = [bits / least["bpp"] for bits in noisy if bits is not None]
+    return {"release": least["release"], "bpp": least["bpp"], "times_fewer": min(ratios, default=None)}
 
 
 def _entry(row: Row, output: str) -> dict[str, Any]:

@@ -74,10 +74,12 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
             lines.append([_number(claim["epsilon"]), name, _number(entry["bpp"]), *map(_percent, shares)])
     kinds = list(dict.fromkeys(kind for claim in found for kind in claim["times_fewer_bits"]))
     verdicts = ["ε", "best rival", "sharp above it by", *(f"times fewer bits than {kind}" for kind in kinds)]
+    verdicts += ["fewest bits of sharp that teach as much as it", "times fewer than all Laplace noise"]
     verdicts += ["paper/DiffC payload", "the same along paper's steps"]
     decided = []
     for claim in found:
         numbers = [claim["times_fewer_bits"].get(kind) for kind in kinds]
+        numbers += [(claim["fewest_bits"] or {}).get(key) for key in ("bpp", "times_fewer")]
         numbers += [claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]]
         facts = [_number(claim["epsilon"]), claim["best_rival"] or MISSING, _points(claim["margin"])]
         decided.append([*facts, *map(_number, numbers)])

@@ -45,7 +45,18 @@ def test_claims_are_against_the_best_rival_of_each_epsilon() -> None:
     assert names["laplace, denoised"] == 0.4
     lines = tables.of_claims([claim]).splitlines()
     assert lines[2].startswith("| 4 | sharp [sharp-4-low] | 0.2 | 90.0 % |")
-    assert lines[-1].startswith("| 4 | one-bit | +5.0 points | 32 | 34 | 16 |")
+    assert lines[-1].startswith("| 4 | one-bit | +5.0 points | 32 | 34 | 16 | 0.2 | 40 |")
+
+
+def test_the_fewest_bits_are_of_a_release_that_teaches_as_much_as_the_best_rival() -> None:
+    """Fewer bits that teach less do not count; nor do those of which nobody knows what they teach."""
+    tags = {"low": (0.2, 0.49), "tenth": (0.5, 0.5), "new": (0.3, None)}
+    rates = [row("sharp", *found, plotted=False, name=f"sharp-4-{tag}") for tag, found in tags.items()]
+    rivals = [row("noise", 16.0, 0.4), row("one-channel", 8.0, 0.5)]
+    (claim,) = report.claims([*rivals, row("sharp", 1.0, 0.7), *rates])
+    assert claim["fewest_bits"] == {"release": "sharp-4-tenth", "bpp": 0.5, "times_fewer": 16}
+    (claim,) = report.claims([*rivals, row("sharp", 1.0, 0.3)])
+    assert claim["fewest_bits"] is None
 
 
 def test_claims_wait_for_what_is_not_measured() -> None:

@@ -108,7 +108,7 @@ def test_the_first_config_has_what_its_panels_need() -> None:
 
 
 def test_the_config_has_every_rival_at_every_epsilon() -> None:
-    """24 configurations of three seeds; the comparison that matters most, and clean pictures, in the first wave."""
+    """27 configurations of three seeds; the comparison that matters most, and clean pictures, in the first wave."""
     config = Config.load(CONFIG)
     assert [release.epsilon for release in config.shown("sharp")] == [0.5, 1, 4, 16, 64]
     assert [release.epsilon for release in config.shown("noise")] == [0.5, 1, 4, 16, 64]
@@ -117,9 +117,21 @@ def test_the_config_has_every_rival_at_every_epsilon() -> None:
     assert all(release.bpp is not None and release.bpp <= 0.3 for release in config.matching("sharp-*-low"))
     jobs = [(release.name.removesuffix("-plotted"), output) for release in config.releases for output in release.train]
     first = jobs[: config.protocol.wave // len(config.protocol.seeds)]
-    assert len(jobs) == 24
+    assert len(jobs) == 27
     best = {(f"{method}-{epsilon}", "denoised") for method in ("sharp", "one-channel") for epsilon in (1, 4, 16)}
     assert set(first) == best | {("sharp-4", "sampled"), ("noise-16", "denoised"), ("clean", "clean")}
+
+
+def test_a_tenth_of_the_bits_is_one_of_what_noise_on_one_channel_takes_on_disk() -> None:
+    """A rate is a ceiling of the payload; each picture has 16 bits of checksum beside it, and shares the header."""
+    config, results = Config.load(CONFIG), json.loads((CONFIG.parent / "results" / "results.json").read_text())
+    bits = {row["name"]: row.get("file_bpp") for row in results["releases"]}
+    tenths = config.matching("sharp-*-tenth")
+    assert [release.epsilon for release in tenths] == [1, 4, 16]
+    for release in tenths:
+        assert release.bpp is not None
+        header = 0.001
+        assert 10 * (release.bpp + 16 / 1024 + header) <= bits[f"one-channel-{release.epsilon:g}"]
 
 
 def test_everybodys_protocol_trains_on_the_training_set() -> None:
