@@ -199,27 +199,27 @@ def probes(results: dict[str, Any], output: Path) -> None:
 
 def grid(config: Config, store: Store, output: Path) -> None:
     """The first pictures: a column an ε, a row a method and what it gives a receiver; nothing, where there are none."""
-    epsilons = sorted({r.epsilon for method in STYLES for r in config.shown(method) if r.epsilon is not None})
-    cells: dict[str, dict[int, Pixels]] = {CLEAN: {0: _previews(store, CLEAN, CLEAN)}}
+    cells: dict[str, dict[float, Pixels]] = {}
     for method in STYLES:
         label = f"{method} (no certificate)" if method == "diffc" else method
         for release in config.shown(method):
             for name in reversed(release.outputs):
                 found = _previews(store, release.name, name)
                 if release.epsilon is not None and len(found):
-                    row = cells.setdefault(label if name == method else f"{label}, {name}", {})
-                    row[epsilons.index(release.epsilon)] = found
-    if len(cells) == 1:
+                    cells.setdefault(label if name == method else f"{label}, {name}", {})[release.epsilon] = found
+    if not cells:
         return
+    epsilons = sorted({epsilon for row in cells.values() for epsilon in row})
+    lines = {CLEAN: {epsilons[0]: _previews(store, CLEAN, CLEAN)}, **cells}
     width = 0.6 * -(-config.previews // 2)
-    figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(cells)), layout="constrained")
-    drawn = figure.subplots(len(cells), len(epsilons), squeeze=False)
-    for line, (label, row) in zip(drawn, cells.items(), strict=True):
-        for column, axes in enumerate(line):
+    figure = Figure(figsize=(1.5 + width * len(epsilons), 0.4 + 1.2 * len(lines)), layout="constrained")
+    drawn = figure.subplots(len(lines), len(epsilons), squeeze=False)
+    for line, (label, row) in zip(drawn, lines.items(), strict=True):
+        for axes, epsilon in zip(line, epsilons, strict=True):
             axes.set(xticks=[], yticks=[])
             axes.set_axis_off()
-            if len(row.get(column, ())):
-                axes.imshow(_sheet(row[column]), interpolation="nearest")
+            if len(row.get(epsilon, ())):
+                axes.imshow(_sheet(row[epsilon]), interpolation="nearest")
         line[0].text(-0.05, 0.5, f"  {label}", transform=line[0].transAxes, ha="right", va="center", fontsize=9)
     for axes, epsilon in zip(drawn[1], epsilons, strict=True):
         axes.set_title(f"ε ≤ {epsilon:g} per pixel", fontsize=9)
