@@ -87,7 +87,7 @@ function showChoice(): void {
   element("epsilon-value").textContent = String(entry.epsilon);
   sliders.epsilon.setAttribute("aria-valuetext", `ε = ${entry.epsilon}`);
   element("belief").textContent =
-    `Certificate: ε = ${upper(epsilon)}. Whoever holds black and white equally likely for a pixel, and knows all others, ` +
+    `A file of these settings certifies ε = ${upper(epsilon)}. Whoever holds black and white equally likely for a pixel, and knows all others, ` +
     `can be at most ${largestBelief(epsilon)} % sure afterwards.`;
   element("rate-value").textContent = String(entry.rate);
   sliders.rate.setAttribute("aria-valuetext", `${entry.rate} bits per pixel`);
@@ -238,7 +238,7 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
     const rival = noised(picture, epsilon);
     views.rival = { ...rival, name: `noise of the same ε, as a PNG` };
     const [noise, png, jpeg] = await Promise.all([fileOf(rival, "image/png"), fileOf(picture, "image/png"), fileOf(picture, "image/jpeg", 0.9)]);
-    rows.push(row("noise of the same ε, PNG", grouped(noise.size), bpp(noise.size), upper(epsilon)));
+    rows.push(row("noise of the same ε, PNG of this browser", grouped(noise.size), bpp(noise.size), upper(epsilon)));
     rows.push(row("your picture, PNG", grouped(png.size), bpp(png.size), "none: it tells all"));
     rows.push(row("your picture, JPEG at 90", grouped(jpeg.size), bpp(jpeg.size), "none"));
     showTotal(picture, epsilon);
