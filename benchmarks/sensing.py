@@ -5,9 +5,10 @@
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images. All
 pictures are really encoded, with several seeds; PSNR is 10·log10(4/MSE) of the expected picture, one call after the
 chain, with the MSE averaged over the images. The rivals have the same pure ε per pixel: Laplace noise on all channels
-(b = 6/ε on [−1, 1]), on one random channel of each pixel (b = 2/ε), not clamped, and one bit of such a channel by
-randomised response against mid-grey (`cifar10.rivals`); their bits are those of the clamped pictures, or of the one
-clamped value of a pixel, as PNG; a bit is a bit.
+(b = 6/ε on [−1, 1]), noise of the cube on all channels together, Laplace noise on one random channel of each pixel
+(b = 2/ε), none of them clamped, and one bit of such a channel by randomised response against mid-grey
+(`cifar10.rivals`); their bits are those of the clamped pictures, or of the one clamped value of a pixel, as PNG; a bit
+is a bit.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from dipp.privacy.budget import Budget
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from cifar10.baseline import file_bytes
-from cifar10.rivals import Noise, OneBit, OneChannel, Rival, best_factor, psnr
+from cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, best_factor, psnr
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 RATES = {1.0: (0.06,), 4.0: (0.33,), 16.0: (0.9,)}
@@ -47,6 +48,7 @@ LONG = {16.0: 4.0, 64.0: 3.5}
 """Rates at which 64 network calls are allowed, by ε."""
 RIVALS: dict[str, type[Rival]] = {
     "Laplace, all channels": Noise,
+    "noise of the cube, all channels": Cube,
     "Laplace, one channel": OneChannel,
     "one bit against mid-grey": OneBit,
 }

@@ -20,10 +20,11 @@ from dipp.codec.pictures import Pixels
 STYLES = {
     LAPLACE: ("#525252", "s", "Laplace noise, clamped"),
     "noise": ("#969696", "s", "Laplace noise, denoised"),
+    "cube": ("#dd1c77", "p", "noise of the cube, denoised"),
     "one-channel": ("#756bb1", "v", "Laplace noise on one channel, denoised"),
     "one-bit": ("#9e9ac8", "<", "one bit against mid-grey, denoised"),
     SLICING: ("#8c6d31", "P", "LDP-Slicing, not pruned"),
-    PRUNED: ("#bd9e39", "X", "LDP-Slicing, a quarter of its ε"),
+    PRUNED: ("#bd9e39", "X", "LDP-Slicing, pruned: stated ε a quarter"),
     "diffc": ("#2ca25f", "^", "Gaussian DiffC: no certificate"),
     "paper": ("#08519c", "o", "DP-DiPP, the paper's"),
     "unclipped": ("#fdae6b", "D", "DP-DiPP, sharp of before clipping"),

@@ -9,7 +9,7 @@ from dipp.planning.presets import PRESETS, UNCLIPPED, Preset, SensingPreset
 
 CLEAN, LAPLACE, SLICING, PRUNED = "clean", "laplace", "slicing", "pruned-slicing"
 """Methods beside the presets of the codec: no noise at all, privatise-then-compress, and randomised bit planes."""
-NOISES = ("noise", "one-channel", "one-bit")
+NOISES = ("noise", "cube", "one-channel", "one-bit")
 """Noise of which a receiver has the denoised pictures alone (`rivals`)."""
 
 

@@ -241,8 +241,13 @@ class Maker:
 
     def clean(self, release: Release) -> Pixels:
         """The evaluation pictures without noise, as a classifier of this release takes them."""
-        shown = self.pixels[self.config.cut :]
+        shown = self._evaluated
         return self._slicing(release).planes(shown) if release.method in (SLICING, PRUNED) else shown
+
+    @functools.cached_property
+    def _evaluated(self) -> Pixels:
+        """One view for all classifiers: a wave keeps each object that it is given once."""
+        return self.pixels[self.config.cut :]
 
     @staticmethod
     def _slicing(release: Release) -> Slicing:
@@ -304,14 +309,22 @@ class Maker:
         last = min(count, len(source))
         return Archive.build(source.release, [source.shape(number) for number in range(last)], source.batch(0, last))
 
-    def _open(self, release: Release) -> Archive:
+    def require(self, release: Release, output: str) -> None:
+        """Refuse a release of which neither these pictures nor the archive are here: better now than after a wave."""
+        if release.coded and not self.store.has_pictures(self._key(release), output):
+            self._require_archive(release)
+
+    def _require_archive(self, release: Release) -> Path:
         path = self.store.archive(release.name)
         if self.store.record(f"encode.{release.name}") is None:
             raise DippError(f"{release.name}: it is not encoded yet; run the stage encode first")
         if not path.exists():
             # It is not made anew of itself: that would be another release, and what was trained is of this one.
             raise DippError(f"{path}: the archive is missing; bring it here, or delete all records of {release.name}")
-        return archives.open(path)
+        return path
+
+    def _open(self, release: Release) -> Archive:
+        return archives.open(self._require_archive(release))
 
     def _keep(self, release: Release, output: str, pixels: Pixels) -> None:
         self.store.write_pictures(release.name, output, pixels[: self.config.previews], "previews")

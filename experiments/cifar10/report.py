@@ -28,8 +28,8 @@ LDP_SLICING = {
     ),
 }
 OURS = "sharp"
-LAPLACES = (LAPLACE, "noise", "one-channel")
-"""Rivals that store values with Laplace noise."""
+VALUES = (LAPLACE, "noise", "cube", "one-channel")
+"""Rivals that store noisy values, and not bits."""
 RIVALS = (LAPLACE, *NOISES, SLICING, PRUNED)
 FORMER = {"sharp": "unclipped"}
 """Methods of the first experiment that have another name today."""
@@ -170,8 +170,9 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "best_rival": None if best is None else best["name"],
         }
         claim["margin"] = _difference(*(None if one is None else one["accuracy"] for one in (ours, best)))
-        noisy = {e["method"]: e["bpp"] for e in entries if e["method"] in LAPLACES}
-        claim["times_fewer_bits"] = {m: _ratio(noisy[m], ours and ours["bpp"]) for m in LAPLACES if m in noisy}
+        noisy = {e["method"]: e["bpp"] for e in entries if e["method"] in VALUES}
+        own = None if ours is None else ours["bpp"]
+        claim["times_fewer_bits"] = {m: _ratio(noisy[m], own) for m in VALUES if m in noisy}
         claim["fewest_bits"] = _fewest(entries, best, noisy.values())
         shown = {row["method"]: row for row in here if row["plotted"]}
         paper, diffc = (shown.get(method, {}) for method in ("paper", "diffc"))
@@ -187,7 +188,7 @@ def _fewest(
 ) -> dict[str, Any] | None:
     """Of the releases of `sharp` that teach as much as the best rival, that of the fewest bits; None if none does.
 
-    Beside its bits: how many times fewer they are than those of each rival with Laplace noise, at least.
+    Beside its bits: how many times fewer they are than those of each rival that stores noisy values, at least.
     """
     known = [e for e in entries if e["method"] == OURS and e["accuracy"] is not None and e["bpp"]]
     enough = [e for e in known if rival is not None and e["accuracy"] >= rival["accuracy"]]

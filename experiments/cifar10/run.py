@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cifar10.config import SPLITS, Config
 from cifar10.releases import Maker
-from cifar10.stages import STAGES, OutOfTimeError, Run, Say
+from cifar10.stages import STAGES, Run, Say, UnfinishedError
 from cifar10.store import Store
 from dipp.cli.experiment import ExperimentOptions
 from dipp.codec.pictures import Pixels
@@ -68,9 +68,9 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
             try:
                 STAGES[name](part)
                 ended = "finished"
-            except OutOfTimeError:
-                ended = "out of time"
-                say(f"out of time in the stage {name}: run it again to go on")
+            except UnfinishedError as why:
+                ended = str(why)
+                say(f"the stage {name} is not finished ({why}): run it again to go on")
                 return False
             finally:
                 took = {

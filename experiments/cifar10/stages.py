@@ -40,8 +40,8 @@ CHECKPOINT_SECONDS = 120
 Say = Callable[[str], None]
 
 
-class OutOfTimeError(Exception):
-    """There is work, but no time for it."""
+class UnfinishedError(Exception):
+    """There is work left, and this says why it is not done now."""
 
 
 class Job(NamedTuple):
@@ -111,14 +111,15 @@ class Run:
     def _begin(self) -> None:
         """Ask before each piece of work whether there is time for it."""
         if time.monotonic() >= self.deadline:
-            raise OutOfTimeError
+            raise UnfinishedError("out of time")
 
-    def _encoded(self) -> list[Release]:
-        """Those of the releases whose pictures can be had; it says which cannot."""
-        names = {r.name for r in self.releases if r.coded and self.store.record(f"encode.{r.name}") is None}
-        if names:
-            self.say(f"left out, since they are not encoded yet: {', '.join(sorted(names))}")
-        return [release for release in self.releases if release.name not in names]
+    def _is_encoded(self, release: Release) -> bool:
+        return not release.coded or self.store.record(f"encode.{release.name}") is not None
+
+    def _require_encoded(self) -> None:
+        """At the end of a stage that left out what is not encoded: that is work, which has to wait."""
+        if names := sorted(release.name for release in self.releases if not self._is_encoded(release)):
+            raise UnfinishedError(f"not encoded yet: {', '.join(names)}")
 
     def baseline(self) -> None:
         """What lossless codecs take for pictures as they are, and for pictures with Laplace noise."""
@@ -166,10 +167,13 @@ class Run:
     def train(self) -> None:
         """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
         waiting: dict[int, list[Job]] = defaultdict(list)
-        known = [(release, output) for release in self._encoded() for output in release.train]
+        known = [
+            (release, output) for release in self.releases for output in release.train if self._is_encoded(release)
+        ]
         known.sort(key=lambda pair: pair[1] == "noisy")  # these are beside the panels, and can wait
         for job in (Job(release, output, seed) for release, output in known for seed in self.config.seeds(release)):
             if self.store.record(job.name) is None:
+                self.maker.require(job.release, job.output)
                 begun = self.store.tensors("checkpoints", self._checkpoint(job))
                 waiting[begun["epoch"] if begun else 0].append(job)
         size = self.config.protocol.wave
@@ -177,6 +181,7 @@ class Run:
             for start in range(0, len(jobs), size):
                 self._begin()
                 self._train_wave(jobs[start : start + size])
+        self._require_encoded()
 
     def _checkpoint(self, job: Job) -> str:
         """Where the state of a classifier is kept: training goes on by the same protocol only."""
@@ -197,7 +202,7 @@ class Run:
         while not wave.done:
             try:
                 self._begin()
-            except OutOfTimeError:
+            except UnfinishedError:
                 if wave.epoch > first:
                     self._keep(jobs, wave)
                 raise
@@ -212,7 +217,7 @@ class Run:
         clean = wave.accuracies([self.maker.clean(job.release) for job in jobs])
         for number, job in enumerate(jobs):
             if job.name == f"train.{CLEAN}.{self._judge_name}":
-                self.store.write_tensors("weights", self._judge_name, wave.states()[number]["network"])
+                self.store.write_tensors("weights", {self._judge_name: wave.states()[number]["network"]})
             curve = wave.curves[number]
             best = max(accuracy for _, accuracy in curve)
             record = {"release": job.release.name, "output": job.output, "seed": job.seed, "last": curve[-1][1]}
@@ -222,18 +227,20 @@ class Run:
             self.store.delete_tensors("checkpoints", self._checkpoint(job))
 
     def _keep(self, jobs: list[Job], wave: Wave) -> None:
-        for job, state in zip(jobs, wave.states(), strict=True):
-            self.store.write_tensors("checkpoints", self._checkpoint(job), state)
+        """Checkpoints of all: a wave of which some were an epoch behind would go on as two."""
+        names = [self._checkpoint(job) for job in jobs]
+        self.store.write_tensors("checkpoints", dict(zip(names, wave.states(), strict=True)))
 
     def metrics(self) -> None:
         """Reconstructions against the clean pictures."""
-        ready = self._encoded()
-        for release in ready:
-            for output in provenance.measured(release):
-                name = f"metrics.{release.name}.{output}"
-                if self.store.record(name) is None:
-                    self._begin()
-                    self._write(name, self._measured(self.maker.pictures(release, output)))
+        ready = [release for release in self.releases if self._is_encoded(release)]
+        named = {f"metrics.{r.name}.{output}": (r, output) for r in ready for output in provenance.measured(r)}
+        wanted = {name: what for name, what in named.items() if self.store.record(name) is None}
+        for release, output in wanted.values():
+            self.maker.require(release, output)
+        for name, (release, output) in wanted.items():
+            self._begin()
+            self._write(name, self._measured(self.maker.pictures(release, output)))
         check = self.config.ancestral
         for checked in (release for release in ready if check is not None and release.name == check.release):
             if check is not None and self.store.record("ancestral") is None:
@@ -242,6 +249,7 @@ class Run:
                 quick = self.maker.pictures(checked, "denoised")[: len(drawn)]
                 record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
                 self._write("ancestral", {"release": checked.name, **record})
+        self._require_encoded()
 
     def _measured(self, pictures: Pixels) -> dict[str, Any]:
         judge, pixels, device = self._judge, self.maker.pixels[: len(pictures)], self.maker.device

@@ -100,6 +100,10 @@ class Store:
         with _whole(path):
             return np.load(path, allow_pickle=False) if path.exists() else None
 
+    def has_pictures(self, release: str, output: str) -> bool:
+        """Whether there are reconstructions."""
+        return (self.folder / "pictures" / f"{release}.{output}.npy").exists()
+
     def write_pictures(self, release: str, output: str, pixels: Pixels, folder: str = "pictures") -> None:
         """Keep reconstructions."""
         with files.atomic(self.folder / folder / f"{release}.{output}.npy") as part, part.open("wb") as file:
@@ -114,10 +118,11 @@ class Store:
             found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         return found
 
-    def write_tensors(self, folder: str, name: str, content: dict[str, Any]) -> None:
-        """Keep weights or a checkpoint."""
-        with files.atomic(self.folder / folder / f"{name}.pt") as part:
-            torch.save(content, part)
+    def write_tensors(self, folder: str, contents: dict[str, dict[str, Any]]) -> None:
+        """Keep weights or checkpoints by their names: all are written before the first gets its name."""
+        with contextlib.ExitStack() as begun:
+            for name, content in contents.items():
+                torch.save(content, begun.enter_context(files.atomic(self.folder / folder / f"{name}.pt")))
 
     def delete_tensors(self, folder: str, name: str) -> None:
         """Delete a checkpoint that is not needed any more."""

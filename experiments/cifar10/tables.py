@@ -74,7 +74,7 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
             lines.append([_number(claim["epsilon"]), name, _number(entry["bpp"]), *map(_percent, shares)])
     kinds = list(dict.fromkeys(kind for claim in found for kind in claim["times_fewer_bits"]))
     verdicts = ["ε", "best rival", "sharp above it by", *(f"times fewer bits than {kind}" for kind in kinds)]
-    verdicts += ["fewest bits of sharp that teach as much as it", "times fewer than all Laplace noise"]
+    verdicts += ["fewest bits of sharp that teach as much as it", "times fewer than any noisy values"]
     verdicts += ["paper/DiffC payload", "the same along paper's steps"]
     decided = []
     for claim in found:

@@ -351,7 +351,9 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
 
     run_stages(cifar, tmp_path, stage="baseline", only="clean")
     assert ended() == "finished"
-    assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].startswith("out of time")
+    assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].endswith(
+        "(out of time): run it again to go on"
+    )
     assert ended() == "out of time"
     with pytest.raises(DippError):
         run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
@@ -426,8 +428,8 @@ def test_a_run_that_was_stopped_goes_on(
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     for _ in range(20):
         said = run_stages(cifar, tmp_path, **only, minutes=6 / 60)
-        assert sum(line.startswith("out of time") for line in said) <= 1
-        if "out of time in the stage train: run it again to go on" not in said:
+        assert sum("out of time" in line for line in said) <= 1
+        if "the stage train is not finished (out of time): run it again to go on" not in said:
             break
         assert any((tmp_path / "checkpoints").iterdir())
     assert not any((tmp_path / "checkpoints").iterdir())
@@ -542,7 +544,7 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
     (tmp_path / "archives" / "unclipped-4-plotted.dipp").unlink()
     for stage in ("train", "metrics"):
         said = run_stages(cifar, tmp_path, stage=stage, only="diffc-*, unclipped-4-*")
-        assert said[0] == "left out, since they are not encoded yet: unclipped-4-plotted"
+        assert said[-1].startswith(f"the stage {stage} is not finished (not encoded yet: unclipped-4-plotted)")
     names = ["encode.unclipped-4-plotted", "train.unclipped-4-plotted.denoised.0", "metrics.unclipped-4-plotted.noisy"]
     said = run_stages(cifar, tmp_path, stage="report")
     assert [line.rsplit(", from ", 1)[1] for line in said[:-1]] == [f"{name} on" for name in names]
@@ -552,6 +554,23 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
         for folder in (tmp_path, finished)
     )
     assert np.array_equal(decoded, encoded)
+
+
+@pytest.mark.parametrize("stage", ["train", "metrics"])
+def test_a_lost_archive_is_noticed_before_anything_is_made(
+    finished: Path, cifar: Path, tmp_path: Path, stage: str
+) -> None:
+    """A wave takes minutes: what cannot be trained on in the next is said before the first."""
+    for name in ("records", "weights"):
+        shutil.copytree(finished / name, tmp_path / name)
+    for name in ("train.clean.clean.0", "metrics.laplace-1.laplace"):
+        (tmp_path / "records" / f"{name}.json").unlink()
+    for name in ("train.diffc-1-plotted.denoised.0", "metrics.diffc-1-plotted.denoised"):
+        (tmp_path / "records" / f"{name}.json").unlink()
+    before = sorted((tmp_path / "records").glob("[!r]*"))
+    with pytest.raises(DippError, match=r"diffc-1-plotted.dipp: the archive is missing; bring it here, or delete all"):
+        run_stages(cifar, tmp_path, stage=stage)
+    assert sorted((tmp_path / "records").glob("[!r]*")) == before
 
 
 def test_releases_of_no_name_are_refused(cifar: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from cifar10 import rivals
-from cifar10.rivals import RIVALS, Noise, OneBit, OneChannel, Rival
+from cifar10.rivals import RIVALS, Cube, Noise, OneBit, OneChannel, Rival
 from cifar10.slicing import Slicing, worst_loss
 from helpers.statistics import bounded
 from hypothesis import given
@@ -67,6 +67,25 @@ def test_noise_has_the_scale_of_its_epsilon() -> None:
     """b = 2C/ε on all channels, 2/ε on one: a mean square of 2b², and of the picked ones C times that."""
     assert Noise(5.0).snr == pytest.approx(1 / (2 * (6 / 5.0) ** 2))
     assert OneChannel(5.0).snr == pytest.approx(1 / (2 * (2 / 5.0) ** 2) / 3)
+    assert Cube(5.0).snr / Noise(5.0).snr == pytest.approx(2.7)
+
+
+def test_noise_of_the_cube_falls_with_its_largest_value_alone() -> None:
+    """‖n‖∞ ~ Gamma(C, 2/ε), and n/‖n‖∞ is uniform on the surface of the cube: then the density is e^(−ε‖n‖∞/2).
+
+    Of 102,400 pixels, a mean of deviation σ is within 6σ/√102,400 but for 2e-9, a share within 6·0.5/√102,400.
+    """
+    epsilon, bound = 5.0, 6 / math.sqrt(COUNT * 256)
+    noise = drawn(Cube(epsilon), level(0)).astype(np.float64) + 1
+    size = np.abs(noise).max(axis=3)
+    scale = 2 / epsilon
+    assert size.mean() == pytest.approx(3 * scale, abs=bound * math.sqrt(3) * scale)
+    assert np.square(size).mean() == pytest.approx(12 * scale**2, abs=bound * math.sqrt(360 - 144) * scale**2)
+    others = np.sort(np.abs(noise), axis=3)[..., :2] / size[..., None]
+    assert np.square(others).mean() == pytest.approx(1 / 3, abs=bound * 0.3)
+    for channel in range(3):
+        assert (np.abs(noise[..., channel]) == size).mean() == pytest.approx(1 / 3, abs=bound * 0.5)
+        assert (noise[..., channel] > 0).mean() == pytest.approx(0.5, abs=bound * 0.5)
 
 
 def test_what_is_stored_is_what_was_released() -> None:
