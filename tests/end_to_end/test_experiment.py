@@ -112,7 +112,7 @@ def test_tables_and_figures_are_made_from_the_results(finished: Path) -> None:
     dashes = text.split("**Lossless")[0].split("**Classifiers**")[0].count(tables.MISSING)
     claims = json.loads((folder / "results.json").read_text())["claims"]
     entries = sum(len(claim["entries"]) for claim in claims)
-    assert dashes == entries + 8  # one seed has no spread; without sharp no margin of it, no bits and no fewest, at two ε
+    assert dashes == entries + 8  # one seed has no spread; of sharp no margin, no bits and no fewest, at two ε
     for name in ("panels", "surface", "deviations", "grid"):
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
