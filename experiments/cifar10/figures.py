@@ -46,9 +46,14 @@ Row = dict[str, Any]
 
 
 def panels(results: dict[str, Any], output: Path) -> None:
-    """Rate-utility, privacy-utility and rate-privacy; below, the same of the codec alone, if it has several methods."""
+    """Rate-utility, privacy-utility and rate-privacy; below, the same of the codec alone, if it has several methods.
+
+    What the codec did in an earlier experiment is shown below alone: above, it would hide who is compared with whom.
+    """
     coded = [method for method in CODED if any(row["method"] == method for row in results["releases"])]
-    lines = (tuple(STYLES), CODED) if len(coded) > 1 else (tuple(STYLES),)
+    former = {row["method"] for row in results["releases"] if row["earlier"]}.intersection(CODED)
+    above = tuple(method for method in STYLES if method not in former)
+    lines = (above, CODED) if len(coded) > 1 else (above,)
     figure = Figure(figsize=(13, 0.6 + 3.45 * len(lines)), layout="constrained")
     grid = figure.subplots(len(lines), 3, squeeze=False)
     references = [(row["clip"], _accuracy(row)[0]) for row in results["releases"] if row["method"] == CLEAN]
