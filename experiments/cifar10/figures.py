@@ -79,7 +79,9 @@ def panels(results: dict[str, Any], output: Path) -> None:
                     axes.axhline(clean, color="black", ls=style, lw=1, label=name)
             axes.set(xscale="log", ylabel=RIGHT)
         left.set(xlabel=BITS)
-        middle.set(xlabel=BUDGET + ("\n(DiffC: that of DP-DiPP at its timestep)" if "diffc" in coded else ""))
+        middle.set(
+            xlabel=BUDGET + ("\n(DiffC: that of DP-DiPP at its timestep)" if "diffc" in {*methods} & {*coded} else "")
+        )
         right.set(xscale="log", yscale="log", xlabel=BUDGET, ylabel=BITS)
         for axes in (middle, right):
             axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
