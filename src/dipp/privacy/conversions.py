@@ -5,8 +5,9 @@ up, an allowance down, by more than the floating-point error of its few operatio
 
 1. *Bounded range to ρ.* A selection whose log likelihood ratio ln P[k | x]/P[k | x'] spans at most ε over the outcomes
    k has bounded range ε, and hence ρ = ε²/8 zCDP [Cesar & Rogers, 2021, Lemma 3.2: by Hoeffding's lemma, because a
-   privacy loss confined to an interval of length ε is sub-Gaussian with variance ε²/4]. The selections here have a
-   bounded range equal to their pure ε, rounding η included (`dipp.core.selection`).
+   privacy loss confined to an interval of length ε is sub-Gaussian with variance ε²/4]. Selections by the exponential
+   mechanism have a bounded range equal to their pure ε, rounding η included (`dipp.core.selection`); a pair's loss
+   ranges over up to twice its ε (`dipp.codes.pairs`).
 2. *Composition.* Pure ε's add up, and so do ρ's [Bun & Steinke, 2016, Lemma 1.7], for adaptively chosen mechanisms.
 3. *ρ to (ε, δ).* ρ-zCDP means a Rényi divergence of at most ρα at every order α > 1, and that implies (ε, δ) with
 
