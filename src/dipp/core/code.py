@@ -108,7 +108,7 @@ class Code(ABC):
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
         """What the selections cost a pixel of which `touched` coordinates take part, each moving them so far.
 
-        `apart` says that no two of them take part in the same selection.
+        `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
         """
 
     @abstractmethod

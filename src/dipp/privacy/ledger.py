@@ -222,6 +222,10 @@ class Ledger:
 
         Where a step touches all C, the ε of a pixel is the sum over its channels; else, it is that of the channel that
         changes most.
+
+        *Proof sketch.* A selection whose coordinates move scores by s₁, s₂, … costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is
+        a selection of its own; so coordinates add up, over channels and over pixels. The ε of all coordinates of a
+        pixel that move alike is that of one times their number (`Code.charge`), by which it is divided.
         """
         if not 0 <= change <= LEVELS:
             raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")
