@@ -183,7 +183,7 @@ class Ledger:
                     alpha=plan.code.score_alpha,
                     sensitivity=own.sensitivity,
                     fraction_bits=own.fraction_bits,
-                    eta=plan.code.eta(Moved(own.sensitivity, own.limit, own.fraction_bits)),
+                    eta=plan.code.eta(own.moved),
                     candidates=step.candidates,
                     chunks=chunks,
                     touched=plan.mask.touches(channels),
