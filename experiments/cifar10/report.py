@@ -171,7 +171,8 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
         }
         claim["margin"] = _difference(*(None if one is None else one["accuracy"] for one in (ours, best)))
         noisy = {e["method"]: e["bpp"] for e in entries if e["method"] in LAPLACES}
-        claim["times_fewer_bits"] = {m: _ratio(noisy[m], ours and ours["bpp"]) for m in LAPLACES if m in noisy}
+        own = None if ours is None else ours["bpp"]
+        claim["times_fewer_bits"] = {m: _ratio(noisy[m], own) for m in LAPLACES if m in noisy}
         claim["fewest_bits"] = _fewest(entries, best, noisy.values())
         shown = {row["method"]: row for row in here if row["plotted"]}
         paper, diffc = (shown.get(method, {}) for method in ("paper", "diffc"))
