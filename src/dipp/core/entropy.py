@@ -58,7 +58,7 @@ each KL in bits. Made by `benchmarks/fit_zeta.py`."""
 
 
 class Model(Protocol):
-    """An integer law: each index owns one or more of the integers 0 … total − 1, and total ≤ 2^98."""
+    """An integer law: each index owns one or more of the integers 0 … total − 1, and total < 2^107."""
 
     @property
     def total(self) -> int:
@@ -176,7 +176,7 @@ def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
     """The shortest byte string b₁b₂… whose value 0.b₁b₂… in base 256 lies in the symbols' interval of [0, 1).
 
     `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
-    ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−21 at worst. An interval as wide as
+    ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−12 at worst. An interval as wide as
     256^−L holds a multiple of 256^−L, so I bits take at most ⌈I/8⌉ bytes. Zero bytes at the end are left off, so that
     the bytes tell neither their own number nor that of the symbols: a decoder must know both.
     """
