@@ -77,6 +77,10 @@ SAFE = 1 - 1e-9
 """Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
 MAX_CHUNK = 1 << 18
 """Coordinates of a chunk, at most: scores stay below 2^30."""
+MAX_PAIR_TILT = 19.0
+"""V in nats of a pair, at most: a little below the `MAX_TILT` of pairs, and η is still below 0.004 nats."""
+MAX_SEARCHED_TILT = 8.0
+"""V in nats of a code that searches, at most: a larger one would tell nothing more, since 1 − tanh 8 is 2^−22."""
 LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
@@ -300,7 +304,7 @@ def deviation(r: Floats) -> Floats:
     return np.asarray(np.sqrt(np.square(r).mean(axis=-1)), np.float64)
 
 
-def gain(r: Floats, theta: Floats, share: Floats, q: Floats | float) -> Floats:
+def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> Floats:
     """ΔSNR of a step that meets the residuals r and tilts them by θ, for rows of both; `share` is κ·φ."""
     told = share * (r * np.tanh(theta)).mean(axis=-1)
     return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
@@ -308,22 +312,26 @@ def gain(r: Floats, theta: Floats, share: Floats, q: Floats | float) -> Floats:
 
 def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
     """V: the largest tilt that a pixel can pay for so many times, in nats and before α is folded in."""
-    if isinstance(code, Pairs):
-        most = 19.0
-        # Twice the η of their thresholds, which is 2^−63·(1 + e^ε): large tilts have no room for it otherwise.
-        pure: Callable[[float], float] = lambda e: (e - 2.0**-61 * math.exp(min(e, 2 * most))) / 2  # noqa: E731
-        zcdp: Callable[[float], float] = lambda rho: pure(_inverse(lambda e: e * math.tanh(e / 2), rho))  # noqa: E731
-    else:
-        alpha = float(code.score_alpha)
-        pure = lambda epsilon: epsilon / (4 * alpha)  # noqa: E731
-        zcdp = lambda rho: math.sqrt(8 * rho) / (4 * alpha)  # noqa: E731
-        most = 8.0
-    found = []
+    pairs, affordable = isinstance(code, Pairs), []  # pure ε of a touch
     if budget.epsilon is not None:
-        found.append(pure(budget.epsilon / touches))
-    if rho := budget.zcdp_limit:
-        found.append(zcdp(rho / touches))
-    return float(np.nextafter(np.float32(min(most, max(found) * SAFE)), np.float32(0)))
+        affordable.append(budget.epsilon / touches)
+    if limit := budget.zcdp_limit:
+        rho = limit / touches
+        affordable.append(_inverse(lambda e: e * math.tanh(e / 2), rho) if pairs else math.sqrt(8 * rho))
+    alpha, most = float(code.score_alpha), MAX_PAIR_TILT if pairs else MAX_SEARCHED_TILT
+    largest = max(_pair_tilt(e) if pairs else _searched_tilt(e, alpha) for e in affordable)
+    return float(np.nextafter(np.float32(min(most, largest * SAFE)), np.float32(0)))
+
+
+def _pair_tilt(epsilon: float) -> float:
+    """V of a pair that costs ε: half of it, less η."""
+    # Twice the η of the thresholds, which is 2^−63·(1 + e^ε): large tilts have no room for it otherwise.
+    return (epsilon - 2.0**-61 * math.exp(min(epsilon, 2 * MAX_PAIR_TILT))) / 2
+
+
+def _searched_tilt(epsilon: float, alpha: float) -> float:
+    """V of a selection by the exponential mechanism that costs ε: scores move by 2αV, and the sum of weights, too."""
+    return epsilon / (4 * alpha)
 
 
 def _inverse(function: Callable[[float], float], value: float) -> float:
