@@ -40,7 +40,7 @@ from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
-from dipp.planning.planner import NEAR_TIE, Point, short_floats
+from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, short_floats
 from dipp.planning.residuals import Residuals
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -75,8 +75,6 @@ SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
 """Index bits and pads of codes that search."""
 SAFE = 1 - 1e-9
 """Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
-MAX_CHUNK = 1 << 18
-"""Coordinates of a chunk, at most: scores stay below 2^30."""
 MAX_PAIR_TILT = 19.0
 """V in nats of a pair, at most: a little below the `MAX_TILT` of pairs, and η is still below 0.004 nats."""
 MAX_SEARCHED_TILT = 8.0
@@ -93,7 +91,7 @@ LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
 
 
-class Sizes(NamedTuple):
+class ChoiceColumns(NamedTuple):
     """Of some choices: what the costs of their steps follow from."""
 
     index_bits: Floats
@@ -103,8 +101,8 @@ class Sizes(NamedTuple):
     pairs: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, choices: Sequence[Choice]) -> Sizes:
-        """Columns of the choices' numbers."""
+    def of(cls, choices: Sequence[Choice]) -> ChoiceColumns:
+        """The columns of some choices."""
         names = [choice.code.name for choice in choices]  # quicker to compare than the codes themselves
         codes = {code.name: code for code in CODES}
         return cls(
@@ -114,10 +112,10 @@ class Sizes(NamedTuple):
             np.array([name == Pairs().name for name in names]),
         )
 
-    def part(self, which: NDArray[np.int64]) -> Sizes:
+    def part(self, which: NDArray[np.int64]) -> ChoiceColumns:
         """Those of some of the choices."""
         codes = {code: who[which] for code, who in self.codes.items()}
-        return Sizes(self.index_bits[which], self.pad[which], codes, self.pairs[which])
+        return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.pairs[which])
 
 
 class Choice(NamedTuple):
@@ -253,7 +251,7 @@ class SensingPlanner:
         steps = np.array([choice.steps for choice in choices])
         kappa = functools.cache(self._share)  # many choices have the same pad and tilt
         share = np.array([kappa(choice.pad, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
-        own = Sizes.of(choices)
+        own = ChoiceColumns.of(choices)
         snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
         clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
@@ -285,7 +283,7 @@ class SensingPlanner:
         return 1.0 if pad == 0 else self.residuals.realised_at(pad, tilt)
 
 
-def _chunked(own: Sizes, touched: Floats, kl: Floats) -> Chunked:
+def _chunked(own: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
     """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
     size = np.clip(np.floor(touched * (own.index_bits - own.pad) / kl), 1, MAX_CHUNK)
     size = np.where(own.pairs, 1.0, np.minimum(size, np.maximum(touched, 1.0)))
