@@ -146,7 +146,8 @@ class Planner:
 
         budget = None is for codings that have no certificate; one of the others is then needed.
         """
-        if (final_timestep is None) == (bpp is None) and (budget is None or bpp is not None):
+        given = (final_timestep is not None) + (bpp is not None)
+        if given > 1 or (budget is None and not given):
             raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
         points = self.frontier(budget)
         if budget is not None and not points:
