@@ -75,8 +75,8 @@ class Mask(ABC):
         """Coordinates that a step touches, at most."""
         return int(self.counts(self.period, pixels, channels).max())
 
-    def share(self, channels: int) -> float:
-        """Steps that touch a pixel with one channel, as a share of all of them, on the average over the pixels."""
+    def mean_touches(self, channels: int) -> float:
+        """Coordinates of a pixel that a step touches, on the average: C/P."""
         return channels / self.period
 
     def least_steps(self, steps: int) -> int:

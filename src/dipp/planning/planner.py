@@ -261,7 +261,7 @@ class Planner:
             yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
             return
         # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
-        coordinates = self._mask.share(self.channels)
+        coordinates = self._mask.mean_touches(self.channels)
         shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
         capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
         if budget.epsilon is not None:

@@ -176,7 +176,7 @@ def test_a_cycle_adds_up_to_all_coordinates(period: int, pixels: int) -> None:
     mask = of_period(period)
     total = int(mask.counts(period, pixels, 3).sum())
     assert total == 3 * pixels
-    assert total / (period * pixels) == pytest.approx(mask.share(3), rel=1e-12)
+    assert total / (period * pixels) == pytest.approx(mask.mean_touches(3), rel=1e-12)
 
 
 @pytest.mark.parametrize("period", PERIODS)
