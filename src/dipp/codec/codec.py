@@ -109,9 +109,10 @@ class Codec:
     ) -> Codec:
         """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
 
-        `model` is a folder or hub id in diffusers' format, or the denoiser that ships with dipp; its public cost table
-        is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
-        be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
+        `model` is a folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format; unless told, the one
+        that ships with dipp. Its public cost table is calibration.json beside the weights, or the file that is named.
+        `pixels` are those of the smallest picture to be encoded, if not of the denoiser's own size: any plan serves any
+        size, but its own takes the fewest bits.
         """
         recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
