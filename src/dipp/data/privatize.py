@@ -26,12 +26,13 @@ from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.data import manifest
 from dipp.data.engines import Engine
-from dipp.data.sources import HUB_ID, Columns, open_source
+from dipp.data.sources import Columns, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
 from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.models.hub import HUB_ID
 from dipp.odometer import Charge, LimitError, Meter
 
 if TYPE_CHECKING:
