@@ -57,7 +57,7 @@ def decode(
     from PIL import Image
 
     import dipp
-    from dipp.cli.coding import shown
+    from dipp.cli.bars import shown
 
     invented = not noisy and (sample or ancestral or (calls or 1) > 1)
     if archive.is_dir() or output.suffix.lower() == TABLE:
@@ -93,7 +93,7 @@ def decode(
 
 def _export(data: Pictures, output: Path, overwrite: bool) -> None:
     """Write a dataset, with its labels."""
-    from dipp.cli.coding import shown
+    from dipp.cli.bars import shown
     from dipp.data import exporting
 
     table = output.suffix.lower() == TABLE
