@@ -37,13 +37,13 @@ SEARCH_STEPS = 160
 
 def zcdp_of_range(epsilon: float) -> float:
     """ρ = ε²/8 of a selection with bounded range ε."""
-    _require("epsilon", epsilon, 0.0)
+    _require("epsilon", epsilon)
     return epsilon * epsilon / 8 * UP
 
 
 def zcdp_of_pure(epsilon: float) -> float:
     """ρ = ε·tanh(ε/2) of whatever is ε-DP."""
-    _require("epsilon", epsilon, 0.0)
+    _require("epsilon", epsilon)
     return epsilon * math.tanh(epsilon / 2) * UP
 
 
@@ -54,7 +54,7 @@ def total(losses: Iterable[float]) -> float:
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
     """Smallest ε such that ρ-zCDP implies (ε, δ), by the formula above; at least 0."""
-    _require("rho", rho, 0.0)
+    _require("rho", rho)
     _require_delta(delta)
     if not rho:
         return 0.0
@@ -65,7 +65,7 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
 
 def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
     """Largest ρ that implies (ε, δ): the formula solved for ρ at each order, and the best order taken."""
-    _require("epsilon", epsilon, 0.0)
+    _require("epsilon", epsilon)
     _require_delta(delta)
     largest = -_minimum(lambda excess: (_excess_terms(excess, math.log(delta)) - epsilon) / (1 + excess))
     # Taken down until the way back agrees, so that rounding cannot make the pair inconsistent.
@@ -78,8 +78,8 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
 
 def delta_of_zcdp(rho: float, epsilon: float) -> float:
     """Smallest δ such that ρ-zCDP implies (ε, δ): ln δ = (α − 1)(ρα − ε) + (α − 1)·ln(α − 1) − α·ln α; at most 1."""
-    _require("rho", rho, 0.0)
-    _require("epsilon", epsilon, 0.0)
+    _require("rho", rho)
+    _require("epsilon", epsilon)
     if not rho:
         return 0.0
 
@@ -132,9 +132,9 @@ def _minimum(function: Callable[[float], float]) -> float:
     return best
 
 
-def _require(name: str, value: float, least: float) -> None:
-    if not (math.isfinite(value) and value >= least):
-        raise DippError(f"{name}: a finite number of at least {least:g} is needed, got {value}")
+def _require(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise DippError(f"{name}: a finite number of at least 0 is needed, got {value}")
 
 
 def _require_delta(delta: float) -> None:
