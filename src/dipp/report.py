@@ -206,7 +206,9 @@ def unused(
 
 def _sizes(source: Archive) -> str:
     """The sizes of the images of an archive, in words: those that most of them have, if there are many."""
-    counts = Counter(source.shape(number)[:2] for number in range(len(source)))
+    counts: Counter[tuple[int, int]] = Counter()
+    for images, height, width in source.runs.tolist():
+        counts[height, width] += images
     if len(counts) == 1:
         return ", height × width " + "×".join(map(str, next(iter(counts))))
     named = [f"{count:,} of {height}×{width}" for (height, width), count in counts.most_common(SIZES)]

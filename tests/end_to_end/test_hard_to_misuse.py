@@ -17,7 +17,7 @@ from rich.console import Console
 
 import dipp
 from dipp import report
-from dipp.cli import coding, console
+from dipp.cli import bars, console
 from dipp.cli.decode import MADE_UP
 from dipp.cli.options import EMBEDDED
 from dipp.privacy.advice import STRONG, VISIBLE, WEAK, advice
@@ -216,7 +216,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """A terminal, on which bars are drawn."""
     screen = io.StringIO()
     drawn = Console(file=screen, force_terminal=True, width=140)
-    for module in (coding, console):
+    for module in (bars, console):
         monkeypatch.setattr(module, "console", lambda: drawn)
     return screen
 

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -401,6 +402,19 @@ def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Pat
             os.umask(before)
         assert len(Store(tmp_path / name).shards()) == 2
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+
+
+def test_a_picture_is_not_skipped_for_want_of_memory(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends, and goes on when there is some."""
+    source, target, codec = save_folder(tmp_path / "pictures", 4), tmp_path / "out", tiny_codec(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(Image, "open", mock.Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            privatize(str(source), target, codec, str(model), Local(1), Choices())
+    summary = privatize(str(source), target, codec, str(model), Local(1), Choices())
+    assert (summary.encoded, summary.skipped) == (4, ())
 
 
 def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ framework.
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -94,6 +95,24 @@ def test_no_room_is_missing() -> None:
     found |= {path.stem for path in PACKAGE.glob("*.py")}
     assert found == {*ROOMS, "errors", "files", "compiling", "_moved", "__init__"}
     assert set(FACADE.values()) <= {*ROOMS, "errors"}
+
+
+def test_the_map_says_what_rooms_import() -> None:
+    rows = [line.split(" | ") for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if line.startswith("| `")]
+    said = {row[0].strip("|` ").removesuffix("/").removesuffix(".py"): row[-1].strip("| ") for row in rows}
+    for room in ROOMS[:-1]:  # the command line imports what its commands need
+        package = PACKAGE / room
+        paths = package.rglob("*.py") if package.is_dir() else [package.with_suffix(".py")]
+        found = set[str]().union(*(taken(path.read_text(), f"dipp.{room}") for path in paths))
+        assert said[room] == ", ".join(other for other in ROOMS if other in found - {room}), room
+
+
+def test_rooms_list_their_modules() -> None:
+    for room in ROOMS[:-1]:
+        for path in (PACKAGE / room).glob("[!_]*"):
+            if path.suffix == ".py" or (path / "__init__.py").is_file():
+                doc = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text())) or ""
+                assert f"`{path.stem}`" in doc or f"`{path.stem}/`" in doc, path
 
 
 @pytest.mark.parametrize(

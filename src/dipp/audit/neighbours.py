@@ -27,7 +27,6 @@ from dipp import scoring
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.codes import Pairs
-from dipp.core.code import Moved
 from dipp.core.plan import Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_levels
 
@@ -150,8 +149,7 @@ def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels,
 
 def _price(plan: Plan, layout: StepLayout, touched: int = 1) -> float:
     """ε of a selection in which so many coordinates of a pixel take part."""
-    own = layout.arithmetic
-    return plan.code.charge(Moved(own.sensitivity, own.limit, own.fraction_bits), touched, touched == 1).epsilon
+    return plan.code.charge(layout.arithmetic.moved, touched, touched == 1).epsilon
 
 
 def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from dipp import files
 from dipp.audit.suite import Observation
 
 KINDS = {
@@ -46,4 +47,5 @@ def draw(points: Sequence[Observation], output: Path) -> None:
         axes.set_ylim(bottom=edge)
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
-    figure.savefig(output, format="png", dpi=120)
+    with files.atomic(output) as part:
+        figure.savefig(part, format="png", dpi=120)

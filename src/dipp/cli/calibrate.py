@@ -27,7 +27,7 @@ def calibrate(
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
     from dipp import models
-    from dipp.cli.coding import counting
+    from dipp.cli.bars import counting
     from dipp.planning.table import FILE_NAME
     from dipp.training import calibrate as calibration
     from dipp.training import public_pictures

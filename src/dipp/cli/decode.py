@@ -57,7 +57,7 @@ def decode(
     from PIL import Image
 
     import dipp
-    from dipp.cli.coding import shown
+    from dipp.cli.bars import shown
 
     invented = not noisy and (sample or ancestral or (calls or 1) > 1)
     if archive.is_dir() or output.suffix.lower() == TABLE:
@@ -77,7 +77,8 @@ def decode(
     files.require_new(output, overwrite=overwrite)
     codec = dipp.Codec.for_archive(source, model, device=device)
     pictures = codec.pictures(source, denoise=not noisy, sample=sample, ancestral=ancestral, calls=calls, steps=steps)
-    with shown("decoding", [math.prod(source.shape(number)[:2]) for number in range(len(source))]):
+    sizes = [height * width for images, height, width in source.runs.tolist() for _ in range(images)]
+    with shown("decoding", sizes):
         for number, picture in enumerate(pictures):
             place = output if single else output / f"{number:05d}.png"
             place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder
@@ -92,7 +93,7 @@ def decode(
 
 def _export(data: Pictures, output: Path, overwrite: bool) -> None:
     """Write a dataset, with its labels."""
-    from dipp.cli.coding import shown
+    from dipp.cli.bars import shown
     from dipp.data import exporting
 
     table = output.suffix.lower() == TABLE

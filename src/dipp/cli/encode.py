@@ -46,7 +46,7 @@ def encode(
 ) -> None:
     """Encode pictures into one archive that carries its certificate."""
     from dipp import report
-    from dipp.cli.coding import shown
+    from dipp.cli.bars import shown
     from dipp.codec import pictures
 
     # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.

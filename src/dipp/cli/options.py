@@ -28,7 +28,8 @@ EMBEDDED = str(FOLDER)
 Model = Annotated[
     str,
     typer.Option(
-        help="Folder or hub id of a denoiser in diffusers' format.", show_default="the one that ships with dipp"
+        help="Folder or hub id of a denoiser: one that `dipp train` wrote, or in diffusers' format.",
+        show_default="the one that ships with dipp",
     ),
 ]
 AUTO = "auto"

@@ -50,9 +50,9 @@ class FormerOptions:
     def warn(self) -> None:
         """Say so, of those that were given."""
         if self.half:
-            typer.echo("dipp: --half is gone: weights are always stored in half precision", err=True)
+            LOGGER.warning("--half is gone: weights are always stored in half precision")
         if self.compile_mode is not None:
-            typer.echo("dipp: --compile is gone: with --device cuda a step is always captured as a graph", err=True)
+            LOGGER.warning("--compile is gone: with --device cuda a step is always captured as a graph")
 
 
 def train(

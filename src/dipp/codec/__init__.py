@@ -2,10 +2,10 @@
 
 | module | what it is |
 |---|---|
-| `pictures` | any picture as eight-bit pixels |
-| `chain` | the one loop that encoder and decoder share |
+| `pictures`, `dicom` | any picture as eight-bit pixels; those in DICOM files |
+| `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
 | `encoder` | the one place where the private pixels are read |
-| `decoder` | the indices of a file |
+| `decoder`, `finish` | the indices of a file; the last state as a picture |
 | `codec` | `Codec`, the façade |
 """
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 LARGE_PICTURE = 1 << 16
-"""Pixels."""
+"""Pixels above which one deal is kept at a time, not one for every step."""
 
 Indices = NDArray[np.int64]
 Choose = Callable[["StepLayout", "torch.Tensor"], Indices]

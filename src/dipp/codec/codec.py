@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,9 +109,10 @@ class Codec:
     ) -> Codec:
         """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
 
-        `model` is a folder or hub id in diffusers' format, or the denoiser that ships with dipp; its public cost table
-        is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
-        be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
+        `model` is a folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format; unless told, the one
+        that ships with dipp. Its public cost table is calibration.json beside the weights, or the file that is named.
+        `pixels` are those of the smallest picture to be encoded, if not of the denoiser's own size: any plan serves any
+        size, but its own takes the fewest bits.
         """
         recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
@@ -225,15 +225,8 @@ class Codec:
         `grey` says which of them are grey; empty, if none is.
         """
         chain, which = self._chain(seed, shape), np.array(grey or [False] * len(rows), bool)
-        finish, done = Finish(denoise, sample, calls), len(self.plan.steps)
-        watch.begin(len(rows), len(rows) * shape[0] * shape[1], done + finish.network_calls(chain.trajectory, done))
-        state, _ = chain.run(numbers, IndexReader(rows, self._counts(shape)))
-        watch.step(done)
-        return self._finished(_End(chain, done, state, numbers, which), finish)
-
-    def _counts(self, shape: Shape) -> tuple[int, ...]:
-        """Chunks of each step of an image."""
-        return self.plan.chunk_counts(shape[0] * shape[1], shape[2])
+        finish = Finish(denoise, sample, calls)
+        return self._finished(_walked(chain, rows, numbers, which, len(self.plan.steps), finish), finish)
 
     def decode(
         self,
@@ -291,22 +284,17 @@ class Codec:
         if steps is not None and not 0 <= steps <= len(plan.steps):
             raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps}")
         done = len(plan.steps) if steps is None else steps
-        first = 0
-        for shape, run in groupby(range(len(source)), key=source.shape):
-            if shape[0] * shape[1] > MAX_PICTURE:
-                raise DippError(f"image: {shape[0]}×{shape[1]} is larger than can be decoded")
-            codec = Codec(self.denoiser, plan)
-            chain = codec._chain(source.release.seed, shape)
-            remaining = len(list(run))
-            while remaining:
-                count = min(remaining, self.batch_size(shape))
-                numbers = range(first, first + count)
-                watch.begin(count, count * shape[0] * shape[1], done + finish.network_calls(chain.trajectory, done))
-                reader = IndexReader(source.batch(first, first + count), codec._counts(shape))
-                state, _ = chain.run(numbers, reader, steps)
-                watch.step(done)
-                yield _End(chain, done, state, numbers, source.grey[first : first + count])
-                first, remaining = first + count, remaining - count
+        codec, first = Codec(self.denoiser, plan), 0
+        for images, height, width in source.runs.tolist():
+            if height * width > MAX_PICTURE:
+                raise DippError(f"image: {height}×{width} is larger than can be decoded")
+            chain = codec._chain(source.release.seed, (height, width, source.release.channels))
+            end = first + images
+            while first < end:
+                last = min(end, first + self.batch_size(chain.shape))
+                rows, grey = source.batch(first, last), source.grey[first:last]
+                yield _walked(chain, rows, range(first, last), grey, done, finish)
+                first = last
 
     def _finished(self, end: _End, finish: Finish) -> Pixels:
         found = finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise)
@@ -349,6 +337,17 @@ class Codec:
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
+
+
+def _walked(
+    chain: Chain, rows: Indices, numbers: Sequence[int], grey: NDArray[np.bool_], steps: int, finish: Finish
+) -> _End:
+    """The end of the first `steps` steps by the indices in `rows`; a watcher is told of the calls that follow, too."""
+    height, width, channels = chain.shape
+    watch.begin(len(rows), len(rows) * height * width, steps + finish.network_calls(chain.trajectory, steps))
+    state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(height * width, channels)), steps)
+    watch.step(steps)
+    return _End(chain, steps, state, numbers, grey)
 
 
 def batch_size(device: str, shape: Sequence[int]) -> int:

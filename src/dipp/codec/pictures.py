@@ -128,6 +128,10 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
         raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
     except FileNotFoundError:
         raise DippError(f"{name}: there is no such file") from None
+    except PermissionError as error:
+        raise DippError(f"{name}: cannot be read ({error.strerror})") from None
+    except MemoryError:  # no fault of the picture: a dataset that skipped it would say so for good
+        raise
     except Exception:  # every format has its own ways to be damaged
         raise DippError(f"{name}: not a whole picture in a format that can be read") from None
 

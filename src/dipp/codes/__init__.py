@@ -8,6 +8,9 @@
 | `pfr` | `Functional` | `PFR` | α = ∞, no private randomness | none, and it says so |
 | `exact` | | `ExactPPR` | Definition 2, α > 1, any mechanism of bounded ratio | 2αε in exact arithmetic |
 
+What several share stands in `exponential` (the draw of `flat` and `ppr`, and its price), `ordered` (the Poisson order
+of `ppr` and `pfr`) and `oneshot` (codes for one vector).
+
 The codec's codes have one face, `dipp.core.code.Code`, and a plan names one of them. To add a code is to write a module
 here and to name its class in `CODES`.
 """

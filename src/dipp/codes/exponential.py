@@ -6,8 +6,7 @@ to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eight
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
 - *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no
-more
-  than if all were in one: (t·ε₁)²/8.
+  more than if all were in one: (t·ε₁)²/8.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.code import Code, Moved
+from dipp.core.code import Code
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -112,8 +112,7 @@ class OneShot(ABC):
     @property
     def epsilon(self) -> float:
         """Pure ε for any change of one coordinate of x, from the integers that are really used."""
-        own = self._arithmetic
-        loss = self.code.charge(Moved(own.sensitivity, own.limit, own.fraction_bits)).epsilon
+        loss = self.code.charge(self._arithmetic.moved).epsilon
         self.channel.require_certified()
         return loss
 

@@ -3,6 +3,7 @@
 | module | what it is |
 |---|---|
 | `randomness` | the common randomness that both sides share; the one source of private bytes |
+| `beacon` | a published random value that is mixed into the public seed |
 | `selection` | integer scores in, one index out, by the exact law: the privacy-critical core |
 | `signal` | the one mapping between pixels and [−1, 1] |
 | `window` | stored values of more than eight bits to pixels |

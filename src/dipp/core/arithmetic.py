@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from dipp.core import selection
 from dipp.core.channels import Channel
+from dipp.core.code import Moved
 from dipp.core.laws import IntegerLaw
 from dipp.errors import DippError
 
@@ -80,9 +81,9 @@ class Arithmetic:
         if not Fraction(1, largest) <= self.alpha <= largest:
             raise DippError(f"alpha: a rational from 2^-15 to 2^15 is needed, got {self.alpha}")
         name = f"snr_gain: {self.snr_gain}" if self.clip is None else f"tilt: {self.clip.tilt}"
-        if self._digits < 1 or self.level_of_one < 1:
+        if self._largest < 1 or self.level_of_one < 1:
             raise DippError(f"{name} is too small to move any score; take fewer, larger steps")
-        if self._digits >= MAX_LEVEL:
+        if self._largest >= MAX_LEVEL:
             raise DippError(f"{name} is too large for one step; split it into smaller ones")
         if self.level_of_one >= MAX_SLOPE:
             raise DippError(f"clip: a width of {self.clip and self.clip.width} is too small; take a wider one")
@@ -111,7 +112,8 @@ class Arithmetic:
         return min(wanted, largest)
 
     @property
-    def _digits(self) -> int:
+    def _largest(self) -> int:
+        """trunc(`_real_largest`·2^S): M of a clipped step, A(1) of another."""
         return math.trunc(self._real_largest * 2.0**self.fraction_bits)
 
     @property
@@ -127,17 +129,22 @@ class Arithmetic:
     @property
     def largest_shift(self) -> int | None:
         """M, truncated as well; None, where there is no clip."""
-        return None if self.clip is None else self._digits
+        return None if self.clip is None else self._largest
 
     @property
     def limit(self) -> int:
         """No integer shift is larger in size: |A(x)| and |c| are at most A(1), and the clip is M."""
-        return 2 * self.level_of_one if self.clip is None else min(2 * self.level_of_one, self._digits)
+        return 2 * self.level_of_one if self.clip is None else min(2 * self.level_of_one, self._largest)
 
     @property
     def sensitivity(self) -> int:
         """D: units by which one coordinate can move any candidate's score."""
-        return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._digits)
+        return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._largest)
+
+    @property
+    def moved(self) -> Moved:
+        """How far one coordinate can move a selection, whatever it was and becomes: what codes price."""
+        return Moved(self.sensitivity, self.limit, self.fraction_bits)
 
     def levels(self, x: Floats) -> NDArray[np.int32]:
         """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""
@@ -157,7 +164,7 @@ class Arithmetic:
 
     def clipped(self, shifts: Any) -> Any:
         """The shifts within ±M, as an array or a tensor of 32-bit integers."""
-        return shifts if self.clip is None else shifts.clip(-self._digits, self._digits)
+        return shifts if self.clip is None else shifts.clip(-self._largest, self._largest)
 
     def shifts(self, x: Floats, x_hat: Floats) -> NDArray[np.int32]:
         """m = clip(A(x) − c, ±M), where the private values enter (of pictures: `encoder.Selector`)."""

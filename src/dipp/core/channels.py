@@ -81,7 +81,7 @@ class Channel(ABC):
         """Noise values from the draws of coordinates: 16-bit draws, or for the sign channel the bits 0 and 1."""
 
     def delivered(self, shift: Floats) -> Floats:
-        """Shift of the mean that a touched coordinate gets if `shift` is wanted: all of it, unless noise saturates."""
+        """Mean of z over all coordinates, touched or not, if `shift` is wanted: all of it, unless noise saturates."""
         return np.asarray(shift, np.float64)
 
     @abstractmethod

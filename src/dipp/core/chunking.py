@@ -1,8 +1,8 @@
 """Chunks: which coordinates of a step are coded together, by a public shuffle.
 
 A step's divergence is too large for one index, so its coordinates are dealt out to chunks of equal size, each with an
-index of its own. The deal depends on public values alone (seed, image or group of images, step, sizes): chunks cut by
-the realised shifts would leak information about the image.
+index of its own. The deal depends on public values alone (seed, step, sizes) and is the same for all images of a size:
+chunks cut by the realised shifts would leak information about the image.
 
 Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after pixel: the i-th
 coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel, being
@@ -52,7 +52,6 @@ def chunks(
     step: int,
     dims: int,
     count: int,
-    image: int = 0,
     *,
     channels: int = 1,
     coordinates: Integers | None = None,
@@ -61,8 +60,7 @@ def chunks(
 
     `coordinates` are those that the step touches, ascending, out of 0 … dims − 1 (by default all of them). Coordinate i
     belongs to pixel i // channels, and no two coordinates of a pixel meet in a chunk: a count too small for that is
-    refused. With channels = 1 any coordinates may meet. `image` is the number of the image, or of a public group of
-    images that share the deal.
+    refused. With channels = 1 any coordinates may meet.
     """
     if channels < 1 or dims < 1 or dims % channels:
         raise DippError(f"dims, channels: dims ≥ 1 in whole pixels is needed, got {dims} and {channels}")
@@ -73,7 +71,7 @@ def chunks(
         raise DippError(
             f"count: {crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
         )
-    shuffled = randomness.permutation(randomness.stream(seed, image, step, "chunks"), dims // channels)
+    shuffled = randomness.permutation(randomness.stream(seed, 0, step, "chunks"), dims // channels)
     place = np.empty_like(shuffled)
     place[shuffled] = np.arange(len(shuffled))
     rank = place[pixel]

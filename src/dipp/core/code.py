@@ -1,7 +1,8 @@
 """The face of a code: how the index of a chunk is drawn, what it costs in privacy and in bits, and how it is packed.
 
-Plans, ledgers, planners and the codec speak to every code through this class alone, and have no flag of their own. The
-codes themselves are in `dipp.codes`, a file each.
+Plans and the codec speak to every code through this class alone, and have no flag of their own. The planner of sensing
+and its check know pairs, audits know how a code draws, and ledgers and headers know the codes of format 1, which did
+not name them. The codes themselves are in `dipp.codes`, a file each.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Code(ABC):
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
         """What the selections cost a pixel of which `touched` coordinates take part, each moving them so far.
 
-        `apart` says that no two of them take part in the same selection.
+        `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
         """
 
     @abstractmethod

@@ -58,7 +58,7 @@ each KL in bits. Made by `benchmarks/fit_zeta.py`."""
 
 
 class Model(Protocol):
-    """An integer law: each index owns one or more of the integers 0 … total − 1, and total ≤ 2^98."""
+    """An integer law: each index owns one or more of the integers 0 … total − 1, and total < 2^107."""
 
     @property
     def total(self) -> int:
@@ -150,10 +150,8 @@ def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
     return Fraction(round(EXPONENT_UNITS * (1 + 1 / length)), EXPONENT_UNITS)
 
 
-def refitted_exponent(kl_bits: float, candidates: int, alpha: Fraction = REFITTED_ALPHA) -> Fraction:
-    """s of the shortest code for a public KL: from `REFITTED`, at the nearest pad ⌈log2 n⌉ − KL, interpolated in KL."""
-    if alpha != REFITTED_ALPHA:
-        raise DippError(f"alpha: {REFITTED_ALPHA} is needed, got {alpha}; for others use paper_exponent")
+def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
+    """s of the shortest code for α = 2: from `REFITTED`, at the nearest pad ⌈log2 n⌉ − KL, interpolated in KL."""
     if candidates < 1:
         raise DippError(f"candidates: n ≥ 1 is needed, got {candidates}")
     kl = _exact_kl(kl_bits)
@@ -176,7 +174,7 @@ def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
     """The shortest byte string b₁b₂… whose value 0.b₁b₂… in base 256 lies in the symbols' interval of [0, 1).
 
     `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
-    ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−21 at worst. An interval as wide as
+    ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−12 at worst. An interval as wide as
     256^−L holds a multiple of 256^−L, so I bits take at most ⌈I/8⌉ bytes. Zero bytes at the end are left off, so that
     the bytes tell neither their own number nor that of the symbols: a decoder must know both.
     """
@@ -272,25 +270,22 @@ class FixedLength:
             raise DippError(f"indices: images × {len(self.widths)} integers are needed, got shape {indices.shape}")
         if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
             raise DippError("indices: each must be at least 0 and fit into its width")
-        blocks = (np.ascontiguousarray(indices[rows], ">u4").view(np.uint8) for rows in self._blocks(0, len(indices)))
+        blocks = (np.ascontiguousarray(indices[rows], ">u4").view(np.uint8) for rows in self._blocks(len(indices)))
         return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
 
-    def unpack(self, data: bytes, images: int, first: int = 0, last: int | None = None) -> NDArray[np.int64]:
-        """Indices of images first … last − 1 (by default all) out of `images` packed ones, a row for each."""
-        last = images if last is None else last
-        if not 0 <= first <= last <= images:
-            raise DippError(f"first, last: 0 ≤ first ≤ last ≤ {images} is needed, got {first} and {last}")
+    def unpack(self, data: bytes, images: int) -> NDArray[np.int64]:
+        """Indices of so many packed images, a row for each."""
         if len(data) != self.size(images):
             raise DippError(f"data: {self.size(images)} bytes are needed for {images} images, got {len(data)}")
         if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):
             raise DippError("data: damaged, the bits after the last image are not zero")
-        out = np.empty((last - first, len(self.widths)), np.int64)
-        for rows in self._blocks(first, last):
+        out = np.empty((images, len(self.widths)), np.int64)
+        for rows in self._blocks(images):
             low, high = rows.start * self.bits, rows.stop * self.bits
             bits = np.unpackbits(np.frombuffer(data[low // 8 : -(-high // 8)], np.uint8))[low % 8 :][: high - low]
             wide = np.zeros((rows.stop - rows.start, 32 * len(self.widths)), np.uint8)
             wide[:, self._used] = bits.reshape(-1, self.bits)
-            out[rows.start - first : rows.stop - first] = np.packbits(wide, axis=1).view(">u4")
+            out[rows] = np.packbits(wide, axis=1).view(">u4")
         return out
 
     @functools.cached_property
@@ -298,7 +293,7 @@ class FixedLength:
         """Positions of the bits that are kept when a row of indices is written with 32 bits each."""
         return np.flatnonzero(np.arange(32) >= 32 - np.array(self.widths)[:, None])
 
-    def _blocks(self, first: int, last: int) -> Iterable[slice]:
+    def _blocks(self, images: int) -> Iterable[slice]:
         """Slices of images to work on in turn, to bound memory: multiples of eight images pack to whole bytes."""
         step = 8 * max(BLOCK_BITS // (256 * len(self.widths)), 1)
-        return (slice(i, min(i + step, last)) for i in range(first, last, step))
+        return (slice(i, min(i + step, images)) for i in range(0, images, step))

@@ -129,7 +129,7 @@ class PotentialLaw(IntegerLaw):
     """Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
 
     Neighbouring knots of a certified channel differ by at most 2^knot_bits (`tabulate` sees to it), so Φ moves by at
-    most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with d ≤ 2^h, across a knot continuously. Hence
+    most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with |d| ≤ 2^h, across a knot continuously. Hence
     |Φ(z − m) − Φ(z − m')| ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
     """
 
@@ -147,12 +147,12 @@ class PotentialLaw(IntegerLaw):
         units_per_nat: float,
         unit_slope: float,
         limit: int,
-        certified: bool = True,
+        certified: bool,
     ) -> PotentialLaw:
         """Tabulate Φ = ⌊units_per_nat·φ⌋ at the knots, with z in units of 1/(units_per_nat·unit_slope).
 
-        `cells` are the noise values of the 2^16 draws, and `potential` is φ in nats. For a certified channel the rise
-        from a knot to the next is cut at 2^knot_bits, which it could exceed by rounding alone.
+        `cells` are the noise values of the 2^16 draws, and `potential` is φ in nats. For a certified channel a rise or
+        fall from a knot to the next is cut at 2^knot_bits, whatever φ is: by rounding alone it could exceed that.
         """
         z_scale = units_per_nat * unit_slope
         values = np.rint(z_scale * cells).astype(np.int32)
@@ -161,8 +161,8 @@ class PotentialLaw(IntegerLaw):
         places = np.arange((reach >> knot_bits) + 2, dtype=np.float64) * 2.0**knot_bits
         knots = np.floor(units_per_nat * potential(places / z_scale) + 1e-9).astype(np.int32)
         if certified:
-            rises = np.minimum(np.diff(knots), 1 << knot_bits)
-            knots = np.concatenate([knots[:1], knots[0] + np.cumsum(rises)]).astype(np.int32)
+            moves = np.clip(np.diff(knots), -(1 << knot_bits), 1 << knot_bits)
+            knots = np.concatenate([knots[:1], knots[0] + np.cumsum(moves)]).astype(np.int32)
         return cls(limit=limit, values=values, knots=knots, knot_bits=knot_bits)
 
     @property

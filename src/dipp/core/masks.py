@@ -60,7 +60,7 @@ class Mask(ABC):
         """Coordinates of one pixel that a step touches, at most."""
 
     @abstractmethod
-    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int) -> Integers:
         """The coordinates that a step touches, ascending; none, of a picture with very few pixels in some steps."""
 
     @abstractmethod
@@ -75,8 +75,8 @@ class Mask(ABC):
         """Coordinates that a step touches, at most."""
         return int(self.counts(self.period, pixels, channels).max())
 
-    def share(self, channels: int) -> float:
-        """Steps that touch a pixel with one channel, as a share of all of them, on the average over the pixels."""
+    def mean_touches(self, channels: int) -> float:
+        """Coordinates of a pixel that a step touches, on the average: C/P."""
         return channels / self.period
 
     def least_steps(self, steps: int) -> int:
@@ -103,7 +103,7 @@ class Everywhere(Mask):
         self.require(channels)
         return channels
 
-    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:  # noqa: ARG002
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int) -> Integers:  # noqa: ARG002
         """All coordinates of the picture."""
         return np.arange(pixels * channels, dtype=np.int64)
 
@@ -142,11 +142,11 @@ class Turns(Mask):
         self.require(channels)
         return 1
 
-    def touched(self, seed: bytes, step: int, pixels: int, channels: int, image: int = 0) -> Integers:
+    def touched(self, seed: bytes, step: int, pixels: int, channels: int) -> Integers:
         """The coordinates that have their slot in this step."""
         self.require(channels)
         cycle, slot = divmod(step, self.cycle)
-        return np.flatnonzero(_slots(seed, image, cycle, self.cycle, pixels, channels) == slot).astype(np.int64)
+        return np.flatnonzero(_slots(seed, cycle, self.cycle, pixels, channels) == slot).astype(np.int64)
 
     def counts(self, steps: int, pixels: int, channels: int) -> Integers:
         """Whole cycles of P ranks fill every slot C times; `_counts` adds what the ranks that are left fill."""
@@ -168,11 +168,11 @@ class Turns(Mask):
 
 
 @functools.lru_cache(maxsize=1)  # the steps of a cycle follow each other, and the shuffles take long for large pictures
-def _slots(seed: bytes, image: int, cycle: int, period: int, pixels: int, channels: int) -> NDArray[np.uint16]:
+def _slots(seed: bytes, cycle: int, period: int, pixels: int, channels: int) -> NDArray[np.uint16]:
     """The slot of every coordinate in a cycle of P steps."""
     rank = np.empty(pixels, np.int64)
-    rank[randomness.permutation(randomness.stream(seed, image, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
-    keys = randomness.uniforms(randomness.stream(seed, image, cycle, "mask/channels"), pixels * channels)
+    rank[randomness.permutation(randomness.stream(seed, 0, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
+    keys = randomness.uniforms(randomness.stream(seed, 0, cycle, "mask/channels"), pixels * channels)
     position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
     slots = ((rank[:, None] + position * (period // channels)) % period).astype(np.uint16).reshape(-1)
     slots.flags.writeable = False

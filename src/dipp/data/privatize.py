@@ -26,12 +26,13 @@ from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.data import manifest
 from dipp.data.engines import Engine
-from dipp.data.sources import HUB_ID, Columns, open_source
+from dipp.data.sources import Columns, Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
 from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.models.hub import HUB_ID
 from dipp.odometer import Charge, LimitError, Meter
 
 if TYPE_CHECKING:
@@ -121,19 +122,11 @@ def privatize(
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
     single = destination.suffix == ".dipp"
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
-    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
-        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
-    if not Path(source).exists() and not HUB_ID.fullmatch(source):
-        raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
-    if single and destination.is_dir():
-        raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
+    _refuse_places(source, destination, single)
 
     def listed(scratch: Path) -> Job:
         """The job for the source, whose listing goes into `scratch`; it has no token yet."""
-        columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or single))
-        pictures = open_source(source, columns, scratch)
-        if not len(pictures):
-            raise DippError("src: a picture is needed, there is none")
+        pictures = _listed(source, choices, single, scratch)
         return Job(
             pictures,
             store,
@@ -174,21 +167,46 @@ def privatize(
     )
     if meter is not None:
         job = dataclasses.replace(job, uncharged=_charge(job, codec, meter, watcher))
-    worker = Worker(job, codec)
-    before = {shard for shard in range(job.shards) if store.published(shard)}
-    watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
-    encoded = 0
-    left = (shard for shard in range(job.shards) if shard not in before)
     try:
-        for result in engine.run(worker, "release", left, watcher.encoded):
-            outcome = Outcome(*result)
-            encoded += outcome.images
-            watcher.released(outcome)
+        encoded = _run(Worker(job, codec), engine, watcher)
     except MiscomputedError as error:
         raise _stopped(store, single, error) from None
     facts, skipped = _finish(store, job, destination, found["bad"] if single else None)
     left_out = single and job.source.labels is not None and not choices.drop_labels
     return Summary(facts, skipped, encoded, time.monotonic() - began, left_out)
+
+
+def _refuse_places(source: str, destination: Path, single: bool) -> None:
+    """Refuse a source that is none, and a destination that lies in it or is a folder where a file is meant."""
+    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
+        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
+    if not Path(source).exists() and not HUB_ID.fullmatch(source):
+        raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
+    if single and destination.is_dir():
+        raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
+
+
+def _listed(source: str, choices: Choices, single: bool, scratch: Path) -> Source:
+    """The pictures of the source; no picture is read."""
+    columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or single))
+    pictures = open_source(source, columns, scratch)
+    if not len(pictures):
+        raise DippError("src: a picture is needed, there is none")
+    return pictures
+
+
+def _run(worker: Worker, engine: Engine, watcher: Watcher) -> int:
+    """Encode and publish what is not published yet; the number of images that were encoded."""
+    job = worker.job
+    before = {shard for shard in range(job.shards) if job.store.published(shard)}
+    watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
+    encoded = 0
+    left = (shard for shard in range(job.shards) if shard not in before)
+    for result in engine.run(worker, "release", left, watcher.encoded):
+        outcome = Outcome(*result)
+        encoded += outcome.images
+        watcher.released(outcome)
+    return encoded
 
 
 def _remove(store: Store, destination: Path, single: bool) -> None:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -45,8 +44,6 @@ MAX_FILE_BYTES = 1 << 28
 ROWS_PER_READ = 64
 """Rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"
-HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-"""Pattern of a hub id: owner/name."""
 
 
 class Record(NamedTuple):

@@ -268,7 +268,7 @@ class Archive:
         return Archive.from_bytes, (self.to_bytes(),)
 
     def save(self, path: str | Path) -> None:
-        """Write the file at once or not at all: to another name in the same folder, then renamed."""
+        """Write the file, whole or not at all."""
         with files.atomic(Path(path)) as part:
             part.write_bytes(self._data)
 

@@ -81,9 +81,9 @@ class Release:
         return layout_of(self.plan, pixels, self.channels)
 
     def certificate(self, smallest: int | None) -> Certificate | None:
-        """What is promised to images of at least so many pixels: the smallest is the worst. None: there is no image.
+        """What is promised to images of at least so many pixels, of which the smallest are the worst.
 
-        None comes back where the coding has no certificate.
+        `smallest` is None if there is no image. The certificate is None if the coding has none.
         """
         if not self.plan.coding.certified:
             return None

@@ -6,7 +6,8 @@
 | `diffusion` | the noise schedule, steps of the reverse process, samplers |
 | `photonet` | denoisers for photographs of any size, among them the one that ships |
 | `network`, `tiles` | their convolutional network; large pictures in bounded memory |
-| `runtime`, `winograd` | that network on the CPU: in ONNX Runtime, and large pictures by fewer multiplications |
+| `runtime`, `graph` | that network in ONNX Runtime, for the CPU, and as an ONNX graph |
+| `winograd`, `winograd_kernels` | that network on large pictures, by fewer multiplications, for the CPU |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
 | `engine`, `tf32` | how networks run; convolutions with fp32 accuracy on tensor cores |
 | `watch` | how far pictures have got, for whoever waits for them |

@@ -43,8 +43,6 @@ PREDICTIONS = ("epsilon", "v_prediction", "sample")
 BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
 LOST_GAIN = 1 / 128
 """A plan's SNR gains along timesteps are the model's, rounded down by less than this share (`planning.planner`)."""
-FAST_CALLS = 20
-"""Network calls of the fast sampler, by default."""
 LEAST_SNR = 1e-3
 """SNR below which x̂0 hardly depends on x_t, so that the fast sampler crosses that region in one step."""
 MAX_COSINE_BETA = Decimal("0.999")
@@ -221,7 +219,7 @@ def ancestral(
     return denoise(x_t, 0)
 
 
-def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, calls: int = FAST_CALLS) -> State:
+def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, calls: int) -> State:
     """Deterministic sampling from the state x_t to the image, in at most `calls` network calls.
 
     This is the second-order multistep DPM-Solver++ [Lu et al., 2022]; its last step, to σ = 0, returns x̂0 itself.

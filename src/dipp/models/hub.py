@@ -42,7 +42,9 @@ def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
     for candidate in candidates:
         if (folder / candidate).is_file():
             return Path(candidate)
-    raise DippError(f"model: {name} has no {candidates[0]}; a model in diffusers' format is needed")
+    raise DippError(
+        f"model: {name} has no {candidates[0]}; one that `dipp train` wrote, or in diffusers' format, is needed"
+    )
 
 
 def read_json(name: str, path: Path) -> dict[str, Any]:

@@ -6,4 +6,5 @@
 | `planner`, `knapsack` | along timesteps: the plans of fewest bits within a budget |
 | `sensing` | clipped sensing: the plan of the best picture within a budget and a rate |
 | `presets` | recipes: sensing in so many network calls, or a coding along timesteps with the sizes of its code |
+| `verification` | whether a release is what a model's public table gives |
 """

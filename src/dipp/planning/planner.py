@@ -146,7 +146,8 @@ class Planner:
 
         budget = None is for codings that have no certificate; one of the others is then needed.
         """
-        if (final_timestep is None) == (bpp is None) and (budget is None or bpp is not None):
+        given = (final_timestep is not None) + (bpp is not None)
+        if given > 1 or (budget is None and not given):
             raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
         points = self.frontier(budget)
         if budget is not None and not points:
@@ -260,7 +261,7 @@ class Planner:
             yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
             return
         # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
-        coordinates = self._mask.share(self.channels)
+        coordinates = self._mask.mean_touches(self.channels)
         shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
         capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
         if budget.epsilon is not None:

@@ -80,20 +80,11 @@ class Preset(ABC):
 
     def budget(self, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
         """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
-        if delta is not None and epsilon is None:
-            raise DippError("budget: delta goes with epsilon")
-        if (epsilon is None) == (rho is None) and (self.certified or epsilon is not None):
-            raise DippError("budget: give epsilon, epsilon with delta, or rho")
-        if not self.certified:
-            if epsilon is not None or rho is not None:
-                raise NoCertificateError(
-                    f"preset: {self.name} has no certificate, so no budget can bind it; use another"
-                )
-            return None
-        if rho is not None:
-            return Budget.zcdp(rho)
-        assert epsilon is not None  # noqa: S101 - for the type checker
-        return Budget.pure(epsilon) if delta is None else Budget.approximate(epsilon, delta)
+        if self.certified:
+            return Budget(epsilon, delta, rho)
+        if (epsilon, delta, rho) != (None, None, None):
+            raise NoCertificateError(f"preset: {self.name} has no certificate, so no budget can bind it; use another")
+        return None
 
     @staticmethod
     def _require_measured(denoiser: Denoiser, table: ErrorTable) -> None:

@@ -40,7 +40,7 @@ from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
-from dipp.planning.planner import NEAR_TIE, Point, short_floats
+from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, short_floats
 from dipp.planning.residuals import Residuals
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -75,8 +75,10 @@ SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
 """Index bits and pads of codes that search."""
 SAFE = 1 - 1e-9
 """Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
-MAX_CHUNK = 1 << 18
-"""Coordinates of a chunk, at most: scores stay below 2^30."""
+MAX_PAIR_TILT = 19.0
+"""V in nats of a pair, at most: a little below the `MAX_TILT` of pairs, and η is still below 0.004 nats."""
+MAX_SEARCHED_TILT = 8.0
+"""V in nats of a code that searches, at most: a larger one would tell nothing more, since 1 − tanh 8 is 2^−22."""
 LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
@@ -89,7 +91,7 @@ LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
 
 
-class Sizes(NamedTuple):
+class ChoiceColumns(NamedTuple):
     """Of some choices: what the costs of their steps follow from."""
 
     index_bits: Floats
@@ -99,8 +101,8 @@ class Sizes(NamedTuple):
     pairs: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, choices: Sequence[Choice]) -> Sizes:
-        """Columns of the choices' numbers."""
+    def of(cls, choices: Sequence[Choice]) -> ChoiceColumns:
+        """The columns of some choices."""
         names = [choice.code.name for choice in choices]  # quicker to compare than the codes themselves
         codes = {code.name: code for code in CODES}
         return cls(
@@ -110,10 +112,10 @@ class Sizes(NamedTuple):
             np.array([name == Pairs().name for name in names]),
         )
 
-    def part(self, which: NDArray[np.int64]) -> Sizes:
+    def part(self, which: NDArray[np.int64]) -> ChoiceColumns:
         """Those of some of the choices."""
         codes = {code: who[which] for code, who in self.codes.items()}
-        return Sizes(self.index_bits[which], self.pad[which], codes, self.pairs[which])
+        return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.pairs[which])
 
 
 class Choice(NamedTuple):
@@ -249,7 +251,7 @@ class SensingPlanner:
         steps = np.array([choice.steps for choice in choices])
         kappa = functools.cache(self._share)  # many choices have the same pad and tilt
         share = np.array([kappa(choice.pad, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
-        own = Sizes.of(choices)
+        own = ChoiceColumns.of(choices)
         snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
         clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
@@ -281,7 +283,7 @@ class SensingPlanner:
         return 1.0 if pad == 0 else self.residuals.realised_at(pad, tilt)
 
 
-def _chunked(own: Sizes, touched: Floats, kl: Floats) -> Chunked:
+def _chunked(own: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
     """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
     size = np.clip(np.floor(touched * (own.index_bits - own.pad) / kl), 1, MAX_CHUNK)
     size = np.where(own.pairs, 1.0, np.minimum(size, np.maximum(touched, 1.0)))
@@ -300,7 +302,7 @@ def deviation(r: Floats) -> Floats:
     return np.asarray(np.sqrt(np.square(r).mean(axis=-1)), np.float64)
 
 
-def gain(r: Floats, theta: Floats, share: Floats, q: Floats | float) -> Floats:
+def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> Floats:
     """ΔSNR of a step that meets the residuals r and tilts them by θ, for rows of both; `share` is κ·φ."""
     told = share * (r * np.tanh(theta)).mean(axis=-1)
     return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
@@ -308,22 +310,26 @@ def gain(r: Floats, theta: Floats, share: Floats, q: Floats | float) -> Floats:
 
 def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
     """V: the largest tilt that a pixel can pay for so many times, in nats and before α is folded in."""
-    if isinstance(code, Pairs):
-        most = 19.0
-        # Twice the η of their thresholds, which is 2^−63·(1 + e^ε): large tilts have no room for it otherwise.
-        pure: Callable[[float], float] = lambda e: (e - 2.0**-61 * math.exp(min(e, 2 * most))) / 2  # noqa: E731
-        zcdp: Callable[[float], float] = lambda rho: pure(_inverse(lambda e: e * math.tanh(e / 2), rho))  # noqa: E731
-    else:
-        alpha = float(code.score_alpha)
-        pure = lambda epsilon: epsilon / (4 * alpha)  # noqa: E731
-        zcdp = lambda rho: math.sqrt(8 * rho) / (4 * alpha)  # noqa: E731
-        most = 8.0
-    found = []
+    pairs, affordable = isinstance(code, Pairs), []  # pure ε of a touch
     if budget.epsilon is not None:
-        found.append(pure(budget.epsilon / touches))
-    if rho := budget.zcdp_limit:
-        found.append(zcdp(rho / touches))
-    return float(np.nextafter(np.float32(min(most, max(found) * SAFE)), np.float32(0)))
+        affordable.append(budget.epsilon / touches)
+    if limit := budget.zcdp_limit:
+        rho = limit / touches
+        affordable.append(_inverse(lambda e: e * math.tanh(e / 2), rho) if pairs else math.sqrt(8 * rho))
+    alpha, most = float(code.score_alpha), MAX_PAIR_TILT if pairs else MAX_SEARCHED_TILT
+    largest = max(_pair_tilt(e) if pairs else _searched_tilt(e, alpha) for e in affordable)
+    return float(np.nextafter(np.float32(min(most, largest * SAFE)), np.float32(0)))
+
+
+def _pair_tilt(epsilon: float) -> float:
+    """V of a pair that costs ε: half of it, less η."""
+    # Twice the η of the thresholds, which is 2^−63·(1 + e^ε): large tilts have no room for it otherwise.
+    return (epsilon - 2.0**-61 * math.exp(min(epsilon, 2 * MAX_PAIR_TILT))) / 2
+
+
+def _searched_tilt(epsilon: float, alpha: float) -> float:
+    """V of a selection by the exponential mechanism that costs ε: scores move by 2αV, and the sum of weights, too."""
+    return epsilon / (4 * alpha)
 
 
 def _inverse(function: Callable[[float], float], value: float) -> float:

@@ -235,15 +235,15 @@ def measure(
     noise = np.stack([normals(stream, tuple(images.shape[1:])) for stream in streams])
     eta = noise.astype(images.dtype) if isinstance(images, np.ndarray) else images.new_tensor(noise)
     errors = (_array(denoise(schedule.noised(images, eta, t), t)) - _array(images) for t in points)
-    rows = [_slices(error) for error in errors]
+    rows = [slices(error) for error in errors]
     snrs = np.array([schedule.snr(t) for t in points])
     facts = {"images": len(images), **(provenance or {})}
     return ErrorTable(np.array(points), snrs, np.stack(rows), provenance=facts)
 
 
-def _slices(errors: Floats) -> Floats:
+def slices(sizes: Floats) -> Floats:
     """Root mean squares of the Q slices of the sorted sizes, as equal in count as can be."""
-    squares = np.sort(np.square(errors), axis=None)
+    squares = np.sort(np.square(sizes), axis=None)
     return np.sqrt([part.mean() for part in np.array_split(squares, SLICES)])
 
 

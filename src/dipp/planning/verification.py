@@ -1,4 +1,4 @@
-"""Whether a release is what a model's public table gives: the check that a reader can make of numbers it cannot feel.
+"""Whether a release is what a model's public table gives: the check of numbers that decoding does not need.
 
 A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order: whoever
 rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model is named by

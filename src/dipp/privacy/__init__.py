@@ -7,5 +7,6 @@
 | `conversions` | pure ε, ρ and (ε, δ) |
 | `budget` | what may be spent |
 | `printing` | bounds as text, rounded so that they stay bounds |
+| `advice` | what an ε per pixel does not mean, in sentences that go with every release |
 | `gaussian` | Gaussian diffusion itself, for comparison |
 """

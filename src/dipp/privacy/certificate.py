@@ -168,8 +168,9 @@ class Certificate:
     def between(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
         """Pure ε of telling two given images apart, the metric form: pixels pay for how far they really differ.
 
-        Nearly 2α·L·Σ√ΔSNR·‖x − y‖, where ‖·‖ adds up all channels, or with one channel at a time the largest change of
-        each pixel; in the integers, a change of a level or two costs a little more.
+        Without a clip, and by the exponential mechanism, nearly 2α·L·Σ√ΔSNR·‖x − y‖, where ‖·‖ adds up all channels, or
+        with one channel at a time the largest change of each pixel; in the integers, a change of a level or two costs a
+        little more. With a clip, no touch costs more than its step's ε.
         """
         if first.dtype != np.uint8 or first.dtype != second.dtype or first.shape != second.shape:
             raise DippError("first, second: uint8 images of one shape are needed")

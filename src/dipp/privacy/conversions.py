@@ -5,8 +5,9 @@ up, an allowance down, by more than the floating-point error of its few operatio
 
 1. *Bounded range to ρ.* A selection whose log likelihood ratio ln P[k | x]/P[k | x'] spans at most ε over the outcomes
    k has bounded range ε, and hence ρ = ε²/8 zCDP [Cesar & Rogers, 2021, Lemma 3.2: by Hoeffding's lemma, because a
-   privacy loss confined to an interval of length ε is sub-Gaussian with variance ε²/4]. The selections here have a
-   bounded range equal to their pure ε, rounding η included (`dipp.core.selection`).
+   privacy loss confined to an interval of length ε is sub-Gaussian with variance ε²/4]. Selections by the exponential
+   mechanism have a bounded range equal to their pure ε, rounding η included (`dipp.core.selection`); a pair's loss
+   ranges over up to twice its ε (`dipp.codes.pairs`).
 2. *Composition.* Pure ε's add up, and so do ρ's [Bun & Steinke, 2016, Lemma 1.7], for adaptively chosen mechanisms.
 3. *ρ to (ε, δ).* ρ-zCDP means a Rényi divergence of at most ρα at every order α > 1, and that implies (ε, δ) with
 
@@ -36,13 +37,13 @@ SEARCH_STEPS = 160
 
 def zcdp_of_range(epsilon: float) -> float:
     """ρ = ε²/8 of a selection with bounded range ε."""
-    _require("epsilon", epsilon, 0.0)
+    _require("epsilon", epsilon)
     return epsilon * epsilon / 8 * UP
 
 
 def zcdp_of_pure(epsilon: float) -> float:
     """ρ = ε·tanh(ε/2) of whatever is ε-DP."""
-    _require("epsilon", epsilon, 0.0)
+    _require("epsilon", epsilon)
     return epsilon * math.tanh(epsilon / 2) * UP
 
 
@@ -53,7 +54,7 @@ def total(losses: Iterable[float]) -> float:
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
     """Smallest ε such that ρ-zCDP implies (ε, δ), by the formula above; at least 0."""
-    _require("rho", rho, 0.0)
+    _require("rho", rho)
     _require_delta(delta)
     if not rho:
         return 0.0
@@ -64,7 +65,7 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
 
 def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
     """Largest ρ that implies (ε, δ): the formula solved for ρ at each order, and the best order taken."""
-    _require("epsilon", epsilon, 0.0)
+    _require("epsilon", epsilon)
     _require_delta(delta)
     largest = -_minimum(lambda excess: (_excess_terms(excess, math.log(delta)) - epsilon) / (1 + excess))
     # Taken down until the way back agrees, so that rounding cannot make the pair inconsistent.
@@ -77,8 +78,8 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
 
 def delta_of_zcdp(rho: float, epsilon: float) -> float:
     """Smallest δ such that ρ-zCDP implies (ε, δ): ln δ = (α − 1)(ρα − ε) + (α − 1)·ln(α − 1) − α·ln α; at most 1."""
-    _require("rho", rho, 0.0)
-    _require("epsilon", epsilon, 0.0)
+    _require("rho", rho)
+    _require("epsilon", epsilon)
     if not rho:
         return 0.0
 
@@ -131,9 +132,9 @@ def _minimum(function: Callable[[float], float]) -> float:
     return best
 
 
-def _require(name: str, value: float, least: float) -> None:
-    if not (math.isfinite(value) and value >= least):
-        raise DippError(f"{name}: a finite number of at least {least:g} is needed, got {value}")
+def _require(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise DippError(f"{name}: a finite number of at least 0 is needed, got {value}")
 
 
 def _require_delta(delta: float) -> None:

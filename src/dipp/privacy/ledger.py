@@ -5,20 +5,21 @@ and must be equal: one from the plan, which whoever holds the file can make agai
 encoder writes as it goes, from the table it looks the pixels up in and from the chunks it dealt (`Recorder`).
 
 **What it costs. Proof sketch.** Let one pixel change. A selection in which t of its coordinates take part moves by t·s
-units at most, and the code says what that costs, in ε and in ρ (`codes.exponential` has the proof: ε₁ for t = 1). This
-holds whatever was selected before, so the ε of the selections add up, and so do their ρ (`conversions`).
+units at most, and the code says, with a proof, what that costs in ε and in ρ: ε₁ and ρ₁ for t = 1
+(`codes.exponential`, where ρ₁ = ε₁²/8, and `codes.pairs`, where it is not). This holds whatever was selected before, so
+the ε of the selections add up, and so do their ρ (`conversions`).
 
-| mask | coordinates of a pixel | selections charged | Σ ε | 8·Σ ρ |
+| mask | coordinates of a pixel | selections charged | Σ ε | Σ ρ |
 |---|---|---|---|---|
-| everywhere | may share chunks | one with all C | C·ε₁ | (C·ε₁)² |
-| everywhere | in different chunks | C with one each | C·ε₁ | C·ε₁² |
-| turns, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ε₁² |
+| everywhere | may share chunks (never with pairs) | one with all C | C·ε₁ | C²·ρ₁ |
+| everywhere | in different chunks | C with one each | C·ε₁ | C·ρ₁ |
+| turns, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ρ₁ |
 
 Which steps touch the worst pixel, the mask says (`core.masks`), for ε and for ρ on their own. No average over pixels is
 taken anywhere.
 
-**Rounding.** ε₁ is rounded up by 2^−50 of itself, more than the few operations here can lose; fsum rounds once.
-Nothing depends on the platform, so that a stored certificate is compared to the last bit.
+**Rounding.** Codes round ε₁ up by at least 2^−50 of itself, more than the few operations here can lose; fsum rounds
+once. Nothing depends on the platform, so that a stored certificate is compared to the last bit.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class Ledger:
                     alpha=plan.code.score_alpha,
                     sensitivity=own.sensitivity,
                     fraction_bits=own.fraction_bits,
-                    eta=plan.code.eta(Moved(own.sensitivity, own.limit, own.fraction_bits)),
+                    eta=plan.code.eta(own.moved),
                     candidates=step.candidates,
                     chunks=chunks,
                     touched=plan.mask.touches(channels),
@@ -221,6 +222,10 @@ class Ledger:
 
         Where a step touches all C, the ε of a pixel is the sum over its channels; else, it is that of the channel that
         changes most.
+
+        *Proof sketch.* A selection whose coordinates move scores by s₁, s₂, … costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is
+        a selection of its own; so coordinates add up, over channels and over pixels. The ε of all coordinates of a
+        pixel that move alike is that of one times their number (`Code.charge`), by which it is divided.
         """
         if not 0 <= change <= LEVELS:
             raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")

@@ -4,6 +4,14 @@ Three backends return identical integers: `reference` (NumPy, the definition), `
 CUDA C++ where that is faster). `select` is the only way to a private index: a backend scores the candidates and sums
 their weights, `core.selection` draws, and the backend locates the index that was drawn. On the way the kernels must
 give their known answers (`known`), and a public share of selections is checked against the reference (`rescoring`).
+
+| module | what it is |
+|---|---|
+| `task` | the input of a scoring call |
+| `reference` | the definition, in NumPy |
+| `cpu`, `cpu_kernels` | the backend of the CPU, and its loops |
+| `gpu`, `triton_kernels`, `cuda_kernels` | the backend of CUDA devices, and its kernels |
+| `known`, `rescoring` | the two checks |
 """
 
 from __future__ import annotations

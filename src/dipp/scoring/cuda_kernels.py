@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy
 import torch
 
 from dipp.core.randomness import DRAWS_PER_BLOCK
 
-Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
+if TYPE_CHECKING:
+    from dipp.scoring.gpu import Uploaded
 
 SIGN_LIMIT = 1 << 11
 """|m| of the sign law must be below this: the kernel has 12 bit planes."""

@@ -1,10 +1,10 @@
 """A second look: a public random share of selections is scored again by the reference while a picture is encoded.
 
 Known answers (`known`) are small and asked once. Here real tasks are checked: of a selection that the common randomness
-picks, the scores of some candidates are computed again by NumPy, and its sums of weights and the index that was located
-from all of its scores. Which selections and which candidates, follows from public streams alone, so that nothing that
-is checked or not tells of the picture. A mismatch ends the encoding: what was drawn is thrown away, and is not drawn
-again by anybody but the user, since an encoder that is run until it passes has another law.
+picks, NumPy computes the scores of some candidates again and, from all scores as the backend has them, the sums of
+weights and the located index. Which selections and which candidates, follows from public streams alone, so that nothing
+that is checked or not tells of the picture. A mismatch ends the encoding: what was drawn is thrown away, and is not
+drawn again by anybody but the user, since an encoder that is run until it passes has another law.
 """
 
 from __future__ import annotations

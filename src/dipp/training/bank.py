@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from dipp.codec.pictures import Pixels
+from dipp.core.signal import to_signal
 from dipp.training import public_pictures
 from dipp.training.public_pictures import Source
 
@@ -89,7 +90,7 @@ class Bank:
         """So many tiles (N, 3, side, side) in [−1, 1], mirrored, turned and with other colours at random."""
         device = self.tiles.device
         tiles = self.tiles[torch.randint(len(self.tiles), (count,), device=device)].permute(0, 3, 1, 2)
-        x = tiles.float() / 127.5 - 1
+        x: torch.Tensor = to_signal(tiles)
 
         def chance(share: float) -> torch.Tensor:
             return torch.rand(count, 1, 1, 1, device=device) < share

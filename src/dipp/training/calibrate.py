@@ -24,15 +24,13 @@ from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS, SteppedPreset
 from dipp.planning.table import ErrorTable, grid, measure
 from dipp.privacy.budget import Budget
-from dipp.training.sensing import GROUPS, TILTS, sensing_residuals
+from dipp.training.sensing import GROUPS, SEED, TILTS, sensing_residuals
 
 if TYPE_CHECKING:
     import torch
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 """Budgets (pure ε) of the plans along which images are coded."""
-SEED = bytes(16)
-"""Public seed; it is fixed, so that calibration is repeatable."""
 ROUNDS = 2
 """Rounds of coding: along plans made from exact states, then along plans that know the factors of the first round."""
 NEIGHBOURS = 5

@@ -18,12 +18,10 @@ Nothing here waits for the device, and a step changes tensors in place, so that 
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from dipp.models.network import LARGEST_SNR
+from dipp.models.network import COLOURS, LARGEST_SNR
 
 GROUPS = (8, 16, 32)
 """Groups of pixels in a pass."""
@@ -34,7 +32,6 @@ TILTS = (2.0, 4.0)
 """ε over V: of pairs, and of the flat code."""
 CLIPS = (0.25, 2.0)
 """k: the clip over the residuals' deviation, log-uniform."""
-COLOURS = 3
 
 
 class Chains:
@@ -120,8 +117,3 @@ class Chains:
     def _mean(self, values: Tensor) -> Tensor:
         """The mean over the pictures and coordinates of each cohort."""
         return values.mean((1, 2, 3)).view(self.cohorts, -1).mean(1)
-
-
-def log_uniform(low: float, high: float, count: int, device: torch.device) -> Tensor:
-    """Numbers whose logarithms are uniform between those of two others."""
-    return torch.empty(count, device=device).uniform_(math.log(low), math.log(high)).exp()

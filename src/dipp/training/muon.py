@@ -18,13 +18,15 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 ADAMS_SIZE = 0.2
 """The root mean square of Adam's steps, in learning rates, as it is found in practice."""
+MOMENTUM = 0.95
+DECAY = 0.01
+"""Share of the weights that a step takes away, in learning rates."""
 
 
 class Muon:
     """Updates of weights of two or more dimensions; those of one shape at once."""
 
-    def __init__(self, parameters: Iterable[Tensor], momentum: float = 0.95, decay: float = 0.01) -> None:
-        self.momentum, self.decay = momentum, decay
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
         self.shapes: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
         for parameter in parameters:
             self.shapes[tuple(parameter.shape)].append(parameter)
@@ -36,11 +38,11 @@ class Muon:
         for shape, group in self.shapes.items():
             gradients = [parameter.grad for parameter in group if parameter.grad is not None]
             averages = self.averages[shape]
-            torch._foreach_lerp_(averages, gradients, 1 - self.momentum)
-            ahead = torch._foreach_lerp(gradients, averages, self.momentum)
+            torch._foreach_lerp_(averages, gradients, 1 - MOMENTUM)
+            ahead = torch._foreach_lerp(gradients, averages, MOMENTUM)
             flat = torch.stack([update.flatten(1) for update in ahead])
             steps = orthogonal(flat).float() * (rate * ADAMS_SIZE * max(flat.shape[1:]) ** 0.5)
-            torch._foreach_mul_(group, 1 - rate * self.decay)
+            torch._foreach_mul_(group, 1 - rate * DECAY)
             torch._foreach_sub_(group, [step.reshape(shape) for step in steps])
 
 

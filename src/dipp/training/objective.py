@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from dipp.training.bank import Bank
-from dipp.training.chains import Chains, log_uniform
+from dipp.training.chains import Chains
 
 SNRS = (1e-3, 1e3)
 BINS = 48
@@ -90,3 +90,8 @@ class Stream:
 def gaussian(x0: Tensor, snr: Tensor) -> Tensor:
     """y = x0 + noise/√SNR."""
     return x0 + torch.randn_like(x0) / snr.sqrt().view(-1, 1, 1, 1)
+
+
+def log_uniform(low: float, high: float, count: int, device: torch.device) -> Tensor:
+    """Numbers whose logarithms are uniform between those of two others."""
+    return torch.empty(count, device=device).uniform_(math.log(low), math.log(high)).exp()

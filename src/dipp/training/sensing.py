@@ -8,7 +8,6 @@ averaged, since it is the SNR that matters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +25,8 @@ from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import short_floats
 from dipp.planning.residuals import Residuals
-from dipp.planning.sensing import SEARCHES, divergence
-from dipp.planning.table import SLICES
+from dipp.planning.sensing import SEARCHES, deviation, divergence, gain
+from dipp.planning.table import slices
 
 if TYPE_CHECKING:
     import torch
@@ -101,14 +100,14 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
         if number == GROUPS * passes:
             met.append(Met(snr, slices(residual), met[-1].touched))
             break
-        power = float(np.square(residual).mean())
-        clip = float(short_floats(np.array([CLIP * math.sqrt(power)]))[0])
-        told = residual * np.tanh(tilt * np.minimum(residual / clip, 1.0))
+        clip = float(short_floats(CLIP * deviation(residual.ravel())))
+        theta = tilt * np.minimum(residual / clip, 1.0)
+        told = residual * np.tanh(theta)
         asked = coding.channel.mask.touched(SEED, number, height * width, channels)
         factor = float(np.clip(told[:, asked].mean() / told.mean(), *FACTORS)) if len(asked) else 1.0
         met.append(Met(snr, slices(residual), factor))
-        gain = (factor * float(told.mean()) / power) ** 2 / (channels * GROUPS)
-        steps.append(SensingStep(tilt, clip, float(short_floats(np.array([gain]))[0]), 1, 1))
+        gained = gain(residual.ravel(), theta.ravel(), factor, 1 / (channels * GROUPS))
+        steps.append(SensingStep(tilt, clip, float(short_floats(gained)), 1, 1))
         chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, (height, width, channels))
         layout = chain.layout(number, range(len(pixels)))
         order = torch.tensor(layout.chunks.order, device=state.device)
@@ -118,12 +117,6 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
         state = chain.trajectory.advance(number, state, x_hat, chain.noise(layout, indices))
         snr += steps[-1].snr_gain
     return met
-
-
-def slices(sizes: Floats) -> Floats:
-    """Root mean squares of the Q slices of the sorted sizes, as equal in count as can be."""
-    squares = np.sort(np.square(sizes), axis=None)
-    return np.sqrt([part.mean() for part in np.array_split(squares, SLICES)])
 
 
 def _rows(x: torch.Tensor) -> Floats:

@@ -7,7 +7,6 @@ noise is the same for every denoiser.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -19,7 +18,7 @@ SNRS = (0.01, 0.05, 0.2, 1.0, 4.0, 16.0, 64.0, 100.0)
 SEED = 1234
 
 
-def gaussian_psnr(denoiser: Denoiser, pixels: Pixels, snrs: Sequence[float] = SNRS) -> dict[float, float]:
+def gaussian_psnr(denoiser: Denoiser, pixels: Pixels) -> dict[float, float]:
     """PSNR in dB of the expected pictures of states of pictures (N, H, W, C), at each SNR."""
     x0 = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
     noise = torch.randn(x0.shape, generator=torch.Generator().manual_seed(SEED)).to(x0)
@@ -28,4 +27,4 @@ def gaussian_psnr(denoiser: Denoiser, pixels: Pixels, snrs: Sequence[float] = SN
         x_hat = denoiser.at_snr(x0 + noise / math.sqrt(snr), snr)
         return 10 * math.log10(4 / (x_hat - x0).double().square().mean().item())
 
-    return {snr: psnr(snr) for snr in snrs}
+    return {snr: psnr(snr) for snr in SNRS}

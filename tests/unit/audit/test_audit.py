@@ -507,6 +507,18 @@ def test_no_point_of_a_plot_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(drawn) == pytest.approx([edge, edge, 0.3, 0.5])
 
 
+def test_a_plot_is_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: Figure, place: Path, **__: Any) -> None:
+        Path(place).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    (tmp_path / "a.png").write_bytes(b"before")
+    monkeypatch.setattr(Figure, "savefig", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        plot.draw([suite.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"before"]
+
+
 def heights(figure: Figure) -> list[float]:
     """Of all marks."""
     lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "None"]

@@ -399,7 +399,7 @@ def test_a_slope_derived_from_the_clip_is_refuted(subject: Subject) -> None:
 
 def average(mask: Turns, charges: Sequence[float], channels: int) -> float:
     """What the steps charge a pixel on the average."""
-    return math.fsum(charges) * mask.share(channels)
+    return math.fsum(charges) * mask.mean_touches(channels)
 
 
 @SUBJECTS

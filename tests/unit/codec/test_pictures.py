@@ -5,6 +5,7 @@ import struct
 import zlib
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -145,6 +146,15 @@ def test_files_are_named_in_errors(tmp_path: Path) -> None:
         pictures.read(tmp_path / "bomb.png")
     with pytest.raises(DippError, match="this is a folder; give its pictures"):
         pictures.read(tmp_path)
+
+
+def test_what_is_no_fault_of_the_picture_is_not_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.png").write_bytes(as_file(Image.fromarray(RGB)))
+    monkeypatch.setattr(Image, "open", mock.Mock(side_effect=[PermissionError(13, "Permission denied"), MemoryError]))
+    with pytest.raises(DippError, match=r"^mine\.png: cannot be read \(Permission denied\)$"):
+        pictures.read(tmp_path / "mine.png")
+    with pytest.raises(MemoryError):
+        pictures.read(tmp_path / "mine.png")
 
 
 def test_pillow_s_limit_is_left_as_it_was() -> None:

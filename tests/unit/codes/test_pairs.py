@@ -419,11 +419,10 @@ def test_plans_of_other_sizes_are_refused(channel: Channel, size: int, bits: int
 def test_tilts_beyond_the_thresholds_are_refused_in_one_line(tilt: float) -> None:
     """Where they are drawn, and where they are priced: a file that claims one has no certificate."""
     own = clipped(tilt, 0.25)
-    moved = Moved(own.sensitivity, own.limit, own.fraction_bits)
     for ask in (
         lambda: Pairs().draw(task(np.zeros(3, np.int32), own.limit, own.fraction_bits)),
-        lambda: Pairs().eta(moved),
-        lambda: Pairs().charge(moved),
+        lambda: Pairs().eta(own.moved),
+        lambda: Pairs().charge(own.moved),
     ):
         with pytest.raises(DippError, match=r"^tilt: at most 20 nats are possible for a pair") as error:
             ask()
@@ -436,7 +435,7 @@ def test_the_largest_tilt_is_possible() -> None:
     assert in_reach(own.limit, own.fraction_bits)
     table = thresholds(own.limit, own.fraction_bits)
     assert 0 < int(table[0]) < 2**7
-    charged = Pairs().charge(Moved(own.sensitivity, own.limit, own.fraction_bits))
+    charged = Pairs().charge(own.moved)
     assert law(own.limit, own.fraction_bits).loss(own.sensitivity) <= charged.epsilon < 40.2
 
 

@@ -274,6 +274,15 @@ def test_knots_of_certified_channels_rise_slowly(channel: LocationChannel, gain:
     assert len(law.knots) <= KNOTS + 2
 
 
+def test_a_certified_potential_cannot_fall_steeply_either() -> None:
+    """Scores are 1-Lipschitz in the shift, even of a φ that rises and falls more steeply than its channel says."""
+    cells = np.linspace(-2, 2, 1 << 16)
+    law = PotentialLaw.tabulate(cells, lambda z: 5 * np.sin(z) ** 2, 40.0, 1.0, 64, certified=True)
+    score = np.array([law.score(DRAWS, shift(m)) for m in range(-64, 65)])
+    assert np.abs(np.diff(score, axis=0)).max() == 1
+    assert np.diff(law.knots).min() == -(1 << law.knot_bits)
+
+
 def test_potential_tables_are_pinned() -> None:
     """Knots are rounded down, values to the nearest unit, and neither drifts between versions."""
     law = Arithmetic(Huber(), 0.05).law

@@ -187,7 +187,7 @@ def test_both_samplers_take_a_denoiser(tiny: UNetDenoiser) -> None:
     x_t = noisy(2)
     noise = iter(noisy(30)[:, None].expand(-1, 2, -1, -1, -1))
     for x in (
-        diffusion.fast(tiny.x0, tiny.schedule, x_t, 400),
+        diffusion.fast(tiny.x0, tiny.schedule, x_t, 400, 20),
         diffusion.ancestral(tiny.x0, tiny.schedule, x_t, 20, lambda _: next(noise)),
     ):
         assert x.shape == x_t.shape

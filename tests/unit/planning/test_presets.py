@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dipp import models
-from dipp.errors import DippError
+from dipp.errors import DippError, NoCertificateError
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.planning import presets
@@ -26,6 +26,26 @@ def denoiser() -> Denoiser:
 @pytest.fixture(scope="module")
 def table() -> ErrorTable:
     return ErrorTable.of_model(embedded.FOLDER)
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS.keys())
+def test_a_budget_is_one_of_three_and_binds_what_has_a_certificate(preset: Preset) -> None:
+    given = [(1.0, None, None), (1.0, 1e-6, None), (None, None, 0.5)]
+    refused = [(None, 1e-6, None), (1.0, None, 0.5)]
+    if preset.certified:
+        assert [preset.budget(*one) for one in given] == [
+            Budget.pure(1.0),
+            Budget.approximate(1.0, 1e-6),
+            Budget.zcdp(0.5),
+        ]
+        for one in [*refused, (None, None, None)]:
+            with pytest.raises(DippError, match="one of epsilon, epsilon with delta, or rho is needed"):
+                preset.budget(*one)
+    else:
+        assert preset.budget(None, None, None) is None
+        for one in [*given, *refused]:
+            with pytest.raises(NoCertificateError, match="so no budget can bind it; use another"):
+                preset.budget(*one)
 
 
 STEPPED = [*UNCLIPPED.values(), *(one for one in PRESETS.values() if isinstance(one, SteppedPreset))]

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from dipp.models.network import COLOURS
 from dipp.training.bank import MORE, Bank, Cut, cut_all
-from dipp.training.chains import COLOURS, Chains, log_uniform
+from dipp.training.chains import Chains
 from dipp.training.muon import orthogonal
-from dipp.training.objective import Stream, Weights
+from dipp.training.objective import Stream, Weights, log_uniform
 
 CPU = torch.device("cpu")
 

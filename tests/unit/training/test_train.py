@@ -281,7 +281,7 @@ def test_a_run_starts_from_another_denoiser(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "third", start=tmp_path / "first")
 
 
-def test_the_command(data: Path, tmp_path: Path) -> None:
+def test_the_command(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = tmp_path / "network.json"
     config.write_text(json.dumps(NETWORK))
     arguments = ["train", str(data), "-o", str(tmp_path / "out"), "--network", str(config), "--steps", "3"]
@@ -292,7 +292,7 @@ def test_the_command(data: Path, tmp_path: Path) -> None:
     assert "dB at SNR 0.01" in result.output
     settings = json.loads((tmp_path / "out" / "training.json").read_text())["settings"]
     assert settings["batch"] == 4, "on a CPU, unless told, so that a step takes seconds"
-    assert "--half is gone: weights are always stored in half precision" in result.output
+    assert "--half is gone: weights are always stored in half precision" in caplog.messages
     config.write_text("[]")
     with pytest.raises(DippError, match="not a JSON object"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)

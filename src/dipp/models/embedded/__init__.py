@@ -1,4 +1,4 @@
-"""The denoiser that ships with dipp: this folder, in diffusers' format, with its cost table and model card."""
+"""The denoiser that ships with dipp: this folder (`models.photonet`), with its cost table and model card."""
 
 from pathlib import Path
 

@@ -11,13 +11,19 @@ from dipp.cli.console import LOGGER, console
 from dipp.models.watch import Share, watching
 
 
-class Bar(Share):
+def _bars() -> Progress:
+    """A name, the bar, a percentage, the time that is left and a state, on a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    state = TextColumn("{task.fields[state]}")
+    return Progress(*columns, state, console=console(), disable=not console().is_terminal)
+
+
+class PictureBar(Share):
     """A progress bar over the pixels of all pictures; every step of a picture moves it on, and every tile of a step."""
 
     def __init__(self, name: str, sizes: Sequence[int]) -> None:
         super().__init__()
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self.bars = Progress(*columns, TextColumn("{task.fields[state]}"), console=console())
+        self.bars = _bars()
         self._task = self.bars.add_task(name, total=sum(sizes), state="")
         self._pictures, self._begun, self._before = len(sizes), 0, 0
 
@@ -57,7 +63,7 @@ def shown(name: str, sizes: Sequence[int]) -> Iterator[None]:
     if not console().is_terminal:
         yield
         return
-    bar = Bar(name, sizes)
+    bar = PictureBar(name, sizes)
     with bar.bars, watching(bar):
         yield
         bar.finish()
@@ -68,10 +74,7 @@ class Counter(Share):
 
     def __init__(self, name: str, pixels: int) -> None:
         super().__init__()
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self.bars = Progress(
-            *columns, TextColumn("{task.fields[state]}"), console=console(), disable=not console().is_terminal
-        )
+        self.bars = _bars()
         self._all, self._done, self._task = pixels, 0, self.bars.add_task(name, total=pixels, state="")
 
     def predicted(self, pixels: int) -> None:
@@ -85,6 +88,10 @@ class Counter(Share):
         if not console().is_terminal:
             LOGGER.info(f"{self._done / self._all:4.0%}  {part}")
 
+    def finish(self) -> None:
+        """All is done, whatever was estimated."""
+        self.bars.update(self._task, completed=self._all, state="")
+
 
 @contextlib.contextmanager
 def counting(name: str, pixels: int) -> Iterator[Counter]:
@@ -92,4 +99,4 @@ def counting(name: str, pixels: int) -> Iterator[Counter]:
     counter = Counter(name, pixels)
     with counter.bars, watching(counter):
         yield counter
-        counter.bars.update(counter._task, completed=pixels, state="")
+        counter.finish()
