@@ -79,6 +79,11 @@ MAX_PAIR_TILT = 19.0
 """V in nats of a pair, at most: a little below the `MAX_TILT` of pairs, and η is still below 0.004 nats."""
 MAX_SEARCHED_TILT = 8.0
 """V in nats of a code that searches, at most: a larger one would tell nothing more, since 1 − tanh 8 is 2^−22."""
+GENTLER = (2.0, 1.4)
+"""Tilts, in nats, at which codes that search are tried too where a pixel could pay for a steeper one.
+
+A coin that is tilted further says hardly more, and costs bits all the same: where the rate binds, it is better to ask
+more pixels. Without these, a larger ε could buy a worse picture."""
 LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
@@ -89,6 +94,8 @@ TINY = 1e-8
 """Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
 LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
+WORTH_SAYING = 0.25
+"""dB that more bits must buy for a plan to be called bound by the rate."""
 
 
 class ChoiceColumns(NamedTuple):
@@ -196,7 +203,7 @@ class SensingPlanner:
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
         )
-        return replace(chosen, bound=len(within) < len(every) and final_timestep is None)
+        return replace(chosen, bound=final_timestep is None and every[-1].psnr > chosen.psnr + WORTH_SAYING)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
@@ -232,11 +239,13 @@ class SensingPlanner:
         return list(found.values())
 
     def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
-        """The choices whose touches the budget can pay for, and the largest tilts that it pays for."""
+        """The choices whose touches the budget can pay for, with the largest tilts that it pays for and with gentler."""
         codes = {code.name: code for code in CODES}
         tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
         tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
         kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
+        steep = [(choice, value) for choice, value in kept if value > GENTLER[0] and choice.code != Pairs()]
+        kept += [(choice, float(np.float32(tilt))) for tilt in GENTLER for choice, _ in steep]
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 
     def _follow(self, choices: Sequence[Choice], tilts: Floats) -> Followed:

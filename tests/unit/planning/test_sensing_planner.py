@@ -164,6 +164,22 @@ def test_more_of_anything_is_never_worse() -> None:
     assert few < many
 
 
+def test_more_epsilon_is_never_worse_at_a_rate_that_binds() -> None:
+    """What a pixel could pay for is more than a coin can say: gentler tilts ask more pixels in the same bits."""
+    for rate in (0.1, 0.3, 1.0):
+        found = [planner(rate=rate).choose(Budget.pure(epsilon)).psnr for epsilon in (8, 16, 64, 200, 1000)]
+        assert all(later > before - 0.1 for before, later in itertools.pairwise(found)), (rate, found)
+
+
+def test_bits_that_buy_next_to_nothing_are_not_advised() -> None:
+    """Under ρ a second touch is nearly worth what it costs: from some rate on, more bits buy a tenth of a dB."""
+    plans, budget = planner(), Budget(rho=0.5)
+    assert plans.choose(budget, bpp=0.2).bound
+    point = plans.choose(budget, bpp=3)
+    best = plans.frontier(budget)[-1]
+    assert (best.bpp > 2 * point.bpp, point.psnr < best.psnr < point.psnr + 0.25, point.bound) == (True, True, False)
+
+
 def test_a_rate_that_binds_is_said() -> None:
     plans, budget = planner(), Budget.pure(16.0)
     usual = plans.choose(budget)
