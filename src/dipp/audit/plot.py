@@ -30,7 +30,8 @@ def draw(points: Sequence[Observation], output: Path) -> None:
     """Draw one panel for each preset, as a PNG."""
     names = list(dict.fromkeys(point.preset for point in points))
     figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
         own = [point for point in points if point.preset == name]
         ends = [min(point.claimed for point in own) / 1.5, max(point.claimed for point in own) * 1.5]
         edge = ends[0] / EDGE
@@ -46,6 +47,8 @@ def draw(points: Sequence[Observation], output: Path) -> None:
         axes.set(xscale="log", yscale="log", title=name, xlabel="claimed ε per pixel", ylabel="observed ε per pixel")
         axes.set_ylim(bottom=edge)
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=8)
+    marks = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    columns = min(len(marks), 2 * len(names))
+    figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     with files.atomic(output) as part:
         figure.savefig(part, format="png", dpi=120)
