@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--plot", type=Path, required=True)
     arguments = parser.parse_args()
-    start = time.perf_counter()
+    source, start = provenance(), time.perf_counter()
     firsts = {preset.codings: name for name, preset in reversed(PRESETS.items()) if preset.certified}
     names = [name for name in PRESETS if name in firsts.values()][: 1 if arguments.quick else None]
     found = {name: audit(name, arguments.epsilon).to_dict() for name in names}
@@ -35,7 +35,7 @@ def main() -> None:
     points = [point for name in names for point in ladder(name, arguments.epsilon)]
     draw(points, arguments.plot)
     content = {
-        **provenance(),
+        **source,
         "seconds": round(seconds, 1),
         "presets": found,
         "points": [point._asdict() for point in points],

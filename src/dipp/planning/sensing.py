@@ -239,7 +239,7 @@ class SensingPlanner:
         return list(found.values())
 
     def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
-        """The choices whose touches the budget can pay for, with the largest tilts that it pays for and with gentler."""
+        """Choices whose touches the budget can pay for, with the largest tilts that it pays for, and with gentler."""
         codes = {code.name: code for code in CODES}
         tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
         tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
