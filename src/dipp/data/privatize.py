@@ -264,6 +264,7 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
 
 def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) -> list[str]:
     """Names of the choices in which a run that was begun differs from this one; only without any may it go on."""
+    _require_whole(found, job.store)
     if found["version"] != 1:
         return ["version of dipp"]
     begun = release_from_bytes(base64.b64decode(found["archive"]))
@@ -279,6 +280,17 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) ->
         "labels": found["labelled"] == job.labelled,
     }
     return [name for name, is_same in same.items() if not is_same]
+
+
+def _require_whole(found: dict[str, Any], store: Store) -> None:
+    """Refuse the record of a run in which something is missing or damaged; what a newer dipp writes is not known."""
+    try:
+        if found["version"] == 1:
+            release_from_bytes(base64.b64decode(found["archive"]))
+            [found[name] for name in ("source", "positions", "shard_size", "labelled")]
+            [position + 0 for position, _ in found["bad"]]
+    except (KeyError, TypeError, ValueError):
+        raise store.damaged() from None
 
 
 def _finish(

@@ -342,6 +342,20 @@ def test_splits(tmp_path: Path) -> None:
             open_source(str(place), Columns(split="all"), tmp_path)
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"splits": 5}', '{"splits": [5]}', "[" * 100_000], ids=range(6))
+def test_a_damaged_list_of_splits_is_told(text: str, tmp_path: Path) -> None:
+    saved, _ = make_saved(tmp_path)
+    (saved / "dataset_dict.json").write_text(text)
+    with pytest.raises(DippError, match=r"dataset_dict.json is damaged"):
+        open_source(str(saved), Columns(), tmp_path)
+
+
+def test_deep_metadata_costs_the_names_of_classes_alone(tmp_path: Path) -> None:
+    made = pa.table({"image": [png(pixels(1)[0])], "label": [0]})
+    pq.write_table(made.replace_schema_metadata({"huggingface": "[" * 100_000}), tmp_path / "t.parquet")
+    assert open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).labels == Labels()
+
+
 def test_bad_files_are_told(tmp_path: Path) -> None:
     folder = tmp_path / "bad"
     folder.mkdir()
