@@ -111,6 +111,23 @@ def test_another_alpha_is_found_out(pictures: Path, tmp_path: Path, run: Command
     assert err.startswith("dipp: plan: no preset has the coding ")
 
 
+@pytest.mark.parametrize("preset", ["swift", "paper"])
+def test_channels_that_are_called_pixels_are_found_out(
+    preset: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """A pixel of one channel is touched less often than one of three; no decoder takes such a file."""
+    made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
+    own = ("--model", model if preset == "paper" else embedded.FOLDER)
+    run("encode", pictures / "0.png", "-o", made, *own, "--epsilon", 16, "--preset", preset)
+    source = dipp.open(made)
+    height, width, _ = source.shape(0)
+    release = dataclasses.replace(source.release, channels=1)
+    Archive.build(release, [(height, 3 * width, 1)], [source.image_indices(0)]).save(forged)
+    assert dipp.open(forged).certificate.epsilon < source.certificate.epsilon / 2
+    code, _, err = run("info", forged, "--verify", *own)
+    assert (code, err) == (1, "dipp: channels: the file has 1, its model 3; do not trust the file\n")
+
+
 def test_tilts_that_differ_from_step_to_step_are_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:
     made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
     run("encode", pictures / "0.png", "-o", made, "--epsilon", 4)

@@ -49,6 +49,9 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
         raise DippError(
             f"model: the file was made with {release.model}, but the table is of {measured}; name another --model"
         )
+    # Of a picture whose channels are called pixels, each pixel is touched less often, and has a smaller ε.
+    if release.channels != (channels := models.channels(model)):
+        raise DippError(f"channels: the file has {release.channels}, its model {channels}; do not trust the file")
     plan = release.plan
     if plan.sensing:
         if table.residuals is None:
