@@ -243,12 +243,17 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
     """Charge the odometer for every picture, in one transaction; the positions that were not charged.
 
     All pictures are read once for that, in this process, before the first is encoded. A refusal depends on the pixels:
-    so it must come before any shard is published, and stop all of them. A run that goes on was charged before.
+    so it must come before any shard is published, and stop all of them. A run that goes on was charged before. What is
+    left of it is read again: a picture that is another than was charged at its position, although name, size and time
+    of its file are the same, counts as not charged. It may be out already, from another position.
     """
+    begun = True
 
     def charges() -> Iterator[Charge]:
+        nonlocal begun
+        begun = False
         watcher.surveying(len(job.source))
-        for position, picture in Worker(job, codec).survey():
+        for position, picture in Worker(job, codec).survey(range(job.shards)):
             height, width, _ = picture.pixels.shape
             mark = meter.mark(picture.known_by)
             yield meter.item(position, mark, codec.losses(height * width), job.source.name(position))
@@ -259,7 +264,14 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
     except LimitError:
         job.store.abandon()
         raise
-    return meter.odometer.uncharged(job.token, len(job.source))
+    uncharged = meter.odometer.uncharged(job.token, len(job.source))
+    if begun:
+        left = [shard for shard in range(job.shards) if not job.store.published(shard)]
+        watcher.surveying(sum(len(job.positions(shard)) for shard in left))
+        found = Worker(job, codec).survey(left)
+        marks = ((position, meter.mark(picture.known_by)) for position, picture in found)
+        uncharged += meter.odometer.unlike(job.token, marks)
+    return uncharged
 
 
 def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) -> list[str]:
