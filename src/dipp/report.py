@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
+from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.privacy.advice import advice
 from dipp.privacy.budget import Budget
@@ -48,8 +50,8 @@ class Against:
     """None: the denoiser that ships with dipp, if that is the release's, and else none."""
     calibration: Path | None = None
 
-    def consistent(self, release: Release) -> str:
-        """Compare, and say what holds of a consistent release; one that is not is refused."""
+    def consistent(self, release: Release, images: Iterable[tuple[int, Integers]]) -> str:
+        """Compare, and say what holds of a consistent release of `images` (pixels and indices); others are refused."""
         from dipp.models import embedded
         from dipp.planning import verification
 
@@ -60,6 +62,7 @@ class Against:
             raise DippError("calibration: say of which model it is, with --model")
         if model is not None:
             verification.verify(release, model, self.calibration)
+        verification.check_indices(release, images)
         return f"{FOLLOWS}, {NOT_COMPARED if model is None else AS_PLANNED}; {HONEST}"
 
 
@@ -72,7 +75,8 @@ def archive_facts(source: Archive, verify: Against | None = None) -> dict[str, A
     facts = source.facts()
     if verify is not None:
         source.certificate  # noqa: B018 - raises if there is none
-        facts["verified"] = verify.consistent(source.release)
+        images = ((math.prod(source.shape(image)[:2]), source.image_indices(image)) for image in range(len(source)))
+        facts["verified"] = verify.consistent(source.release, images)
     return facts
 
 
@@ -144,8 +148,12 @@ def dataset_facts(folder: Path, verify: Against | None = None) -> dict[str, Any]
     if verify is None:
         return {**manifest.verify(folder, payloads=False), "verified": False}
     facts = manifest.verify(folder)
-    first = Shard.read(next(iter(store.Store(folder).shards())))  # all have the same release, as was checked
-    return {**facts, "verified": True, "consistent": verify.consistent(first.release)}
+    paths = store.Store(folder).shards()
+    release = Shard.read(paths[0]).release  # all have the same, as was checked
+    images = (
+        image for shard in map(Shard.read, paths) for image in zip(shard.sizes.tolist(), shard.all_rows(), strict=True)
+    )
+    return {**facts, "verified": True, "consistent": verify.consistent(release, images)}
 
 
 def dataset_text(folder: Path, facts: dict[str, Any]) -> str:

@@ -155,6 +155,13 @@ def test_other_dicom_is_refused_in_one_line(tags: dict[str, Any], word: str) -> 
     assert "\n" not in str(error.value)
 
 
+def test_no_text_of_a_tag_is_in_the_reason() -> None:
+    """A dataset gives the reasons of what it skips, and this tag may hold anything."""
+    with pytest.raises(DippError, match="grey, RGB or YBR") as error:
+        pictures.read(dicom(SCAN, PhotometricInterpretation="DOE JANE"), 3, Window(0, 1000))
+    assert "DOE" not in str(error.value)
+
+
 def test_dicom_without_pydicom_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
     with pytest.raises(DippError, match=r'DICOM needs pydicom; pip install "dp-dipp\[dicom\]"'):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 from helpers.codecs import make_codec
 from helpers.commands import Command
-from helpers.datasets import SHARD_SIZE, Publications, save_folder, save_table, tiny_codec
+from helpers.datasets import SHARD_SIZE, Publications, pixels, save_folder, save_table, tiny_codec
 from helpers.runs import start, wait_for
 from PIL import Image
 
@@ -23,6 +25,7 @@ from dipp.codec.codec import Codec
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, Watcher, privatize
 from dipp.data.shards import Shard
+from dipp.data.sources import CHANGED
 from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -348,6 +351,33 @@ def test_a_run_that_goes_on_is_charged_once(light_model: Path, tmp_path: Path) -
     with pytest.raises(LimitError):
         privatize(str(source), tmp_path / "other", codec, str(light_model), Local(1), choices, meter=meter)
     assert not (tmp_path / "other").exists()
+
+
+def test_pictures_that_change_places_are_not_released_twice(light_model: Path, tmp_path: Path) -> None:
+    """Files of one size and time exchange their names, while the run is interrupted; a copy of the source is fine."""
+    source, target = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    for number, picture in enumerate(pixels(4)):
+        Image.fromarray(picture).save(source / f"{number}.bmp")
+        os.utime(source / f"{number}.bmp", (10**9, 10**9))
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Any:
+            yield next(iter(super().run(*arguments)))
+            raise KeyboardInterrupt
+
+    codec, meter, choices = tiny_codec(light_model), Meter(Odometer.open()), Choices(shard_size=1)
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(light_model), Stopping(1), choices, meter=meter)
+    shutil.copytree(source, tmp_path / "copy")
+    (tmp_path / "copy" / "0.bmp").rename(tmp_path / "copy" / "t")
+    (tmp_path / "copy" / "1.bmp").rename(tmp_path / "copy" / "0.bmp")
+    (tmp_path / "copy" / "t").rename(tmp_path / "copy" / "1.bmp")
+    privatize(str(tmp_path / "copy"), target, codec, str(light_model), Local(1), choices, meter=meter)
+    shards = [Shard.read(path) for path in Store(target).shards()]
+    assert [shard.ids.tolist() for shard in shards] == [[0], [], [2], [3]]
+    assert [one.reason for shard in shards for one in shard.skipped] == [CHANGED]
+    charged_once(4)
 
 
 @pytest.mark.slow

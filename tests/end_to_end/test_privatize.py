@@ -383,6 +383,29 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
     assert not (target / RUN / RUN_FILE).exists()
 
 
+def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: Path) -> None:
+    """With --overwrite too: it may be a run of the same command, which must not release a picture twice."""
+    source, target = save_table(tmp_path / "s.parquet", 20), tmp_path / "out"
+    codec, choices = tiny_codec(model), Choices(shard_size=10)
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            yield next(super().run(*arguments))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(model), Stopping(1), choices)
+    record = json.loads((target / RUN / RUN_FILE).read_text())
+    spoilt = [{**record, "archive": "x"}, {**record, "archive": ""}, {**record, "bad": [3]}]
+    for wrong in spoilt + [{key: record[key] for key in record if key != name} for name in record]:
+        (target / RUN / RUN_FILE).write_text(json.dumps(wrong))
+        for overwrite in (False, True):
+            with pytest.raises(DippError, match=r"run\.json is damaged"):
+                privatize(str(source), target, codec, str(model), Local(1), choices, overwrite=overwrite)
+    shutil.rmtree(target / RUN)
+    assert privatize(str(source), target, codec, str(model), Local(1), choices, overwrite=True).encoded == 20
+
+
 def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Path, tmp_path: Path) -> None:
     """Its shards stay when the run is killed, for the next to go on; if nobody does, they are a second encoding."""
     source = save_table(tmp_path / "s.parquet", 4)

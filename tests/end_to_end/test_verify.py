@@ -15,9 +15,12 @@ from helpers.commands import Command
 from PIL import Image
 
 import dipp
-from dipp.codes import Flat
+from dipp.codes import Flat, StepLimited
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan
+from dipp.data import manifest, shards
+from dipp.data.shards import Shard
+from dipp.data.store import Store
 from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.models import embedded
@@ -104,11 +107,73 @@ def test_another_alpha_is_found_out(pictures: Path, tmp_path: Path, run: Command
         picture.resize((32, 32)).save(large)
     run("encode", large, "-o", made, "--epsilon", 4, "--bpp", 0.3)
     assert dipp.open(made).release.plan.code == Flat()
+    assert run("info", made, "--verify")[0] == 0
     before, after = rewritten(made, forged, lambda _: {}, Flat(Fraction(1, 10)))
     assert after < before / 5
     code, _, err = run("info", forged, "--verify")
     assert code == 1
     assert err.startswith("dipp: plan: no preset has the coding ")
+
+
+def as_flat(release: Release) -> Release:
+    """A release of step-limited PPR that calls itself one of the flat code; sizes, gains and indices fit."""
+    steps = tuple(dataclasses.replace(step, exponent_units=0) for step in release.plan.steps)
+    plan = Plan(Coding(release.plan.channel, Flat()), steps, release.plan.separate)
+    return dataclasses.replace(release, plan=plan)
+
+
+def test_another_code_is_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:
+    """Decoding does not ask which code has searched, and the flat code has half the ε for the same tilt."""
+    made, forged, large = (tmp_path / name for name in ("one.dipp", "forged.dipp", "large.png"))
+    with Image.open(pictures / "0.png") as picture:
+        picture.resize((64, 64)).save(large)
+    run("encode", large, "-o", made, "--epsilon", 16, "--bpp", 0.2, "--preset", "swift")
+    source = dipp.open(made)
+    assert source.release.plan.code == StepLimited()
+    assert run("info", made, "--verify")[0] == 0
+    Archive.build(as_flat(source.release), [source.shape(0)], [source.image_indices(0)]).save(forged)
+    assert dipp.open(forged).certificate.epsilon < 0.51 * source.certificate.epsilon
+    code, _, err = run("info", forged, "--verify")
+    assert code == 1
+    assert err.startswith("dipp: indices: too many are small for the flat code")
+
+
+def test_another_code_is_found_out_in_a_dataset(pictures: Path, tmp_path: Path, run: Command) -> None:
+    """The indices of all shards are looked at."""
+    target, options = tmp_path / "release", ("--preset", "swift", "--epsilon", 16, "--bpp", 0.2, "--shard-size", 2)
+    code, _, err = run("privatize", pictures, target, *options)
+    assert code == 0, err
+    assert run("info", target, "--verify")[0] == 0
+    for path in Store(target).shards():
+        one = Shard.read(path)
+        assert one.release.plan.code == StepLimited()
+        numbers, rows = one.ids.tolist(), list(one.all_rows())
+        images = [shards.Image(number, one.shape(i), None, rows[i]) for i, number in enumerate(numbers)]
+        path.unlink()
+        with path.open("wb") as file:
+            shards.write(file, as_flat(one.release), None, images, one.first, one.positions, ())
+    (target / "manifest.json").write_text(json.dumps(manifest.manifest(Store(target), None)))
+    assert run("info", target)[0] == 0
+    code, _, err = run("info", target, "--verify")
+    assert code == 1
+    assert err.startswith("dipp: indices: ")
+
+
+@pytest.mark.parametrize("preset", ["swift", "paper"])
+def test_channels_that_are_called_pixels_are_found_out(
+    preset: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """A pixel of one channel is touched less often than one of three; no decoder takes such a file."""
+    made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
+    own = ("--model", model if preset == "paper" else embedded.FOLDER)
+    run("encode", pictures / "0.png", "-o", made, *own, "--epsilon", 16, "--preset", preset)
+    source = dipp.open(made)
+    height, width, _ = source.shape(0)
+    release = dataclasses.replace(source.release, channels=1)
+    Archive.build(release, [(height, 3 * width, 1)], [source.image_indices(0)]).save(forged)
+    assert dipp.open(forged).certificate.epsilon < source.certificate.epsilon / 2
+    code, _, err = run("info", forged, "--verify", *own)
+    assert (code, err) == (1, "dipp: channels: the file has 1, its model 3; do not trust the file\n")
 
 
 def test_tilts_that_differ_from_step_to_step_are_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:

@@ -21,7 +21,7 @@ def info(
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="With --verify: the file's denoiser, if not the one that ships; its table is enough."),
+        typer.Option(help="With --verify: the file's denoiser, if not the one that ships; table and configs will do."),
     ] = None,
     calibration: Calibration = None,
 ) -> None:

@@ -122,7 +122,7 @@ def _config(path: Path) -> Any:
     """The network config in a JSON file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise DippError(f"network: {path} is not a JSON object; the sizes of a network are needed")

@@ -66,9 +66,9 @@ class Dicom:
         if _deflated(content):
             raise DippError("image: a deflated DICOM file is not read; save it uncompressed")
         found = cls(pydicom.dcmread(io.BytesIO(content)))
-        kind = found._dataset.PhotometricInterpretation
-        if kind not in (*GREYS, *COLOURS):
-            raise DippError(f"image: DICOM in grey, RGB or YBR is needed, got {kind}; save it as PNG")
+        if found._dataset.PhotometricInterpretation not in (*GREYS, *COLOURS):
+            # Not what it is: a dataset gives the reasons of what it skips, and a tag may hold any text.
+            raise DippError("image: DICOM in grey, RGB or YBR is needed; save it as PNG")
         if int(found._dataset.get("NumberOfFrames", 1) or 1) != 1:
             raise DippError("image: a single picture is needed, this has several frames; save them as files")
         if found._dataset.BitsAllocated not in (8, 16, 32) or "PixelData" not in found._dataset:

@@ -261,12 +261,17 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
     """Charge the odometer for every picture, in one transaction; the positions that were not charged.
 
     All pictures are read once for that, in this process, before the first is encoded. A refusal depends on the pixels:
-    so it must come before any shard is published, and stop all of them. A run that goes on was charged before.
+    so it must come before any shard is published, and stop all of them. A run that goes on was charged before. What is
+    left of it is read again: a picture that is another than was charged at its position, although name, size and time
+    of its file are the same, counts as not charged. It may be out already, from another position.
     """
+    begun = True
 
     def charges() -> Iterator[Charge]:
+        nonlocal begun
+        begun = False
         watcher.surveying(len(job.source))
-        for position, picture in Worker(job, codec).survey():
+        for position, picture in Worker(job, codec).survey(range(job.shards)):
             height, width, _ = picture.pixels.shape
             mark = meter.mark(picture.known_by)
             yield meter.item(position, mark, codec.losses(height * width), job.source.name(position))
@@ -277,11 +282,19 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
     except LimitError:
         job.store.abandon()
         raise
-    return meter.odometer.uncharged(job.token, len(job.source))
+    uncharged = meter.odometer.uncharged(job.token, len(job.source))
+    if begun:
+        left = [shard for shard in range(job.shards) if not job.store.published(shard)]
+        watcher.surveying(sum(len(job.positions(shard)) for shard in left))
+        found = Worker(job, codec).survey(left)
+        marks = ((position, meter.mark(picture.known_by)) for position, picture in found)
+        uncharged += meter.odometer.unlike(job.token, marks)
+    return uncharged
 
 
 def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) -> list[str]:
     """Names of the choices in which a run that was begun differs from this one; only without any may it go on."""
+    _require_whole(found, job.store)
     if found["version"] != 1:
         return ["version of dipp"]
     begun = release_from_bytes(base64.b64decode(found["archive"]))
@@ -297,6 +310,17 @@ def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) ->
         "labels": found["labelled"] == job.labelled,
     }
     return [name for name, is_same in same.items() if not is_same]
+
+
+def _require_whole(found: dict[str, Any], store: Store) -> None:
+    """Refuse the record of a run in which something is missing or damaged; what a newer dipp writes is not known."""
+    try:
+        if found["version"] == 1:
+            release_from_bytes(base64.b64decode(found["archive"]))
+            [found[name] for name in ("source", "positions", "shard_size", "labelled")]
+            [position + 0 for position, _ in found["bad"]]
+    except (KeyError, TypeError, ValueError):
+        raise store.damaged() from None
 
 
 def _finish(

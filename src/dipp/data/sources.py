@@ -33,14 +33,18 @@ from numpy.typing import NDArray
 from dipp.data import cifar
 from dipp.data.repeats import refuse_twice
 from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
 
 Label = int | str | None
 """Number of a class, or text; None if a picture has no label."""
 Content = bytes | NDArray[np.uint8]
 """The bytes of a picture file, or pixels (H, W, C)."""
 
-MAX_FILE_BYTES = 1 << 28
-"""Largest size of a picture file; larger ones are not read."""
+MAX_FILE_BYTES = 20 * MAX_PICTURE
+"""Largest size of a picture file; larger ones are not read. Which pictures were skipped is public, and the size of a
+compressed file follows from its pixels: so every picture that is small enough must fit, whatever its pixels. The most
+that one takes is 18 bytes a pixel, in a PPM of plain text (three numbers of five digits, and a space after each);
+16-bit RGBA takes 8."""
 ROWS_PER_READ = 64
 """Rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"

@@ -122,9 +122,20 @@ class Store:
         """The facts of a run that was begun and is not finished; None if there is none."""
         try:
             found: dict[str, Any] = json.loads((self.run_folder / RUN_FILE).read_text())
+            if not re.fullmatch("[0-9a-f]+", found["token"]):
+                raise self.damaged()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise self.damaged() from None
         return None if self.finished else found
+
+    def damaged(self) -> DippError:
+        """What is said where the record of a run cannot be read: only who removes it may mean another run."""
+        return DippError(
+            f"dst: {self.run_folder / RUN_FILE} is damaged, so its run cannot go on; remove {self.run_folder}, then "
+            f"--overwrite starts another ({RELEASED_TWICE})"
+        )
 
     def overwrite(self) -> None:
         """Remove a release and everything of its run, and nothing else."""
@@ -256,7 +267,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         hint = "the run is not finished: run the same command again" if (folder / RUN).exists() else "no dataset"
         raise DippError(f"{folder}: there is no {MANIFEST}; {hint}") from None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RecursionError) as error:
         if isinstance(error, DippError):
             raise
         raise DippError(f"{folder}: {MANIFEST} cannot be read; get it again") from None

@@ -163,7 +163,11 @@ class Saved(Source):
     def open(cls, folder: Path, columns: Columns) -> Saved:
         """Open a saved dataset, or one split of a saved DatasetDict."""
         if (folder / "dataset_dict.json").is_file():
-            splits = json.loads((folder / "dataset_dict.json").read_text()).get("splits", [])
+            try:
+                found = json.loads((folder / "dataset_dict.json").read_text())["splits"]
+                splits = [name for name in found if (folder / name).is_dir()]
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                raise DippError("src: dataset_dict.json is damaged; save the dataset again") from None
             if columns.split not in splits:
                 raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.split}")
             folder /= columns.split
@@ -293,7 +297,7 @@ def _class_names(schema: Any, label: str) -> tuple[str, ...]:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
         names = features[label].get("names", [])
         return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return ()
 
 

@@ -64,7 +64,8 @@ class Job:
     """Positions of all bad pictures, found beforehand, if images must be numbered without gaps: any other bad picture
     then ends the run. None if numbers are positions."""
     uncharged: tuple[int, ...] = ()
-    """Positions at which there was no good picture when the odometer was charged: none is released now either."""
+    """Positions at which there was no good picture, or another one, when the odometer was charged: none is released
+    now either."""
 
     @property
     def shards(self) -> int:
@@ -165,9 +166,9 @@ class Worker:
         """Positions of a shard's bad pictures and what is wrong with them; nothing is encoded."""
         return [(record.position, problem) for record, _, problem in self._pictures(shard) if problem]
 
-    def survey(self) -> Iterator[tuple[int, Picture]]:
-        """Every good picture of the source with its position, in order; nothing is encoded."""
-        for shard in range(self.job.shards):
+    def survey(self, shards: Iterable[int]) -> Iterator[tuple[int, Picture]]:
+        """Every good picture of some shards with its position, in order; nothing is encoded."""
+        for shard in shards:
             for record, picture, problem in self._pictures(shard):
                 if picture is not None:
                     yield record.position, picture

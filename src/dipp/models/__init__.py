@@ -51,3 +51,12 @@ def schedule(name_or_folder: str | Path) -> NoiseSchedule:
     name = str(name_or_folder)
     folder = hub.fetch(name, SCHEDULER_CONFIGS)
     return NoiseSchedule.from_config(hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS)))
+
+
+def channels(name_or_folder: str | Path) -> int:
+    """The channels of a model's pictures, without its weights; a network config that does not say so means colour."""
+    name = str(name_or_folder)
+    folder = hub.fetch(name, NETWORK_CONFIGS)
+    config = hub.read_json(name, folder / hub.find(name, folder, NETWORK_CONFIGS))
+    found: int = config.get("in_channels", photonet.PhotoDenoiser.channels)
+    return found

@@ -49,7 +49,7 @@ def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
 
 def read_json(name: str, path: Path) -> dict[str, Any]:
     """The JSON object in a file of the model `name`."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict):
             return content

@@ -204,6 +204,13 @@ class Odometer:
                 found = image + 1
         return (*missing, *range(found, images))
 
+    def unlike(self, release: str, marks: Iterable[tuple[int, bytes]]) -> tuple[int, ...]:
+        """Those of some images, each given with its mark, that a release was not charged for under this mark."""
+        charged = "SELECT 1 FROM charges WHERE release = ? AND image = ? AND picture = ?"
+        with _connected(self.folder) as database:
+            rows = ((image, database.execute(charged, (release, image, mark)).fetchone()) for image, mark in marks)
+            return tuple(image for image, row in rows if row is None)
+
     def releases(self) -> list[tuple[str, str, str, int, float, float]]:
         """Name, time, command, images, and the largest ε and ρ of every release, in the order of time."""
         with _connected(self.folder) as database:

@@ -181,7 +181,7 @@ class ErrorTable:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError:
             raise DippError(f"{path.name}: cannot be read; make it with `dipp calibrate`") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise DippError(f"{path.name}: damaged, this is not JSON; make it anew with `dipp calibrate`") from None
         if not isinstance(content, dict) or content.get("version") != VERSION:
             raise DippError(f"{path.name}: not a calibration of format {VERSION}; make it anew with `dipp calibrate`")

@@ -3,7 +3,8 @@
 A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order: whoever
 rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model is named by
 a hash; along timesteps its SNR gains are those of the model's noise schedule, and of sensing they follow from tilts,
-clips and the residuals whose digest the file holds. So all of them are computed again here.
+clips and the residuals whose digest the file holds. So all of them are computed again here. Nor does a decoder ask
+which searching code has drawn an index; but indices betray that themselves (`check_indices`).
 
 This shows that a file is *consistent*: that some honest encoder could have made it. It cannot show that one did. Tilts,
 clips and gains may all have been replaced by those of a plan for a smaller ε, and where tilts are large, gains hardly
@@ -12,17 +13,21 @@ depend on them: only a signature of the encoder shows more.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp import models
-from dipp.codes import Pairs
+from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.plan import SensingStep, Step
 from dipp.errors import DippError
+from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.planning.planner import short_floats
@@ -33,6 +38,8 @@ from dipp.planning.table import ErrorTable
 
 Floats = NDArray[np.float64]
 
+FALSE_ALARM = 1e-9
+"""Probability, at most, that `check_indices` refuses what an honest encoder has made."""
 SAME = 1e-9
 """Relative difference by which the same formula may differ between machines."""
 
@@ -49,6 +56,9 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
         raise DippError(
             f"model: the file was made with {release.model}, but the table is of {measured}; name another --model"
         )
+    # Of a picture whose channels are called pixels, each pixel is touched less often, and has a smaller ε.
+    if release.channels != (channels := models.channels(model)):
+        raise DippError(f"channels: the file has {release.channels}, its model {channels}; do not trust the file")
     plan = release.plan
     if plan.sensing:
         if table.residuals is None:
@@ -64,6 +74,29 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
     for step in plan.steps:
         if isinstance(step, Step):
             schedule.require_gain(step.start, step.end, step.snr_gain)
+
+
+def check_indices(release: Release, images: Iterable[tuple[int, Integers]]) -> None:
+    """Refuse indices that the flat code has hardly drawn, although it is stated; `images` are pixels and indices.
+
+    Indices of the Poisson order, at twice the ε of the flat code, crowd at small numbers. By the flat code, over the
+    public seed and whatever the pictures, each index K is uniform below its n, given all before it: the n candidates of
+    a chunk are independent and have one law, and the selection does not look at their numbers. So P[(K + 1)/n ≤ t] ≤ t;
+    S = −Σ ln((K + 1)/n) of m indices is at most as large as a sum of m exponential variables of mean 1, and Chernoff's
+    bound is P[S ≥ s] ≤ exp(−(s − m − m·ln(s/m))) for s > m. Sums for which that is below `FALSE_ALARM` are refused.
+
+    It cannot find a file of few indices: of step-limited PPR, ten to thirty are needed, the more the fewer bits they
+    are said to have. Nor what does not crowd at small numbers.
+    """
+    plan = release.plan
+    if not isinstance(plan.code, Flat):
+        return
+    sizes = functools.cache(lambda pixels: np.repeat([s.candidates for s in plan.steps], release.layout(pixels).counts))
+    count, total = 0, 0.0
+    for pixels, indices in images:
+        count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(pixels)).sum())
+    if total > count and total - count - count * math.log(total / count) > -math.log(FALSE_ALARM):
+        raise DippError("indices: too many are small for the flat code, which the file states; do not trust the file")
 
 
 def check_gains(release: Release, residuals: Residuals) -> None:

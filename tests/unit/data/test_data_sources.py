@@ -20,11 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from dipp.codec.pictures import read_picture
+from dipp.core.window import FULL
 from dipp.data.listing import AGAIN
 from dipp.data.repeats import Register
-from dipp.data.sources import CHANGED, Columns, Labels, Record, Source, open_source
+from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source, open_source
 from dipp.data.tables import open_hub
 from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
 
 COUNT = 150
 datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
@@ -339,6 +342,20 @@ def test_splits(tmp_path: Path) -> None:
             open_source(str(place), Columns(split="all"), tmp_path)
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"splits": 5}', '{"splits": [5]}', "[" * 100_000], ids=range(6))
+def test_a_damaged_list_of_splits_is_told(text: str, tmp_path: Path) -> None:
+    saved, _ = make_saved(tmp_path)
+    (saved / "dataset_dict.json").write_text(text)
+    with pytest.raises(DippError, match=r"dataset_dict.json is damaged"):
+        open_source(str(saved), Columns(), tmp_path)
+
+
+def test_deep_metadata_costs_the_names_of_classes_alone(tmp_path: Path) -> None:
+    made = pa.table({"image": [png(pixels(1)[0])], "label": [0]})
+    pq.write_table(made.replace_schema_metadata({"huggingface": "[" * 100_000}), tmp_path / "t.parquet")
+    assert open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).labels == Labels()
+
+
 def test_bad_files_are_told(tmp_path: Path) -> None:
     folder = tmp_path / "bad"
     folder.mkdir()
@@ -347,7 +364,7 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     (folder / "c.png").write_bytes(png(pixels(1)[0]))
     (folder / "d.png").write_bytes(b"")
     with (folder / "d.png").open("r+b") as file:
-        file.truncate(1 << 30)  # takes no room on the disk
+        file.truncate(1 << 31)  # takes no room on the disk
     (folder / "e.png").write_bytes(b"x")
     (folder / "f\x1b[2J\n.png").write_bytes(b"x")
     source = open_source(str(folder), Columns(), tmp_path)
@@ -361,6 +378,13 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     assert "MiB" in problems[3]
     assert "cannot be opened" in problems[4]
     assert not any("png" in problem or str(tmp_path) in problem for problem in problems), "a reason tells a name"
+
+
+def test_no_pixel_makes_a_file_too_large() -> None:
+    """A plain PPM of bright pixels is the largest that a picture can be, and a dark one is a third of it."""
+    content = b"P3 64 64 65535\n" + b"65535 " * (3 * 64 * 64)
+    assert read_picture(content, 3, FULL).pixels.min() == 255
+    assert len(content) / (64 * 64) < MAX_FILE_BYTES / MAX_PICTURE
 
 
 def test_rows_without_bytes_are_told(tmp_path: Path) -> None:

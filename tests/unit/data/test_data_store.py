@@ -12,6 +12,8 @@ from dipp.data import manifest
 from dipp.data.store import RUN, Store, read_manifest, remains, shard_entries, shard_name
 from dipp.errors import DippError
 
+DEEP = "[" * 100_000
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
@@ -121,9 +123,17 @@ def test_strange_files_stay(store: Store) -> None:
     begin(store)
 
 
+@pytest.mark.parametrize("text", ["", "[]", "5", "{}", '{"token": 3}', '{"token": "../x"}', DEEP], ids=range(7))
+def test_a_damaged_record_of_a_run_is_told_with_the_way_out(text: str, store: Store) -> None:
+    begin(store)
+    (store.run_folder / "run.json").write_text(text)
+    with pytest.raises(DippError, match=rf"run.json is damaged, .*; remove {store.run_folder}, then --overwrite"):
+        store.begun()
+
+
 def test_manifests_that_lie(store: Store) -> None:
     store.folder.mkdir()
-    for text in ("", "[]", "{}", '{"format": "dipp dataset"}', "x" * 10, '{"format": "dipp dataset", "version": 9}'):
+    for text in ("", "[]", "{}", '{"format": "dipp dataset"}', "x", '{"format": "dipp dataset", "version": 9}', DEEP):
         (store.folder / "manifest.json").write_text(text)
         with pytest.raises(DippError):
             read_manifest(store.folder)

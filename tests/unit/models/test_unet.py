@@ -318,6 +318,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another width": (config(block_out_channels=[8, 32]), "do not make a network"),
     "unknown block": (config(down_block_types=["DownBlock2D", "NoBlock"]), "do not make a network"),
     "broken JSON": (lambda folder: (folder / "unet/config.json").write_text("{"), "not a JSON object"),
+    "deep JSON": (lambda folder: (folder / "unet/config.json").write_text("[" * 100_000), "not a JSON object"),
     "a list": (lambda folder: (folder / "scheduler/scheduler_config.json").write_text("[]"), "not a JSON object"),
     "wrong class": (config(_class_name="UNet2DConditionModel"), "holds a UNet2DConditionModel"),
     "class labels": (config(num_class_embeds=10), "is conditional"),

@@ -285,6 +285,7 @@ def test_images_that_were_not_charged(counted: Odometer) -> None:
     counted.charge("a", "test", [Charge(image, PICTURE, 1.0, 0.1) for image in (5, 1, 2)])
     assert counted.uncharged("a", 8) == (0, 3, 4, 6, 7)
     assert counted.uncharged("none", 2) == (0, 1)
+    assert counted.unlike("a", [(5, PICTURE), (1, OTHER), (2, PICTURE), (3, PICTURE)]) == (1, 3)
 
 
 def test_lists(counted: Odometer) -> None:

@@ -22,6 +22,8 @@ from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.code import Code
 from dipp.core.plan import Plan, SensingStep
 from dipp.errors import DippError
+from dipp.format.release import Release
+from dipp.planning import verification
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import NAMES, Residuals
@@ -35,7 +37,7 @@ from dipp.planning.sensing import (
     largest_tilt,
 )
 from dipp.planning.table import ErrorTable
-from dipp.planning.verification import check_gains
+from dipp.planning.verification import check_gains, check_indices
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 
@@ -413,6 +415,34 @@ def test_gains_of_plans_follow_from_their_tilts(epsilon: float, bpp: float) -> N
         check_gains(named(point, table), made_up_residuals(start=0.4))
     with pytest.raises(DippError, match=r"^table: "):
         check_gains(release(point.plan), table)
+
+
+def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[Release, list[tuple[int, np.ndarray[Any, Any]]]]:
+    """A release by the flat code, and the indices of a picture at these shares of their numbers of candidates."""
+    plan = sensing_plan(Flat())
+    plan = dataclasses.replace(plan, steps=tuple(dataclasses.replace(step, index_bits=16) for step in plan.steps))
+    count = sum(plan.chunk_counts(256, 3))
+    return release(plan), [(256, np.floor(np.resize(shares, count) * 2**16).astype(np.int64))]
+
+
+def test_indices_that_crowd_are_refused_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a false-alarm rate of 0.05 for once, fewer than that of 2,000 uniform rows are refused, and some are."""
+    rng = np.random.default_rng(0)
+    check_indices(*flat_indices(np.array([0.5])))
+    check_indices(*flat_indices(np.array([1 - 1e-9])))
+    check_indices(flat_indices(np.ones(1))[0], ())
+    crowded = flat_indices(np.array([0.0]))
+    with pytest.raises(DippError, match=r"^indices: too many are small for the flat code"):
+        check_indices(*crowded)
+    check_indices(dataclasses.replace(crowded[0], plan=sensing_plan(StepLimited())), crowded[1])
+    monkeypatch.setattr(verification, "FALSE_ALARM", 0.05)
+    refused = 0
+    for _ in range(2000):
+        try:
+            check_indices(*flat_indices(rng.random(200)))
+        except DippError:
+            refused += 1
+    assert 0 < refused < 0.05 * 2000
 
 
 def forged(point: Point, **factors: float) -> Point:

@@ -181,7 +181,7 @@ def test_a_file_must_be_whole(tmp_path: Path, missing: str) -> None:
 def test_no_file_and_no_json_are_told(tmp_path: Path) -> None:
     with pytest.raises(DippError, match="cannot be read"):
         ErrorTable.load(tmp_path / "absent.json")
-    for content in (b"{", b"[]", b"\xff\xfe"):
+    for content in (b"{", b"[]", b"\xff\xfe", b"[" * 100_000):
         (tmp_path / "bad.json").write_bytes(content)
         with pytest.raises(DippError, match="anew"):
             ErrorTable.load(tmp_path / "bad.json")

@@ -293,9 +293,10 @@ def test_the_command(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixtur
     settings = json.loads((tmp_path / "out" / "training.json").read_text())["settings"]
     assert settings["batch"] == 4, "on a CPU, unless told, so that a step takes seconds"
     assert "--half is gone: weights are always stored in half precision" in caplog.messages
-    config.write_text("[]")
-    with pytest.raises(DippError, match="not a JSON object"):
-        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    for text in ("[]", "[" * 100_000):
+        config.write_text(text)
+        with pytest.raises(DippError, match="not a JSON object"):
+            CliRunner().invoke(app, arguments, catch_exceptions=False)
     for wrong in ({"block_out_channels": [8]}, {"channels": [8, 8]}, {"embedding": 0}, {"deviation": "a"}):
         config.write_text(json.dumps(wrong))
         with pytest.raises(DippError, match="the config makes no network"):
