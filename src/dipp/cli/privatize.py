@@ -35,7 +35,9 @@ EXIT_SKIPPED = 3
 class SourceOptions:
     """Options that determine what is read from the source and released."""
 
-    split: Annotated[str, typer.Option(help="Part of the source, where it has parts.")] = "train"
+    split: Annotated[str | None, typer.Option(help="Part of the source, where it has parts.", show_default="train")] = (
+        None
+    )
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False

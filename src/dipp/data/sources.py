@@ -45,6 +45,8 @@ MAX_FILE_BYTES = 1 << 28
 ROWS_PER_READ = 64
 """Rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"
+TRAIN = "train"
+"""Part of a dataset that is taken, unless told."""
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 """Pattern of a hub id: owner/name."""
 
@@ -79,10 +81,28 @@ class Columns:
     """Column of the pictures; None chooses the only one, or the one called image."""
     label: str | None = None
     """Column of the labels; None chooses the one called label, if there is one."""
-    split: str = "train"
-    """Part of a dataset that has several."""
+    split: str | None = None
+    """Part of a dataset that has several; None is train where a dataset is known to have parts, otherwise all of it."""
     labelled: bool = True
     """Whether labels are wanted; if not, their column may be of any kind."""
+
+    @property
+    def part(self) -> str:
+        """Part of a dataset that is known to have several."""
+        return TRAIN if self.split is None else self.split
+
+    def refuse_split(self, place: str) -> None:
+        """Refuse a part of a source that has none: all of it would be released, which is more than was asked for."""
+        if self.split is not None:
+            there = self.split and Path(place, self.split).is_dir()
+            advice = f"name the folder {Path(place, self.split)}" if there else "leave --split out to release all of it"
+            raise DippError(f"split: {place} has no split called {self.split}; {advice}")
+
+    def refuse_columns(self, place: str) -> None:
+        """Refuse columns of a source that is no table."""
+        for option, name in (("image-column", self.image), ("label-column", self.label)):
+            if name is not None:
+                raise DippError(f"{option}: {place} is no table; leave it out")
 
 
 class Source(ABC):
@@ -198,7 +218,8 @@ def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
     path = Path(place).resolve()
     for folder in (path, path / "cifar-10-batches-py"):
         if (folder / cifar.META).is_file():
-            return Cifar.open(folder, columns.split)
+            columns.refuse_columns(place)
+            return Cifar.open(folder, columns.part)
     return None
 
 

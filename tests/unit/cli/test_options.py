@@ -190,7 +190,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--workers": None,
             "--address": None,
             "--shard-size": 1024,
-            "--split": "train",
+            "--split": None,
             "--image-column": None,
             "--label-column": None,
             "--drop-labels": False,
