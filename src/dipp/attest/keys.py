@@ -19,7 +19,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def make(path: Path) -> tuple[Path, str]:
     """Make a pair of keys; the place of the public one, and its id. A file that is there is never replaced."""
-    public = path.with_name(path.name + ".pub")
+    public = public_of(path)
     key = Ed25519PrivateKey.generate()
     private_pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -37,6 +37,11 @@ def make(path: Path) -> tuple[Path, str]:
             path.unlink()
         raise
     return public, key_id(key.public_key())
+
+
+def public_of(path: Path) -> Path:
+    """Where the public key lies that was made with a private one."""
+    return path.with_name(path.name + ".pub")
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
