@@ -131,7 +131,7 @@ def privatize(
     except KeyboardInterrupt:
         LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
         raise typer.Exit(130) from None
-    papers = writing.write(dst, Words())
+    papers = writing.write(dst, Words(), overwrite=True)  # of the release that was there before, if any are left
     if summary.skipped:
         console().print(progress.skipped_table(summary))
     if summary.skipped and not summary.facts["images"]:

@@ -16,6 +16,7 @@ import typer
 from numpy.typing import NDArray
 
 from dipp import files
+from dipp.cli.options import Overwrite, require_drawing
 from dipp.codes import FlatCode, StepLimitedPPR
 from dipp.core import randomness
 from dipp.core.channels import Channel, Huber, Laplace, LocationChannel, Logistic, Sign
@@ -42,9 +43,11 @@ def simulate(
     alpha: Annotated[str, typer.Option(help="α of the Poisson order, a rational of at least 1.")] = "2",
     candidates: Annotated[int, typer.Option(help="n: candidates that the encoder weighs.")] = 1024,
     samples: Annotated[int, typer.Option(help="How often x is encoded, each time with a fresh seed.")] = 4000,
+    overwrite: Overwrite = False,
 ) -> None:
     """Send one private number many times through a stochastic code, and compare what arrives with the true density."""
     simulation = Simulation.prepare(channel, code, x, snr, alpha, candidates, samples)
+    require_drawing("output", output, overwrite=overwrite)
     typer.echo(simulation.run(output))
 
 
@@ -81,7 +84,6 @@ class Simulation:
 
     def run(self, output: Path) -> str:
         """Encode and decode x many times, draw the histogram, and return a text with rate and certificate."""
-        files.require_writable(output)
         x = np.array([self.x])
         received, sent = np.empty(self.samples), 0
         for i in range(self.samples):

@@ -138,6 +138,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--alpha": "2",
             "--candidates": 1024,
             "--samples": 4000,
+            "--overwrite": False,
         },
     ),
     "encode": (
@@ -179,6 +180,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--calibration": None,
             "--mechanism": None,
             "--runs": 4000,
+            "--overwrite": False,
         },
     ),
     "privatize": (
@@ -214,13 +216,17 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--region": None,
             "--url": None,
             "--output -o": None,
+            "--overwrite": False,
         },
     ),
     "keygen": (["key"], {}),
     "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None, "--overwrite": False}),
     "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
-    "schedule": ([], {**PLAN, "--plot": None}),
-    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "auto", "--window": None}),
+    "schedule": ([], {**PLAN, "--plot": None, "--overwrite": False}),
+    "calibrate": (
+        ["model", "data"],
+        {"--output -o": None, "--count": 256, "--device": "auto", "--window": None, "--overwrite": False},
+    ),
     "train": (
         ["data"],
         {
@@ -243,7 +249,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         },
     ),
     "example": (["picture"], {}),
-    "export": (["model"], {"--output -o": ...}),
+    "export": (["model"], {"--output -o": ..., "--overwrite": False}),
     "experiment": (
         ["name", "config"],
         {

@@ -1,0 +1,47 @@
+"""Commands replace nothing that they were not told to replace, and say so before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.commands import Command
+
+from dipp.cli.options import EMBEDDED
+
+DRAWING = {
+    "schedule": ("--epsilon", "2", "--plot"),
+    "audit": ("--epsilon", "2", "--plot"),
+    "simulate": ("--samples", "50", "--candidates", "64", "-o"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *(("mine.png", (command, *options)) for command, options in DRAWING.items()),
+        ("mine.onnx", ("export", EMBEDDED, "-o")),
+        ("calibration.json", ("calibrate", EMBEDDED, "pictures", "-o")),
+    ],
+)
+def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tmp_path: Path, run: Command) -> None:
+    (tmp_path / name).write_text("mine")
+    code, out, err = run(*arguments, tmp_path / name)
+    assert (code, out) == (1, "")
+    assert f"dipp: output: {tmp_path / name} is there already; name another, or replace it with --overwrite" in err
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> None:
+    (tmp_path / "a.png").write_text("mine")
+    assert run("simulate", *DRAWING["simulate"], tmp_path / "a.png", "--overwrite")[0] == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", DRAWING)
+def test_a_drawing_has_the_name_of_one(command: str, tmp_path: Path, run: Command) -> None:
+    *options, last = DRAWING[command]
+    code, _, err = run(command, *options, last, tmp_path / "a.txt")
+    option = "output" if last == "-o" else "plot"
+    assert (code, err) == (1, f"dipp: {option}: a name that ends in .png is needed, got a.txt\n")
+    assert not list(tmp_path.iterdir())
