@@ -270,6 +270,33 @@ def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run
     assert code == 3
 
 
+@pytest.mark.parametrize("name", ["out", "out.dipp"])
+def test_a_release_of_no_picture_is_none(name: str, model: Path, tmp_path: Path, run: Command) -> None:
+    """The reasons are told, and the command can be given again once the source is mended."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.png").write_text("not a picture")
+    code, out, err = run("privatize", source, tmp_path / name, *options(model))
+    assert (code, out) == (1, "")
+    assert "format that can be read" in err
+    assert err.splitlines()[-1].startswith("dipp: src: none of its pictures can be used")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+    Image.fromarray(pixels(1)[0]).save(source / "a.png")
+    assert run("privatize", source, tmp_path / name, *options(model))[0] == 0
+
+
+def test_a_release_is_no_source(model: Path, tmp_path: Path, run: Command) -> None:
+    source = save_table(tmp_path / "s.parquet", 2)
+    for made in (tmp_path / "out", tmp_path / "out.dipp"):
+        privatize(str(source), made, tiny_codec(model), str(model), Local(1), Choices())
+        code, _, err = run("privatize", made, tmp_path / "again", *options(model))
+        assert code == 1
+        assert (
+            err.splitlines()[-1] == f"dipp: src: {made.name} is a release already; `dipp decode` makes pictures of it"
+        )
+        assert not (tmp_path / "again").exists()
+
+
 def test_labels_are_dropped(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
     target = tmp_path / "out"
     code, out, _ = run("privatize", folder, target, *options(model, "--drop-labels"))

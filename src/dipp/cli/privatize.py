@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,12 +132,25 @@ def privatize(
     except KeyboardInterrupt:
         LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
         raise typer.Exit(130) from None
-    papers = writing.write(dst, Words(), overwrite=True)  # of the release that was there before, if any are left
     if summary.skipped:
         console().print(progress.skipped_table(summary))
-    if summary.skipped and not summary.facts["images"]:
-        LOGGER.warning("nothing was released: all pictures were skipped; once that is mended, --overwrite starts again")
+    if not summary.facts["images"]:
+        _remove_nothing(dst)
+        raise DippError("src: none of its pictures can be used, for the reasons above; nothing was released")
+    papers = writing.write(dst, Words(), overwrite=True)  # of the release that was there before, if any are left
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
     for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound, plan.final_timestep):
         LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)
+
+
+def _remove_nothing(dst: Path) -> None:
+    """Remove a release of no picture: it would pass for one, and stand in the way of the next."""
+    from dipp.data.store import Store
+
+    with contextlib.suppress(OSError):
+        if dst.is_file():
+            dst.unlink()
+        else:
+            Store(dst).overwrite()
+            dst.rmdir()

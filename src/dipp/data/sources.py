@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from dipp.data import cifar
 from dipp.data.repeats import refuse_twice
+from dipp.data.store import read_manifest
 from dipp.errors import DippError
 
 Label = int | str | None
@@ -131,10 +132,23 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
     from dipp.data.formats import FORMATS  # which are made of what is here
 
+    if columns.image is None and _is_release(Path(place)):  # whoever names a column of the shards means that one
+        raise DippError(f"src: {Path(place).name} is a release already; `dipp decode` makes pictures of it")
     for recognised in FORMATS:
         if (found := recognised(place, columns, scratch)) is not None:
             return found
     raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}")
+
+
+def _is_release(path: Path) -> bool:
+    """Whether this is what dipp wrote: its payloads would be taken for pictures, all of them bad."""
+    if path.suffix == ".dipp":
+        return path.is_file()
+    try:
+        read_manifest(path)
+    except DippError:
+        return False
+    return True
 
 
 def files_of(place: str, suffix: str) -> list[Path]:
