@@ -167,7 +167,7 @@ class Codec:
         window: Window | str | tuple[int, int] | None = None,
         progress: Progress = lambda _: None,
     ) -> Archive:
-        """Encode one picture, or an iterable of them: each is released once.
+        """Encode one picture, or an iterable of them: each is released once, and a file that is named twice is refused.
 
         A picture is a path, a PIL image, a uint8 array (H, W, C) or (H, W), or a uint8 tensor (C, H, W); an array or
         tensor of four dimensions is a stack of them. What is ambiguous is refused. Pictures of more than eight bits
@@ -185,7 +185,7 @@ class Codec:
         shapes: list[Shape] = []
         grey: list[bool] = []
         done = 0
-        for batch in self._batches(as_picture(image, self.denoiser.channels, public) for image in each(images)):
+        for batch in self._batches(as_picture(image, self.denoiser.channels, public) for image in _once(each(images))):
             pixels = [picture.pixels for picture in batch]
             rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
             height, width, channels = pixels[0].shape
@@ -349,6 +349,23 @@ class Codec:
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
+
+
+def _once(images: Iterable[Any]) -> Iterator[Any]:
+    """The pictures as they are given; a file that was given before would be released twice, at the ε of one release."""
+    seen: set[tuple[int, int]] = set()
+    for image in images:
+        if isinstance(image, str | os.PathLike):
+            try:
+                facts = Path(image).stat()
+            except (OSError, ValueError):
+                facts = None  # whoever reads it will say so
+            if facts is not None and facts.st_ino:  # which some file systems do not number
+                if (facts.st_dev, facts.st_ino) in seen:
+                    name = Path(image).name
+                    raise DippError(f"images: {name} is given twice, and each encoding adds to its ε; name it once")
+                seen.add((facts.st_dev, facts.st_ino))
+        yield image
 
 
 def batch_size(device: str, shape: Sequence[int]) -> int:

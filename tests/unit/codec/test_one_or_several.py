@@ -55,6 +55,18 @@ def test_one_picture_is_one_picture(kind: str, small: Codec, tmp_path: Path) -> 
     assert [picture.shape for picture in small.decode(made)] == [(12, 10, 3)]
 
 
+def test_a_file_that_is_named_twice_is_refused(small: Codec, tmp_path: Path) -> None:
+    """It would be released twice, and the certificate is that of one release."""
+    for name in ("a.png", "b.png"):
+        Image.fromarray(rgb()).save(tmp_path / name)
+    (tmp_path / "c.png").symlink_to(tmp_path / "a.png")
+    (tmp_path / "d.png").hardlink_to(tmp_path / "a.png")
+    for again in ("a.png", "c.png", "d.png"):
+        with pytest.raises(DippError, match=rf"images: {again} is given twice"):
+            small.encode([tmp_path / "a.png", str(tmp_path / "b.png"), str(tmp_path / again)])
+    assert len(small.encode([tmp_path / "a.png", tmp_path / "b.png"])) == 2
+
+
 @pytest.mark.parametrize(
     "kind", ["list", "tuple", "generator", "stack", "tensors", "paths", "names", "objects", "mixed"]
 )
