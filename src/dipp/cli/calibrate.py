@@ -36,6 +36,8 @@ def calibrate(
     from dipp.training import calibrate as calibration
     from dipp.training import public_pictures
 
+    if count < 1:
+        raise DippError(f"count: at least 1 is needed, got {count}")
     place = output or Path(model) / FILE_NAME
     files.require_writable(place)
     files.require_new(place, overwrite=overwrite)

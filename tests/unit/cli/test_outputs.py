@@ -32,6 +32,24 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
     assert (tmp_path / name).read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "0"), "count: at least 1 is needed, got 0"),
+        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "-3"), "count: at least 1 is needed, got -3"),
+        (("train", "pictures", "-o", "run", "--steps", "1", "--batch", "0"), "train: batch ≥ 2"),
+    ],
+)
+def test_numbers_that_cannot_be(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(*arguments)
+    assert code == 1
+    assert err.startswith(f"dipp: {said}")
+    assert not list(tmp_path.iterdir())
+
+
 def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> None:
     (tmp_path / "a.png").write_text("mine")
     assert run("simulate", *DRAWING["simulate"], tmp_path / "a.png", "--overwrite")[0] == 0
