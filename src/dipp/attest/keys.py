@@ -61,6 +61,8 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 def private(path: Path) -> Ed25519PrivateKey:
     """Read a private key, which nobody else may be able to read."""
     content = _read(path)
+    if content.startswith(b"-----BEGIN PUBLIC KEY-----"):
+        raise DippError(f"key: {path} is the public key; give the private one, whose name has no .pub")
     if path.stat().st_mode & OTHERS:
         raise DippError(f"key: {path} can be read by others; chmod 600 {path}")
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):

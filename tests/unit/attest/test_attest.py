@@ -85,6 +85,12 @@ def test_a_private_key_that_others_can_read_is_not_used(mode: int, key: Path, ma
     assert "chmod 600" in err
 
 
+def test_the_public_key_does_not_sign(key: Path, made: Path) -> None:
+    """Whoever may read it: to hide a public key would mend nothing."""
+    with pytest.raises(DippError, match=r"me\.pub is the public key; give the private one"):
+        statement.sign(made, key.with_name("me.pub"))
+
+
 @pytest.mark.parametrize("kind", ["missing", "garbage", "rsa", "swapped"])
 def test_bad_keys_are_one_line(kind: str, key: Path, made: Path, run: Command) -> None:
     statement.sign(made, key)
