@@ -37,7 +37,7 @@ from dipp.models import diffusion, embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
-from dipp.privacy.budget import Budget
+from dipp.privacy.budget import Budget, is_whole
 from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Codec:
         preset: str = "sharp",
         bpp: float | None = None,
         final_timestep: int | None = None,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         calibration: str | Path | None = None,
         pixels: int | None = None,
     ) -> Codec:
@@ -114,6 +114,8 @@ class Codec:
         is calibration.json beside the weights, or the file that is named. `pixels` are those of the smallest picture to
         be encoded, if not of the denoiser's own size: any plan serves any size, but its own takes the fewest bits.
         """
+        if pixels is not None and not is_whole(pixels):
+            raise DippError(f"pixels: a whole number is needed, height × width, got {pixels!r}")
         recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
         denoiser = models.load(model, device)
@@ -125,7 +127,7 @@ class Codec:
 
     @classmethod
     def for_archive(
-        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str = "cpu"
+        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str | torch.device = "cpu"
     ) -> Codec:
         """The codec that decodes an archive, or the file of one: its plan, on the denoiser that it names."""
         if not isinstance(source, Archive | str | os.PathLike):
@@ -135,7 +137,12 @@ class Codec:
 
     @classmethod
     def for_release(
-        cls, release: Release, model: str | Path = embedded.FOLDER, *, device: str = "cpu", budget: Budget | None = None
+        cls,
+        release: Release,
+        model: str | Path = embedded.FOLDER,
+        *,
+        device: str | torch.device = "cpu",
+        budget: Budget | None = None,
     ) -> Codec:
         """The codec of a release that is under way or done: its plan, on the denoiser that it names."""
         denoiser = models.load(model, device)
@@ -288,8 +295,8 @@ class Codec:
         """The ends of the chains of an archive, batch by batch; whoever watches is told of the calls that follow."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
-        if steps is not None and not 0 <= steps <= len(plan.steps):
-            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps}")
+        if steps is not None and not (is_whole(steps) and 0 <= steps <= len(plan.steps)):
+            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps!r}")
         done = len(plan.steps) if steps is None else steps
         first = 0
         for shape, run in groupby(range(len(source)), key=source.shape):

@@ -137,6 +137,9 @@ class Certificate:
 
         The pixels must be the same ones: a certificate of another size or of a resized image is about others.
         """
+        for other in others:
+            if not isinstance(other, Certificate):
+                raise DippError(f"compose: other certificates are needed, got {type(other).__name__}")
         if any((other.pixels, other.channels) != (self.pixels, self.channels) for other in others):
             raise DippError("compose: certificates for equally many pixels, and channels of a pixel, are needed")
         releases = (ledger for one in (self, *others) for ledger in one.releases)

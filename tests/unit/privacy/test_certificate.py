@@ -178,6 +178,8 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
     for bad in no_arrays:
         with pytest.raises(DippError, match=r"first, second: uint8 arrays .* got (Image|str|NoneType)"):
             found.between(bad, bad)
+        with pytest.raises(DippError, match="compose: other certificates are needed, got "):
+            found.compose(bad)
 
 
 # JSON and text.
