@@ -63,6 +63,10 @@ def decode(
     import dipp
     from dipp.cli.coding import shown
 
+    if noisy and (sample or ancestral or calls is not None):
+        raise DippError("noisy: nothing is denoised there; leave out --sample, --ancestral and --calls")
+    if ancestral and (sample or calls is not None):
+        raise DippError("ancestral: it samples through every timestep; leave out --sample and --calls")
     invented = not noisy and (sample or ancestral or (calls or 1) > 1)
     if archive.is_dir() or output.suffix.lower() == TABLE:
         if steps is not None or ancestral:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +29,8 @@ from dipp.errors import DippError
 if TYPE_CHECKING:
     from dipp.data.engines import Engine
 
+TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
+"""Suffixes of files with many pictures, none of which is written."""
 EXIT_SKIPPED = 3
 """Exit code if the dataset was released but bad pictures were skipped."""
 
@@ -110,6 +113,7 @@ def privatize(
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()
+    _refuse_file_names(dst)
     if not dst.parent.is_dir():
         raise DippError(f"dst: the folder {dst.parent} does not exist")
     meter, codec = counting.meter(plan.delta), plan.codec(run.device)
@@ -142,6 +146,13 @@ def privatize(
     for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound, plan.final_timestep):
         LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)
+
+
+def _refuse_file_names(dst: Path) -> None:
+    """Refuse a new folder that is called like a file: whoever names it so expects one."""
+    kind = mimetypes.guess_type(f"a{dst.suffix}")[0] or ""
+    if not dst.is_dir() and (str(dst) == "-" or dst.suffix.lower() in TABLES or kind.startswith("image/")):
+        raise DippError(f"dst: a new folder of shards, or a name in .dipp, is needed, got {dst.name}")
 
 
 def _remove_nothing(dst: Path) -> None:

@@ -46,6 +46,8 @@ MAX_FILE_BYTES = 1 << 28
 ROWS_PER_READ = 64
 """Rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"
+PACKED = {".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
+"""Suffixes of what has to be unpacked first."""
 TRAIN = "train"
 """Part of a dataset that is taken, unless told."""
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -137,7 +139,8 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     for recognised in FORMATS:
         if (found := recognised(place, columns, scratch)) is not None:
             return found
-    raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}")
+    packed = "; unpack it first" if Path(place).suffix.lower() in PACKED else ""
+    raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}{packed}")
 
 
 def _is_release(path: Path) -> bool:

@@ -135,7 +135,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--code": "ppr",
             "--x": 0.5,
             "--snr": 0.12,
-            "--alpha": "2",
+            "--alpha": None,
             "--candidates": 1024,
             "--samples": 4000,
             "--overwrite": False,

@@ -486,7 +486,7 @@ def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "must not run" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["empty", "text", "cut tar", "gzip tar", "no parquet", "bad saved"])
+@pytest.mark.parametrize("kind", ["empty", "text", "zip", "cut tar", "gzip tar", "no parquet", "bad saved"])
 def test_no_source(kind: str, tmp_path: Path) -> None:
     """One clear line for what cannot be a source."""
     place = tmp_path / "place"
@@ -496,6 +496,9 @@ def test_no_source(kind: str, tmp_path: Path) -> None:
         case "text":
             place = tmp_path / "a.txt"
             place.write_text("hello")
+        case "zip":
+            place = tmp_path / "a.tar.gz"
+            place.write_bytes(b"PK")
         case "cut tar":
             folder, _ = make_tars(tmp_path)
             place = folder / "0.tar"
@@ -512,5 +515,5 @@ def test_no_source(kind: str, tmp_path: Path) -> None:
             (place / "state.json").write_text(json.dumps({}))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with pytest.raises(DippError, match="src"):
+    with pytest.raises(DippError, match="unpack it first" if kind == "zip" else "src"):
         open_source(str(place), Columns(), scratch)
