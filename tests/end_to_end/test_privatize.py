@@ -57,6 +57,7 @@ from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
 from dipp.models import embedded
+from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
 from dipp.privacy.ledger import Recorder
 
@@ -257,12 +258,32 @@ def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
     assert len(dipp.open(tmp_path / "o.dipp")) == 60
 
 
-def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
-    target = tmp_path / "out"
+@pytest.mark.parametrize("name", ["out", "out.dipp"])
+def test_strict_stops_before_anything_is_charged(
+    name: str, folder: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    """And leaves nothing behind, so that a source that was mended can be released."""
+    target = tmp_path / name
     code, _, err = run("privatize", folder, target, *options(model, "--strict"))
     assert code == 1
     assert err.strip().splitlines()[-1].startswith("dipp: src: cat/")
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert not Odometer.open().count()
+    for bad in ("zero", "cut", "text", "frames", "bomb"):
+        (folder / "cat" / f"{bad}.png").unlink()
+    code, _, err = run("privatize", folder, target, *options(model, "--strict"))
+    assert code == 0, err
+
+
+def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    target = tmp_path / "out"
+    code, _, err = run("privatize", folder, target, *options(model, "--strict", "--no-odometer"))
+    assert code == 1
+    assert err.strip().splitlines()[-1].startswith("dipp: src: cat/")
     assert not (target / "manifest.json").exists()
+    code, _, err = run("privatize", folder, target, *options(model, "--drop-labels"))
+    assert code == 1
+    assert "nothing of it was published" in err
     code, _, err = run("info", target)
     assert code == 1
     assert "not finished" in err
