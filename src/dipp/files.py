@@ -159,6 +159,8 @@ def atomic(path: Path) -> Iterator[Path]:
 
 def require_writable(path: Path, *, folder: bool = False) -> None:
     """Refuse an output that cannot be written before work is spent on it: a file or (`folder`) a folder of files."""
+    if str(path) == "-":
+        raise DippError("output: nothing is written to the standard output; name a file")
     parent = path if folder and path.is_dir() else path.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise DippError(f"output: the folder {parent} does not exist or cannot be written to")

@@ -321,6 +321,22 @@ def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_pat
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.dipp", "folder.png"]
 
 
+def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """What an earlier one left behind would pass for a picture of this one."""
+    made, target = tmp_path / "a.dipp", tmp_path / "decoded"
+    code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
+    assert code == 0, err
+    decoding = ("decode", made, "-o", target, "--model", model, "--overwrite")
+    assert [run(*decoding)[0] for _ in range(2)] == [0, 0]
+    (target / "notes.png").write_text("of mine")
+    assert run(*decoding)[0] == 0
+    (target / "00001.png").write_text("of another")
+    code, _, err = run(*decoding)
+    assert code == 1
+    assert f"dipp: output: {target} holds 00001.png of another decoding" in err
+    assert (target / "00001.png").read_text() == "of another"
+
+
 def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:
     """Grey, with alpha, odd and tiny: each comes back in its size and mode; the plan is that of the smallest."""
     generator = np.random.default_rng(1)

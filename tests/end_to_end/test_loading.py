@@ -325,6 +325,11 @@ def test_decode_exports_pictures_with_their_labels(release: Path, model: Path, t
     code, said, _ = run("decode", release, "-o", target, "--model", model, "--overwrite", "--sample")
     assert code == 0
     assert "made up" in said
+    (target / "cat" / "00002.png").write_bytes(b"of another release")
+    code, _, err = run("decode", release, "-o", target, "--model", model, "--overwrite")
+    assert code == 1
+    assert f"{target} holds cat/00002.png of another decoding" in err
+    (target / "cat" / "00002.png").unlink()
     again = privatize(str(target), tmp_path / "again", tiny_codec(model), str(model), Local(1), Choices())
     assert again.facts["labels"] == {"names": ["a dog", "cat"]}
     for wrong in (("-o", tmp_path / "a.png"), ("-o", tmp_path / "new", "--steps", 2)):

@@ -58,6 +58,7 @@ from dipp.data.worker import Job, Outcome, Worker
 from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
 from dipp.models import embedded
+from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
 from dipp.privacy.ledger import Recorder
 
@@ -258,17 +259,64 @@ def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
     assert len(dipp.open(tmp_path / "o.dipp")) == 60
 
 
-def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
-    target = tmp_path / "out"
+@pytest.mark.parametrize("name", ["out", "out.dipp"])
+def test_strict_stops_before_anything_is_charged(
+    name: str, folder: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    """And leaves nothing behind, so that a source that was mended can be released."""
+    target = tmp_path / name
     code, _, err = run("privatize", folder, target, *options(model, "--strict"))
     assert code == 1
     assert err.strip().splitlines()[-1].startswith("dipp: src: cat/")
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert not Odometer.open().count()
+    for bad in ("zero", "cut", "text", "frames", "bomb"):
+        (folder / "cat" / f"{bad}.png").unlink()
+    code, _, err = run("privatize", folder, target, *options(model, "--strict"))
+    assert code == 0, err
+
+
+def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+    target = tmp_path / "out"
+    code, _, err = run("privatize", folder, target, *options(model, "--strict", "--no-odometer"))
+    assert code == 1
+    assert err.strip().splitlines()[-1].startswith("dipp: src: cat/")
     assert not (target / "manifest.json").exists()
+    code, _, err = run("privatize", folder, target, *options(model, "--drop-labels"))
+    assert code == 1
+    assert "nothing of it was published" in err
     code, _, err = run("info", target)
     assert code == 1
     assert "not finished" in err
     code, _, _ = run("privatize", folder, target, *options(model))
     assert code == 3
+
+
+@pytest.mark.parametrize("name", ["out", "out.dipp"])
+def test_a_release_of_no_picture_is_none(name: str, model: Path, tmp_path: Path, run: Command) -> None:
+    """The reasons are told, and the command can be given again once the source is mended."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.png").write_text("not a picture")
+    code, out, err = run("privatize", source, tmp_path / name, *options(model))
+    assert (code, out) == (1, "")
+    assert "format that can be read" in err
+    assert err.splitlines()[-1].startswith("dipp: src: none of its pictures can be used")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+    Image.fromarray(pixels(1)[0]).save(source / "a.png")
+    assert run("privatize", source, tmp_path / name, *options(model))[0] == 0
+
+
+def test_a_release_is_no_source(model: Path, tmp_path: Path, run: Command) -> None:
+    source = save_table(tmp_path / "s.parquet", 2)
+    for made in (tmp_path / "out", tmp_path / "out.dipp"):
+        privatize(str(source), made, tiny_codec(model), str(model), Local(1), Choices())
+        code, _, err = run("privatize", made, tmp_path / "again", *options(model))
+        assert code == 1
+        assert (
+            err.splitlines()[-1] == f"dipp: src: {made.name} is a release already; `dipp decode` makes pictures of it"
+        )
+        assert not (tmp_path / "again").exists()
 
 
 def test_labels_are_dropped(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:

@@ -19,7 +19,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def make(path: Path) -> tuple[Path, str]:
     """Make a pair of keys; the place of the public one, and its id. A file that is there is never replaced."""
-    public = path.with_name(path.name + ".pub")
+    public = public_of(path)
     key = Ed25519PrivateKey.generate()
     private_pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -39,6 +39,11 @@ def make(path: Path) -> tuple[Path, str]:
     return public, key_id(key.public_key())
 
 
+def public_of(path: Path) -> Path:
+    """Where the public key lies that was made with a private one."""
+    return path.with_name(path.name + ".pub")
+
+
 def _write(path: Path, content: bytes, mode: int) -> None:
     """Write a file that is not there yet."""
     try:
@@ -56,6 +61,8 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 def private(path: Path) -> Ed25519PrivateKey:
     """Read a private key, which nobody else may be able to read."""
     content = _read(path)
+    if content.startswith(b"-----BEGIN PUBLIC KEY-----"):
+        raise DippError(f"key: {path} is the public key; give the private one, whose name has no .pub")
     if path.stat().st_mode & OTHERS:
         raise DippError(f"key: {path} can be read by others; chmod 600 {path}")
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):

@@ -25,10 +25,12 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from dipp import __version__, files
 from dipp.attest import envelope, keys
 from dipp.data import manifest
-from dipp.data.store import ATTESTATION, MANIFEST, sha256
+from dipp.data.store import ATTESTATION, MANIFEST, Store, sha256
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.privacy.certificate import Certificate
@@ -76,9 +78,23 @@ def expiry(text: str) -> datetime:
     return ends
 
 
-def sign(release: Path, key: Path, output: Path | None = None, expires: datetime | None = None) -> Path:
-    """Check a release, write a signed statement about it, and say where."""
-    signer, (subject, facts) = keys.private(key), _checked(release)
+def sign(
+    release: Path,
+    key: Path,
+    output: Path | None = None,
+    expires: datetime | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Check a release, write a signed statement about it, and say where.
+
+    One that was signed by the same key is replaced, and another file only with `overwrite`.
+    """
+    signer, target = keys.private(key), output or place_of(release)
+    _refuse_parts(target, release, key)
+    if not _signed_by(target, signer.public_key()):
+        files.require_new(target, overwrite=overwrite)
+    subject, facts = _checked(release)
     statement = {
         "_type": STATEMENT,
         "subject": [{"name": subject.name, "digest": {"sha256": sha256(subject)}}],
@@ -90,11 +106,28 @@ def sign(release: Path, key: Path, output: Path | None = None, expires: datetime
             **facts,
         },
     }
-    target = output or place_of(release)
     content = envelope.seal(json.dumps(statement, ensure_ascii=False).encode(), signer)
     with files.atomic(target) as part:
         part.write_bytes(content)
     return target
+
+
+def _refuse_parts(target: Path, release: Path, key: Path) -> None:
+    """Refuse to write a statement in the place of what it is about, or of a key."""
+    held = [release / MANIFEST, *Store(release).shards()] if release.is_dir() else [release]
+    for path in (key, keys.public_of(key), *held):
+        if target.exists() and path.exists() and target.samefile(path):
+            what = "what is signed" if path in held else "a key"
+            raise DippError(f"output: {target} is {what}; name another file")
+
+
+def _signed_by(place: Path, signer: Ed25519PublicKey) -> bool:
+    """Whether a file is an attestation by this key."""
+    try:
+        envelope.unseal(place.read_bytes(), signer)
+    except (OSError, DippError):
+        return False
+    return True
 
 
 def verify(release: Path, key: Path, attestation: Path | None = None) -> Attestation:

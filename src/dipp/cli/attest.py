@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dipp.cli.options import AsJson
+from dipp.cli.options import AsJson, Overwrite
 
 Released = Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")]
 
@@ -31,11 +31,16 @@ def sign(
         typer.Option("--output", "-o", help="The attestation.", show_default="attestation.json in or beside it"),
     ] = None,
     expires: Annotated[str | None, typer.Option(help="Date from which it is void, YYYY-MM-DD.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Check a release, and sign a statement of its certificate, plan, model and version."""
+    """Check a release, and sign a statement of its certificate, plan, model and version.
+
+    A statement that the same key has signed is replaced without being asked for.
+    """
     from dipp.attest import statement
 
-    made = statement.sign(release, key, output, None if expires is None else statement.expiry(expires))
+    ends = None if expires is None else statement.expiry(expires)
+    made = statement.sign(release, key, output, ends, overwrite=overwrite)
     typer.echo(f"attested in  {made}")
 
 

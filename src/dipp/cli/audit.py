@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dipp import files
-from dipp.cli.options import AsJson, Calibration
+from dipp.cli.options import AsJson, Calibration, Overwrite, require_drawing
 from dipp.errors import DippError
 
 
@@ -25,6 +24,7 @@ def audit(
         typer.Option(metavar="MODULE:FUNCTION", help="Audit a function from a picture to all that it releases."),
     ] = None,
     runs: Annotated[int, typer.Option(help="Releases of each picture by the mechanism.")] = 4000,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare what the encoder really reveals about a pixel with what it claims; exit code 1 if it reveals more.
 
@@ -41,7 +41,7 @@ def audit(
         _audit_mechanism(mechanism, epsilon, runs, as_json)
         return
     if plot is not None:
-        files.require_writable(plot)
+        require_drawing("plot", plot, overwrite=overwrite)
     found = []
     for name in dict.fromkeys(preset or ["sharp"]):
         real = None

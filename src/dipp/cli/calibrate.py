@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dipp import __version__, files
-from dipp.cli.options import AUTO, Device, SourceWindow
+from dipp.cli.options import AUTO, Device, Overwrite, SourceWindow
 from dipp.core.window import Window
 from dipp.errors import DippError
 
@@ -24,16 +24,23 @@ def calibrate(
     ] = 256,
     device: Device = AUTO,
     window: SourceWindow = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Measure a denoiser's errors on public pictures: the costs that schedules are made from."""
+    """Measure a denoiser's errors on public pictures: the costs that schedules are made from.
+
+    Files name the table that they were made by: once it is replaced, `dipp info --verify --model` refuses them.
+    """
     from dipp import models
     from dipp.cli.bars import counting
     from dipp.planning.table import FILE_NAME
     from dipp.training import calibrate as calibration
     from dipp.training import public_pictures
 
+    if count < 1:
+        raise DippError(f"count: at least 1 is needed, got {count}")
     place = output or Path(model) / FILE_NAME
     files.require_writable(place)
+    files.require_new(place, overwrite=overwrite)
     denoiser, public = models.load(model, device), Window.of(window)
     if denoiser.any_size:
         (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.SCENES, count, public)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dipp.cli.options import Overwrite
+
 
 def card(
     release: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
@@ -19,10 +21,11 @@ def card(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the papers.", show_default="the release's own")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the papers of a release: a dataset card, Croissant metadata, and a draft for OpenDP's registry.
 
-    They replace those that are there.
+    They replace those that privatize wrote; --overwrite replaces filled-in or edited ones, and other files, as well.
     """
     from dipp.data import manifest
     from dipp.papers import writing
@@ -31,5 +34,5 @@ def card(
     if release.is_dir():
         manifest.verify(release)  # no number is taken from a manifest that does not follow from its shards
     words = Words(name, tuple(curator or ()), licence, use, region, url)
-    for path in writing.write(release, words, output):
+    for path in writing.write(release, words, output, overwrite=overwrite):
         typer.echo(path)

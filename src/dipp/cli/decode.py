@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +24,8 @@ QUALITY = 95
 """Of a JPEG or WebP."""
 TABLE = ".parquet"
 """Names that mean a table of pictures and labels."""
+NUMBERED = re.compile(r"\d{5,}\.png")
+"""Names of the pictures in a folder."""
 MADE_UP = "sampled: details that the file does not convey are made up; do not take them for evidence"
 
 
@@ -59,6 +63,10 @@ def decode(
     import dipp
     from dipp.cli.bars import shown
 
+    if noisy and (sample or ancestral or calls is not None):
+        raise DippError("noisy: nothing is denoised there; leave out --sample, --ancestral and --calls")
+    if ancestral and (sample or calls is not None):
+        raise DippError("ancestral: it samples through every timestep; leave out --sample and --calls")
     invented = not noisy and (sample or ancestral or (calls or 1) > 1)
     if archive.is_dir() or output.suffix.lower() == TABLE:
         if steps is not None or ancestral:
@@ -75,12 +83,14 @@ def decode(
         raise DippError(f"output: {counted(len(source), 'picture')} need a folder, not {output.name}")
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
+    if not single:
+        _refuse_others(output, (_place(output, number) for number in range(len(source))))
     codec = dipp.Codec.for_archive(source, model, device=device)
     pictures = codec.pictures(source, denoise=not noisy, sample=sample, ancestral=ancestral, calls=calls, steps=steps)
     sizes = [height * width for images, height, width in source.runs.tolist() for _ in range(images)]
     with shown("decoding", sizes):
         for number, picture in enumerate(pictures):
-            place = output if single else output / f"{number:05d}.png"
+            place = output if single else _place(output, number)
             place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder
             with files.atomic(place) as part:
                 grey = picture.shape[2] == 1 or source.grey[number]
@@ -101,8 +111,26 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
         raise DippError(f"output: a dataset needs a folder or a {TABLE} file, not {output.name}")
     files.require_writable(output, folder=not table)
     files.require_new(output, overwrite=overwrite)
+    if not table:
+        _refuse_others(output, exporting.places(data, output))
     with shown("decoding", [math.prod(shape[:2]) for shape in data.shapes()]):
         exporting.export(data, output)
+
+
+def _place(folder: Path, number: int) -> Path:
+    """Where a picture of a .dipp file goes in a folder."""
+    return folder / f"{number:05d}.png"
+
+
+def _refuse_others(folder: Path, places: Iterable[Path]) -> None:
+    """Refuse a folder with pictures of another decoding that would not be replaced: they would pass for these."""
+    found = {path for path in (*folder.glob("*.png"), *folder.glob("*/*.png")) if NUMBERED.fullmatch(path.name)}
+    if found and (others := found.difference(places)):
+        name = min(others).relative_to(folder)
+        raise DippError(
+            f"output: {folder} holds {name} of another decoding, which would pass for one of these pictures; "
+            "remove it, or name another folder"
+        )
 
 
 def _kind(output: Path) -> tuple[bool, str]:

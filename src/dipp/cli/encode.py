@@ -52,7 +52,7 @@ def encode(
     # First of all: a seed that is drawn once something of a picture was seen could have been chosen by it.
     fixed, published = public_seed(seed), public_beacon(beacon)
     public, mapped = fixed or randomness.fresh_seed(), Window.of(window)
-    _refuse_folders(images)
+    _refuse_others(images)
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
     sizes = [pictures.declared_pixels(path) for path in images]
     _refuse_doubles(images, output)
@@ -91,8 +91,10 @@ def _pictures(images: list[Path], codec: Codec, window: Window | None, meter: Me
         yield picture
 
 
-def _refuse_folders(images: list[Path]) -> None:
-    """Point to the command that is for folders."""
+def _refuse_others(images: list[Path]) -> None:
+    """Refuse pipes, which can be read only once, and point to the command that is for folders."""
+    if found := next((path for path in images if str(path) == "-" or path.is_fifo()), None):
+        raise DippError(f"images: {found} is no file, and pictures are read more than once; save it to a file first")
     if found := next((path for path in images if path.is_dir()), None):
         raise DippError(f"images: {found} is a folder; `dipp privatize {found} DST` releases all that is in it")
 

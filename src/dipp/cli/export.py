@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from dipp import files
+from dipp.cli.options import Overwrite
 from dipp.errors import DippError
 
 
 def export(
     model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser for photographs.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file.")],
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a denoiser as an ONNX file, for ONNX Runtime elsewhere."""
     from dipp import models
@@ -21,6 +23,7 @@ def export(
     if output.suffix.lower() != ".onnx":
         raise DippError(f"output: a name that ends in .onnx is needed, got {output.name}")
     files.require_writable(output)
+    files.require_new(output, overwrite=overwrite)
     denoiser = models.load(model)
     from dipp.models.export import export as write
 

@@ -45,7 +45,7 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command; a bad argument or file ends it with one clear line and exit code 1."""
+    """Run the command; a bad argument or file, or a disk that fails, ends it with one clear line and exit code 1."""
     # Imports make hundreds of thousands of objects that stay. Looking through them for garbage again and again, and
     # once more at the end, took a fifth of the time of a short command.
     gc.set_threshold(100_000, 50, 100)
@@ -54,6 +54,10 @@ def main() -> None:
         app()
     except DippError as error:
         typer.echo(f"dipp: {error}", err=True)
+        raise SystemExit(1) from None
+    except OSError as error:  # such as a disk that is full, where what the command prints goes to
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"dipp: {where}reading or writing failed ({error.strerror or error})", err=True)
         raise SystemExit(1) from None
 
 

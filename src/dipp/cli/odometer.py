@@ -41,22 +41,28 @@ def odometer(
 
     if delta is not None and not 0 < delta < 1:
         raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
-    found = Odometer.open()
     if add is not None:
-        _add(found, pictures, add)
+        _require_addable(pictures, add)
+    found = Odometer.open(make=add is not None)
+    if add is not None:
+        _add(found, pictures or [], add)
     facts = _of_pictures(found, pictures, delta) if pictures else _of_all(found, delta)
     typer.echo(json.dumps(_strict(facts)) if as_json else "\n".join(_lines(facts)))
 
 
-def _add(found: Odometer, pictures: list[Path] | None, epsilon: float) -> None:
-    """Charge a release of which only ε is known."""
-    from dipp.odometer import Charge, fresh_release
-    from dipp.privacy import conversions
-
+def _require_addable(pictures: list[Path] | None, epsilon: float) -> None:
+    """Refuse a release that cannot be charged, before an odometer is made for it."""
     if not pictures:
         raise DippError("add: name the pictures that were released")
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise DippError(f"add: a finite ε above 0 is needed, got {epsilon}")
+
+
+def _add(found: Odometer, pictures: list[Path], epsilon: float) -> None:
+    """Charge a release of which only ε is known."""
+    from dipp.odometer import Charge, fresh_release
+    from dipp.privacy import conversions
+
     rho = conversions.zcdp_of_pure(epsilon)
     marks = [_mark(found, path) for path in pictures]
     found.charge(fresh_release(), "added", [Charge(i, mark, epsilon, rho) for i, mark in enumerate(marks)])

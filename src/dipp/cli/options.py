@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from dipp import files
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
 from dipp.errors import DippError
@@ -132,6 +133,14 @@ class OdometerOptions:
                 raise DippError("odometer-limit, odometer-names: these go with the odometer; leave out --no-odometer")
             return None
         return Meter(Odometer.open(), self.odometer_limit, delta, self.odometer_names)
+
+
+def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
+    """Refuse a drawing that is no PNG by its name, cannot be written, or would replace something, before any work."""
+    if path.suffix.lower() != ".png":
+        raise DippError(f"{option}: a name that ends in .png is needed, got {path.name}")
+    files.require_writable(path)
+    files.require_new(path, overwrite=overwrite)
 
 
 def public_beacon(text: str | None) -> Beacon | None:

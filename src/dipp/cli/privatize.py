@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +29,8 @@ from dipp.errors import DippError
 if TYPE_CHECKING:
     from dipp.data.engines import Engine
 
+TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
+"""Suffixes of files with many pictures, none of which is written."""
 EXIT_SKIPPED = 3
 """Exit code if the dataset was released but bad pictures were skipped."""
 
@@ -35,7 +39,9 @@ EXIT_SKIPPED = 3
 class SourceOptions:
     """Options that determine what is read from the source and released."""
 
-    split: Annotated[str, typer.Option(help="Part of the source, where it has parts.")] = "train"
+    split: Annotated[str | None, typer.Option(help="Part of the source, where it has parts.", show_default="train")] = (
+        None
+    )
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
@@ -107,6 +113,7 @@ def privatize(
     if run.shard_size < 1:
         raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
     runner = run.runner()
+    _refuse_file_names(dst)
     if not dst.parent.is_dir():
         raise DippError(f"dst: the folder {dst.parent} does not exist")
     meter, codec = counting.meter(plan.delta), plan.codec(run.device)
@@ -129,12 +136,32 @@ def privatize(
     except KeyboardInterrupt:
         LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
         raise typer.Exit(130) from None
-    papers = writing.write(dst, Words())
     if summary.skipped:
         console().print(progress.skipped_table(summary))
-    if summary.skipped and not summary.facts["images"]:
-        LOGGER.warning("nothing was released: all pictures were skipped; once that is mended, --overwrite starts again")
+    if not summary.facts["images"]:
+        _remove_nothing(dst)
+        raise DippError("src: none of its pictures can be used, for the reasons above; nothing was released")
+    papers = writing.write(dst, Words(), overwrite=True)  # of the release that was there before, if any are left
     typer.echo(json.dumps(progress.summary_facts(summary)) if as_json else progress.summary_text(summary, dst, papers))
     for line in report.unused(codec.budget, summary.facts["certificate"], codec.bound, plan.final_timestep):
         LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)
+
+
+def _refuse_file_names(dst: Path) -> None:
+    """Refuse a new folder that is called like a file: whoever names it so expects one."""
+    kind = mimetypes.guess_type(f"a{dst.suffix}")[0] or ""
+    if not dst.is_dir() and (str(dst) == "-" or dst.suffix.lower() in TABLES or kind.startswith("image/")):
+        raise DippError(f"dst: a new folder of shards, or a name in .dipp, is needed, got {dst.name}")
+
+
+def _remove_nothing(dst: Path) -> None:
+    """Remove a release of no picture: it would pass for one, and stand in the way of the next."""
+    from dipp.data.store import Store
+
+    with contextlib.suppress(OSError):
+        if dst.is_file():
+            dst.unlink()
+        else:
+            Store(dst).overwrite()
+            dst.rmdir()

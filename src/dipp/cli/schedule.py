@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipp import files
-from dipp.cli.options import PlanOptions
+from dipp.cli.options import Overwrite, PlanOptions, require_drawing
 
 if TYPE_CHECKING:
     from dipp.planning.planner import Point
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def schedule(
     plan: PlanOptions,
     plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
     from dipp import models
@@ -26,7 +27,7 @@ def schedule(
     from dipp.planning.table import ErrorTable
 
     if plot is not None:
-        files.require_writable(plot)
+        require_drawing("plot", plot, overwrite=overwrite)
     chosen = preset(plan.preset)
     budget = chosen.budget(plan.epsilon, plan.delta, plan.rho)
     planner = chosen.planner(models.load(plan.model), ErrorTable.of_model(plan.model, plan.calibration), budget)

@@ -16,6 +16,7 @@ import typer
 from numpy.typing import NDArray
 
 from dipp import files
+from dipp.cli.options import Overwrite, require_drawing
 from dipp.codes import FlatCode, StepLimitedPPR
 from dipp.core import randomness
 from dipp.core.channels import Channel, Huber, Laplace, LocationChannel, Logistic, Sign
@@ -29,6 +30,8 @@ ONE_SHOT_CHANNELS: dict[str, Channel] = {
     "sign": Sign(period=1),
 }
 """Channels that can convey a single number in one step, by name."""
+ALPHA = "2"
+"""α of the Poisson order, unless told."""
 DRAWN = Path("simulation.png")
 """Where the histogram goes, unless told. The other defaults make an ε just below 4, in some seconds."""
 
@@ -39,12 +42,18 @@ def simulate(
     code: Annotated[str, typer.Option(help="ppr (step-limited, Poisson order) or flat (α = 1).")] = "ppr",
     x: Annotated[float, typer.Option(help="The private number, in [-1, 1].")] = 0.5,
     snr: Annotated[float, typer.Option(help="Power of the largest x over that of the noise.")] = 0.12,
-    alpha: Annotated[str, typer.Option(help="α of the Poisson order, a rational of at least 1.")] = "2",
+    alpha: Annotated[
+        str | None, typer.Option(help="α of the Poisson order (ppr), a rational of at least 1.", show_default=ALPHA)
+    ] = None,
     candidates: Annotated[int, typer.Option(help="n: candidates that the encoder weighs.")] = 1024,
     samples: Annotated[int, typer.Option(help="How often x is encoded, each time with a fresh seed.")] = 4000,
+    overwrite: Overwrite = False,
 ) -> None:
     """Send one private number many times through a stochastic code, and compare what arrives with the true density."""
-    simulation = Simulation.prepare(channel, code, x, snr, alpha, candidates, samples)
+    if code == "flat" and alpha is not None:
+        raise DippError("alpha: it goes with --code ppr; the flat code has α = 1")
+    simulation = Simulation.prepare(channel, code, x, snr, ALPHA if alpha is None else alpha, candidates, samples)
+    require_drawing("output", output, overwrite=overwrite)
     typer.echo(simulation.run(output))
 
 
@@ -81,7 +90,6 @@ class Simulation:
 
     def run(self, output: Path) -> str:
         """Encode and decode x many times, draw the histogram, and return a text with rate and certificate."""
-        files.require_writable(output)
         x = np.array([self.x])
         received, sent = np.empty(self.samples), 0
         for i in range(self.samples):

@@ -76,10 +76,11 @@ def train(
     from dipp.training.run import Run, Settings
 
     former.warn()
+    batch = BATCH.get(torch_device(device).type, SMALL_BATCH) if course.batch is None else course.batch
     run = Run(
         data,
         output,
-        Settings(**{**vars(course), "batch": course.batch or BATCH.get(torch_device(device).type, SMALL_BATCH)}),
+        Settings(**{**vars(course), "batch": batch}),
         size=size,
         network=None if network is None else _config(network),
         start=start,

@@ -36,7 +36,7 @@ from dipp.models import diffusion, embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
-from dipp.privacy.budget import Budget
+from dipp.privacy.budget import Budget, is_whole
 from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Codec:
         preset: str = "sharp",
         bpp: float | None = None,
         final_timestep: int | None = None,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         calibration: str | Path | None = None,
         pixels: int | None = None,
     ) -> Codec:
@@ -114,6 +114,8 @@ class Codec:
         `pixels` are those of the smallest picture to be encoded, if not of the denoiser's own size: any plan serves any
         size, but its own takes the fewest bits.
         """
+        if pixels is not None and not is_whole(pixels):
+            raise DippError(f"pixels: a whole number is needed, height × width, got {pixels!r}")
         recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
         denoiser = models.load(model, device)
@@ -125,7 +127,7 @@ class Codec:
 
     @classmethod
     def for_archive(
-        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str = "cpu"
+        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str | torch.device = "cpu"
     ) -> Codec:
         """The codec that decodes an archive, or the file of one: its plan, on the denoiser that it names."""
         if not isinstance(source, Archive | str | os.PathLike):
@@ -135,7 +137,12 @@ class Codec:
 
     @classmethod
     def for_release(
-        cls, release: Release, model: str | Path = embedded.FOLDER, *, device: str = "cpu", budget: Budget | None = None
+        cls,
+        release: Release,
+        model: str | Path = embedded.FOLDER,
+        *,
+        device: str | torch.device = "cpu",
+        budget: Budget | None = None,
     ) -> Codec:
         """The codec of a release that is under way or done: its plan, on the denoiser that it names."""
         denoiser = models.load(model, device)
@@ -167,7 +174,7 @@ class Codec:
         window: Window | str | tuple[int, int] | None = None,
         progress: Progress = lambda _: None,
     ) -> Archive:
-        """Encode one picture, or an iterable of them: each is released once.
+        """Encode one picture, or an iterable of them: each is released once, and a file that is named twice is refused.
 
         A picture is a path, a PIL image, a uint8 array (H, W, C) or (H, W), or a uint8 tensor (C, H, W); an array or
         tensor of four dimensions is a stack of them. What is ambiguous is refused. Pictures of more than eight bits
@@ -185,7 +192,7 @@ class Codec:
         shapes: list[Shape] = []
         grey: list[bool] = []
         done = 0
-        for batch in self._batches(as_picture(image, self.denoiser.channels, public) for image in each(images)):
+        for batch in self._batches(as_picture(image, self.denoiser.channels, public) for image in _once(each(images))):
             pixels = [picture.pixels for picture in batch]
             rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
             height, width, channels = pixels[0].shape
@@ -281,8 +288,8 @@ class Codec:
         """The ends of the chains of an archive, batch by batch; whoever watches is told of the calls that follow."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
-        if steps is not None and not 0 <= steps <= len(plan.steps):
-            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps}")
+        if steps is not None and not (is_whole(steps) and 0 <= steps <= len(plan.steps)):
+            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps!r}")
         done = len(plan.steps) if steps is None else steps
         codec, first = Codec(self.denoiser, plan), 0
         for images, height, width in source.runs.tolist():
@@ -348,6 +355,23 @@ def _walked(
     state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(height * width, channels)), steps)
     watch.step(steps)
     return _End(chain, steps, state, numbers, grey)
+
+
+def _once(images: Iterable[Any]) -> Iterator[Any]:
+    """The pictures as they are given; a file that was given before would be released twice, at the ε of one release."""
+    seen: set[tuple[int, int]] = set()
+    for image in images:
+        if isinstance(image, str | os.PathLike):
+            try:
+                facts = Path(image).stat()
+            except (OSError, ValueError):
+                facts = None  # whoever reads it will say so
+            if facts is not None and facts.st_ino:  # which some file systems do not number
+                if (facts.st_dev, facts.st_ino) in seen:
+                    name = Path(image).name
+                    raise DippError(f"images: {name} is given twice, and each encoding adds to its ε; name it once")
+                seen.add((facts.st_dev, facts.st_ino))
+        yield image
 
 
 def batch_size(device: str, shape: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ from dipp.codec.trajectory import Trajectory
 from dipp.errors import DippError
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
+from dipp.privacy.budget import is_whole
 
 if TYPE_CHECKING:
     import torch
@@ -44,8 +45,10 @@ class Finish:
 
     def __post_init__(self) -> None:
         least = 2 if self.sample else 1
-        if self.calls is not None and self.calls < least:
-            raise DippError(f"calls: a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls}")
+        if self.calls is not None and not (is_whole(self.calls) and self.calls >= least):
+            raise DippError(
+                f"calls: a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls!r}"
+            )
 
     def network_calls(self, trajectory: Trajectory, steps: int) -> int:
         """Calls of the network for the picture of a state after so many steps, or about as many."""

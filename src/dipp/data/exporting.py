@@ -43,6 +43,13 @@ def export(data: Pictures, target: Path) -> None:
         _to_folder(data, target)
 
 
+def places(data: Pictures, folder: Path) -> Iterator[Path]:
+    """Where the pictures go in a folder, in their order."""
+    digits = max(5, len(str(len(data) - 1)))
+    for number, label in enumerate(data.given_labels()):
+        yield folder / _folder_name(label, data.classes) / f"{number:0{digits}d}.png"
+
+
 def png(picture: Any, *, grey: bool) -> bytes:
     """A picture (C, H, W) as a PNG file: a grey one, or one of one channel, in grey mode."""
     array = picture.permute(1, 2, 0).numpy()
@@ -54,9 +61,7 @@ def png(picture: Any, *, grey: bool) -> bytes:
 def _to_folder(data: Pictures, folder: Path) -> None:
     files.require_writable(folder, folder=True)
     folder.mkdir(parents=True, exist_ok=True)  # of a release of no pictures, too
-    digits = max(5, len(str(len(data) - 1)))
-    for number, label, content in _encoded(data):
-        place = folder / _folder_name(label, data.classes) / f"{number:0{digits}d}.png"
+    for place, (_, _, content) in zip(places(data, folder), _encoded(data), strict=True):
         place.parent.mkdir(parents=True, exist_ok=True)
         with files.atomic(place) as part:
             part.write_bytes(content)

@@ -194,15 +194,23 @@ def open_tars(paths: list[Path], scratch: Path) -> Files:
     return found if labelled else replace(found, labels=None)
 
 
-def picture_folder(place: str, _: Columns, scratch: Path) -> Files | None:
+def picture_folder(place: str, columns: Columns, scratch: Path) -> Files | None:
     """Any folder that is nothing else."""
-    return open_folder(Path(place).resolve(), scratch) if Path(place).is_dir() else None
+    if not Path(place).is_dir():
+        return None
+    columns.refuse_split(place)
+    columns.refuse_columns(place)
+    return open_folder(Path(place).resolve(), scratch)
 
 
-def tar_files(place: str, _: Columns, scratch: Path) -> Files | None:
+def tar_files(place: str, columns: Columns, scratch: Path) -> Files | None:
     """A tar shard, or a folder of them."""
     found = files_of(place, ".tar")
-    return open_tars(found, scratch) if found else None
+    if not found:
+        return None
+    columns.refuse_split(place)
+    columns.refuse_columns(place)
+    return open_tars(found, scratch)
 
 
 def _tar_entries(path: Path) -> Iterator[Listed]:

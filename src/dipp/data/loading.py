@@ -192,6 +192,10 @@ class Pictures(Dataset[Item]):
         """The labels of all pictures, without decoding any; empty if there are none."""
         return [_shown(part, row) for part in self._parts for row in range(part.images)] if self.labelled else []
 
+    def given_labels(self) -> list[Label]:
+        """The labels of all pictures as their source had them, without decoding any: None where there is none."""
+        return [part.label(row) for part in self._parts for row in range(part.images)]
+
     def shapes(self) -> list[Shape]:
         """Height, width and channels of all pictures, without decoding any."""
         return [part.shape(row) for part in self._parts for row in range(part.images)]

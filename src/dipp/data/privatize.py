@@ -247,12 +247,15 @@ def _begin(store: Store, codec: Codec, engine: Engine, job: Job, choices: Choice
     if single and store.begun() is None:
         # An archive numbers its images without gaps, so all bad pictures must be known before the first is encoded.
         checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
-        facts["bad"] = sorted(one for some in checks for one in some)
+        facts["bad"] = bad = sorted(one for some in checks for one in some)
+        if job.strict and bad:
+            raise DippError(f"src: {job.source.name(bad[0][0])}: {bad[0][1]}")
     found = store.begin(facts)
     if changed := _changed(found, job, codec, choices):
+        told = RELEASED_TWICE if store.shards() else "nothing of it was published, but the odometer may have charged it"
         raise DippError(
             f"dst: {store.folder} holds an unfinished run with another {' and '.join(changed)}; go on with the same, "
-            f"or --overwrite ({RELEASED_TWICE})"
+            f"or --overwrite ({told})"
         )
     return found
 
@@ -271,10 +274,14 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
         nonlocal begun
         begun = False
         watcher.surveying(len(job.source))
-        for position, picture in Worker(job, codec).survey(range(job.shards)):
-            height, width, _ = picture.pixels.shape
-            mark = meter.mark(picture.known_by)
-            yield meter.item(position, mark, codec.losses(height * width), job.source.name(position))
+        try:
+            for position, picture in Worker(job, codec).survey(range(job.shards)):
+                height, width, _ = picture.pixels.shape
+                mark = meter.mark(picture.known_by)
+                yield meter.item(position, mark, codec.losses(height * width), job.source.name(position))
+        except DippError:  # before anything was charged: a source that is mended is another, and begins anew
+            job.store.abandon()
+            raise
 
     try:
         if said := meter.charge(job.token, "privatize", charges()):

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from dipp.data import cifar
 from dipp.data.repeats import refuse_twice
+from dipp.data.store import read_manifest
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 
@@ -48,6 +49,10 @@ that one takes is 18 bytes a pixel, in a PPM of plain text (three numbers of fiv
 ROWS_PER_READ = 64
 """Rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"
+PACKED = {".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
+"""Suffixes of what has to be unpacked first."""
+TRAIN = "train"
+"""Part of a dataset that is taken, unless told."""
 
 
 class Record(NamedTuple):
@@ -80,10 +85,28 @@ class Columns:
     """Column of the pictures; None chooses the only one, or the one called image."""
     label: str | None = None
     """Column of the labels; None chooses the one called label, if there is one."""
-    split: str = "train"
-    """Part of a dataset that has several."""
+    split: str | None = None
+    """Part of a dataset that has several; None is train where a dataset is known to have parts, otherwise all of it."""
     labelled: bool = True
     """Whether labels are wanted; if not, their column may be of any kind."""
+
+    @property
+    def part(self) -> str:
+        """Part of a dataset that is known to have several."""
+        return TRAIN if self.split is None else self.split
+
+    def refuse_split(self, place: str) -> None:
+        """Refuse a part of a source that has none: all of it would be released, which is more than was asked for."""
+        if self.split is not None:
+            there = self.split and Path(place, self.split).is_dir()
+            advice = f"name the folder {Path(place, self.split)}" if there else "leave --split out to release all of it"
+            raise DippError(f"split: {place} has no split called {self.split}; {advice}")
+
+    def refuse_columns(self, place: str) -> None:
+        """Refuse columns of a source that is no table."""
+        for option, name in (("image-column", self.image), ("label-column", self.label)):
+            if name is not None:
+                raise DippError(f"{option}: {place} is no table; leave it out")
 
 
 class Source(ABC):
@@ -112,10 +135,24 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
     from dipp.data.formats import FORMATS  # which are made of what is here
 
+    if columns.image is None and _is_release(Path(place)):  # whoever names a column of the shards means that one
+        raise DippError(f"src: {Path(place).name} is a release already; `dipp decode` makes pictures of it")
     for recognised in FORMATS:
         if (found := recognised(place, columns, scratch)) is not None:
             return found
-    raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}")
+    packed = "; unpack it first" if Path(place).suffix.lower() in PACKED else ""
+    raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}{packed}")
+
+
+def _is_release(path: Path) -> bool:
+    """Whether this is what dipp wrote: its payloads would be taken for pictures, all of them bad."""
+    if path.suffix == ".dipp":
+        return path.is_file()
+    try:
+        read_manifest(path)
+    except DippError:
+        return False
+    return True
 
 
 def files_of(place: str, suffix: str) -> list[Path]:
@@ -199,7 +236,8 @@ def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
     path = Path(place).resolve()
     for folder in (path, path / "cifar-10-batches-py"):
         if (folder / cifar.META).is_file():
-            return Cifar.open(folder, columns.split)
+            columns.refuse_columns(place)
+            return Cifar.open(folder, columns.part)
     return None
 
 

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,9 +169,11 @@ class Saved(Source):
                 splits = [name for name in found if (folder / name).is_dir()]
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 raise DippError("src: dataset_dict.json is damaged; save the dataset again") from None
-            if columns.split not in splits:
-                raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.split}")
-            folder /= columns.split
+            if columns.part not in splits:
+                raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.part}")
+            folder /= columns.part
+        else:
+            columns.refuse_split(str(folder))
         state = fingerprint(sorted(folder.iterdir()))
         data = _saved(folder, state)
         _refuse_twice([part["filename"] for part in data.cache_files])
@@ -219,9 +222,9 @@ def open_hub(name: str, columns: Columns) -> Tables:
             reasons.append(type(error).__name__)
             continue
         found = builder.config.data_files or {}
-        if columns.split not in found:
-            raise DippError(f"split: one of {', '.join(map(str, found))} is needed, got {columns.split}")
-        places = [str(place) for place in found[columns.split]]
+        if columns.part not in found:
+            raise DippError(f"split: one of {', '.join(map(str, found))} is needed, got {columns.part}")
+        places = [str(place) for place in found[columns.part]]
         if places and all(place.endswith(".parquet") for place in places):
             # An address on the hub contains its commit, so that a later state of the dataset has another fingerprint.
             return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
@@ -240,8 +243,13 @@ def _datasets() -> Any:
 
 
 def parquet_files(place: str, columns: Columns, _: Path) -> Tables | None:
-    """A Parquet file, or a folder of them."""
+    """A Parquet file, or a folder of them; of those, a split is what Hugging Face's `datasets` name after it."""
     found = files_of(place, ".parquet")
+    if found and columns.split is not None:
+        named = re.compile(rf"{re.escape(columns.split)}(-\d+-of-\d+)?\.parquet")
+        found = [path for path in found if named.fullmatch(path.name)]
+        if not found:
+            columns.refuse_split(place)
     return Tables.open(found, columns) if found else None
 
 

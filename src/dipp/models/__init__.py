@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dipp.errors import DippError
 from dipp.models import hub, photonet, unet
@@ -30,11 +31,14 @@ from dipp.models.denoiser import Denoiser, torch_device
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
 
+if TYPE_CHECKING:
+    import torch
+
 ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {photonet.CLASS: photonet.load, "UNet2DModel": unet.load}
 """The functions that load denoisers, by the class that a network config names."""
 
 
-def load(name_or_folder: str | Path, device: str = "cpu") -> Denoiser:
+def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Denoiser:
     """Load a denoiser from a folder or a hub id, for example google/ddpm-cifar10-32."""
     name, place = str(name_or_folder), torch_device(device)
     folder = hub.fetch(name, (INDEX, *NETWORK_CONFIGS, *SCHEDULER_CONFIGS))

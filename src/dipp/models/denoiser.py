@@ -99,12 +99,14 @@ class Denoiser(ABC):
         )
 
 
-def torch_device(name: str) -> torch.device:
+def torch_device(name: str | torch.device) -> torch.device:
     """The torch device called `name`, one of `DEVICES`; refused if this machine does not have it."""
     import torch
 
+    name = str(name)
     if name not in DEVICES:
-        raise DippError(f"device: {', '.join(DEVICES[:-1])} or {DEVICES[-1]} is needed, got {name!r}")
+        several = "; the environment variable CUDA_VISIBLE_DEVICES chooses among several" * name.startswith("cuda:")
+        raise DippError(f"device: {', '.join(DEVICES[:-1])} or {DEVICES[-1]} is needed, got {name!r}{several}")
     here: dict[str, Callable[[], bool]] = {
         "cuda": torch.cuda.is_available,
         "mps": torch.backends.mps.is_available,

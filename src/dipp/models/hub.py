@@ -25,7 +25,10 @@ def fetch(name: str, files: tuple[str, ...]) -> Path:
     if (folder := Path(name)).is_dir():
         return folder
     if not HUB_ID.fullmatch(name):
-        raise DippError(f"model: {name} is neither a folder nor a hub id (owner/name); name one with --model")
+        raise DippError(
+            f"model: {name} is neither a folder nor a hub id (owner/name); name one with --model or, to calibrate and "
+            "export, as the argument MODEL"
+        )
     from huggingface_hub import snapshot_download
 
     reasons = []

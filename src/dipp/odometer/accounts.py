@@ -140,10 +140,18 @@ class Odometer:
     key: bytes = field(repr=False)
 
     @classmethod
-    def open(cls, folder: Path | None = None) -> Odometer:
-        """The odometer of this user (`place.folder`) or of a folder; a new one, if there is none."""
+    def open(cls, folder: Path | None = None, *, make: bool = True) -> Odometer:
+        """The odometer of this user (`place.folder`) or of a folder.
+
+        If there is none, a new one is made or, with make = False, that is an error: whoever only asks changes nothing.
+        """
         found = place.folder() if folder is None else folder
         try:
+            if not make and not (found / DATABASE).is_file():
+                raise DippError(
+                    f"odometer: there is none at {found}; the first release makes one, or name another place in "
+                    f"{place.VARIABLE}"
+                )
             found.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
             with _connected(found) as database:

@@ -48,7 +48,7 @@ from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.knapsack import Bits, Integers, Search
 from dipp.planning.table import ErrorTable
-from dipp.privacy.budget import SLACK, Budget, losses
+from dipp.privacy.budget import SLACK, Budget, is_number, is_whole, losses
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
 
@@ -149,6 +149,7 @@ class Planner:
         given = (final_timestep is not None) + (bpp is not None)
         if given > 1 or (budget is None and not given):
             raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
+        require_limits(self.schedule, final_timestep, bpp)
         points = self.frontier(budget)
         if budget is not None and not points:
             least = budget.measure(self._certificate(self._plan([0, 1], [0])))
@@ -158,7 +159,11 @@ class Planner:
         within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
         if not within:
             limit = f"final_timestep: {final_timestep}" if bpp is None else f"bpp: {bpp:g}"
-            raise DippError(f"{limit} is out of reach of {budget or 'any path'}; `dipp schedule` lists what is within")
+            advice = f"at least {upper(min((point.bpp for point in points), default=0.0), 3)} is needed"
+            if bpp is None:
+                reached = [point.final_timestep or 0 for point in points] or [0]
+                advice = f"{min(reached)} to {max(reached)} are within it"
+            raise DippError(f"{limit} is out of reach of {budget or 'any path'}; {advice}")
         good = max(point.psnr for point in within) - NEAR_TIE
         return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
 
@@ -302,6 +307,15 @@ def _cheapest(
         if budget is None or budget.allows(planner._certificate(plan)):
             return bits, plan, planner.chains
     return None
+
+
+def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:
+    """Refuse a final timestep that a schedule does not have, and a rate that is none; None is no limit."""
+    last = len(schedule) - 1
+    if final_timestep is not None and not (is_whole(final_timestep) and 0 <= final_timestep <= last):
+        raise DippError(f"final_timestep: a whole number from 0 to {last} is needed, got {final_timestep!r}")
+    if bpp is not None and not (is_number(bpp) and bpp > 0):
+        raise DippError(f"bpp: a number above 0 is needed, got {bpp!r}")
 
 
 def short_floats(values: Floats) -> Floats:

@@ -40,10 +40,11 @@ from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
-from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, short_floats
+from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats
 from dipp.planning.residuals import Residuals
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
+from dipp.privacy.printing import upper
 
 Floats = NDArray[np.float64]
 
@@ -190,7 +191,10 @@ class SensingPlanner:
         """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
         if bpp is not None and final_timestep is not None:
             raise DippError("final_timestep, bpp: at most one of them is needed")
+        require_limits(self.schedule, final_timestep, bpp)
         every = self.frontier(budget)
+        if not every:
+            raise DippError(f"budget: {budget} is too small for any step")
         if final_timestep is not None:
             snr = self.schedule.snr(final_timestep)
             within, limit = [point for point in every if point.snr >= snr][:1], f"final_timestep: {final_timestep}"
@@ -198,7 +202,8 @@ class SensingPlanner:
             most = self.rate if bpp is None else bpp
             within, limit = [point for point in every if point.bpp <= most * (1 + RATE_SLACK)], f"bpp: {most:g}"
         if not within:
-            raise DippError(f"{limit} is out of reach of {budget}; `dipp schedule` lists what is within")
+            least = upper(every[0].bpp, 3) if final_timestep is None else self._first_within(every[-1].snr)
+            raise DippError(f"{limit} is out of reach of {budget}; at least {least} is needed")
         good = within[-1].psnr - NEAR_TIE
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
@@ -211,7 +216,7 @@ class SensingPlanner:
             raise DippError("budget: give epsilon, epsilon with delta, or rho")
         choices, tilts = self._within(budget)
         if not choices:
-            raise DippError(f"budget: {budget} is too small for any step")
+            raise DippError(f"budget: {budget} is too small for any step; {self._enough(budget)} will do")
         followed = self._follow(choices, tilts)
         quality, points = self.residuals.psnr(followed.snr), list[Point]()
         for i in np.lexsort((-quality, followed.bits)):
@@ -222,6 +227,16 @@ class SensingPlanner:
                 bits = float(followed.bits[i])
                 points.append(Point(None, plan, bits, bits / self.pixels, float(followed.snr[i]), float(quality[i])))
         return tuple(points)
+
+    def _first_within(self, snr: float) -> int:
+        """The earliest timestep that a plan of this final SNR reaches."""
+        return next((t for t in range(len(self.schedule)) if self.schedule.snr(t) <= snr), len(self.schedule) - 1)
+
+    def _enough(self, budget: Budget) -> Budget:
+        """A budget of the same kind that pays for a step, less than twice what is needed."""
+        while not self._within(budget)[0]:
+            budget = replace(budget, **{"rho" if budget.epsilon is None else "epsilon": 2 * budget.limit})
+        return budget
 
     @functools.cached_property
     def _choices(self) -> list[Choice]:

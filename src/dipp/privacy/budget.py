@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +37,10 @@ class Budget:
         if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
             raise DippError("budget: one of epsilon, epsilon with delta, or rho is needed")
         for name, value in (("epsilon", self.epsilon), ("rho", self.rho)):
-            if value is not None and not MIN_BUDGET <= value < math.inf:
-                raise DippError(f"{name}: a finite number of at least {MIN_BUDGET} is needed, got {value}")
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
+            if value is not None and not (is_number(value) and MIN_BUDGET <= value < math.inf):
+                raise DippError(f"{name}: a finite number of at least {MIN_BUDGET} is needed, got {value!r}")
+        if self.delta is not None and not (is_number(self.delta) and 0 < self.delta < 1):
+            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta!r}")
 
     @classmethod
     def pure(cls, epsilon: float) -> Budget:
@@ -81,6 +83,16 @@ class Budget:
         stated = {"ε": self.epsilon, "δ": self.delta, "ρ": self.rho}
         known = [f"{name} = {upper(value)}" for name, value in stated.items() if value is not None]
         return f"{', '.join(known)} per pixel"
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a caller gave a number, whole or not; True and False are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a caller gave a whole number; True and False are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:

@@ -137,6 +137,9 @@ class Certificate:
 
         The pixels must be the same ones: a certificate of another size or of a resized image is about others.
         """
+        for other in others:
+            if not isinstance(other, Certificate):
+                raise DippError(f"compose: other certificates are needed, got {type(other).__name__}")
         if any((other.pixels, other.channels) != (self.pixels, self.channels) for other in others):
             raise DippError("compose: certificates for equally many pixels, and channels of a pixel, are needed")
         releases = (ledger for one in (self, *others) for ledger in one.releases)
@@ -172,12 +175,21 @@ class Certificate:
         with one channel at a time the largest change of each pixel; in the integers, a change of a level or two costs a
         little more. With a clip, no touch costs more than its step's ε.
         """
+        for given in (first, second):
+            if not isinstance(given, np.ndarray):
+                kind = type(given).__name__
+                raise DippError(
+                    f"first, second: uint8 arrays (H, W, C) are needed, got {kind}; np.asarray of a picture"
+                )
         if first.dtype != np.uint8 or first.dtype != second.dtype or first.shape != second.shape:
             raise DippError("first, second: uint8 images of one shape are needed")
         if not first.ndim or first.shape[-1] != self.channels:
             raise DippError(f"first, second: {self.channels} channels in the last axis are needed, got {first.shape}")
         changes = np.abs(first.astype(np.int16) - second).reshape(-1, self.channels)
-        return _sum([_between(ledger, changes) for ledger in self.releases])
+        found = _sum([_between(ledger, changes) for ledger in self.releases])
+        # The certificate of as many pixels bounds the same thing, and rounds up at fewer places.
+        changed = np.count_nonzero(changes.any(axis=1))
+        return min(found, self.for_pixels(int(changed)).epsilon) if changed else found
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate for JSON, with the ledgers that it follows from."""

@@ -185,6 +185,7 @@ class Run:
             "device": torch.cuda.get_device_name(self.device) if cuda else "cpu",
         }
         self._resume()
+        setup.make_folder(output)
 
     @property
     def progress(self) -> float:

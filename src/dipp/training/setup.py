@@ -72,13 +72,13 @@ def origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Confi
 
 
 def check_folder(output: Path, checkpoint: str) -> None:
-    """Make the folder; refuse one that is neither empty nor a run with its checkpoint, or that cannot be written to."""
+    """Refuse a folder that is neither new, empty nor a run with its checkpoint, or that cannot be written to."""
     try:
-        output.mkdir(parents=True, exist_ok=True)
-        names = {path.name for path in output.iterdir()}
+        there = _nearest(output)
+        names = {path.name for path in there.iterdir()} if there == output.absolute() else set()
     except OSError:
         raise DippError(f"output: {output} is not a folder that can be made") from None
-    if not os.access(output, os.W_OK):
+    if not os.access(there, os.W_OK):
         raise DippError(f"output: {output} cannot be written to")
     others = {name for name in names if not files.is_part(name)}
     for name in names - others:  # what a process that was killed while it saved has left
@@ -87,9 +87,26 @@ def check_folder(output: Path, checkpoint: str) -> None:
         raise DippError(f"output: {output} is neither empty nor a training run; use another folder")
 
 
+def make_folder(output: Path) -> None:
+    """Make the folder, once all else was checked: a run that is refused leaves nothing behind."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise DippError(f"output: {output} is not a folder that can be made") from None
+
+
+def _nearest(output: Path) -> Path:
+    """The folder, or the nearest one above it that is there; raises OSError for what can be neither."""
+    whole = output.absolute()
+    found = next(path for path in (whole, *whole.parents) if path.exists())
+    if not found.is_dir():
+        raise NotADirectoryError
+    return found
+
+
 def check_disk(output: Path, parameters: int) -> None:
     """Refuse a disk without space for two checkpoints (weights and average in half precision) and two exports."""
     needed = parameters * 2 * (2 * 2 + 2) + (1 << 24)
-    free = shutil.disk_usage(output).free
+    free = shutil.disk_usage(_nearest(output)).free
     if free < needed:
         raise DippError(f"output: {needed >> 20} MB of disk are needed in {output}, {free >> 20} MB are free")

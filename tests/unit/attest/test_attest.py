@@ -85,6 +85,12 @@ def test_a_private_key_that_others_can_read_is_not_used(mode: int, key: Path, ma
     assert "chmod 600" in err
 
 
+def test_the_public_key_does_not_sign(key: Path, made: Path) -> None:
+    """Whoever may read it: to hide a public key would mend nothing."""
+    with pytest.raises(DippError, match=r"me\.pub is the public key; give the private one"):
+        statement.sign(made, key.with_name("me.pub"))
+
+
 @pytest.mark.parametrize("kind", ["missing", "garbage", "rsa", "swapped"])
 def test_bad_keys_are_one_line(kind: str, key: Path, made: Path, run: Command) -> None:
     statement.sign(made, key)
@@ -160,6 +166,37 @@ def test_signed_and_verified(made: Path, key: Path, run: Command) -> None:
     assert "per one pixel" in out
     code, out, _ = run("verify", made, "--key", public, "--json")
     assert json.loads(out)["statement"]["certificate"]["epsilon"] == dipp.open(made).certificate.epsilon
+
+
+def test_nothing_but_an_attestation_by_the_same_key_is_replaced(made: Path, key: Path, tmp_path: Path) -> None:
+    place = statement.sign(made, key)
+    assert statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC)) == place
+    keys.make(tmp_path / "other")
+    (tmp_path / "mine.txt").write_text("mine")
+    for signer, target in ((tmp_path / "other", place), (key, tmp_path / "mine.txt")):
+        before = target.read_bytes()
+        with pytest.raises(DippError, match=r"is there already; .* --overwrite"):
+            statement.sign(made, signer, target)
+        assert target.read_bytes() == before
+        assert statement.sign(made, signer, target, overwrite=True) == target
+
+
+@pytest.mark.parametrize("victim", ["a.dipp", "me", "me.pub", "hard link"])
+def test_neither_the_release_nor_a_key_is_replaced(victim: str, made: Path, key: Path, run: Command) -> None:
+    target = made.with_name(victim)
+    if victim == "hard link":
+        target.hardlink_to(made)
+    before = target.read_bytes()
+    code, _, err = run("sign", made, "--key", key, "-o", target, "--overwrite")
+    assert code == 1
+    assert err.startswith(f"dipp: output: {target} is ")
+    assert target.read_bytes() == before
+
+
+def test_no_part_of_a_dataset_is_replaced(dataset: Path, key: Path) -> None:
+    for target in (dataset / "manifest.json", dataset / "shard-000001.parquet"):
+        with pytest.raises(DippError, match="is what is signed; name another file"):
+            statement.sign(dataset, key, target, overwrite=True)
 
 
 def test_datasets_are_signed_by_their_manifest(dataset: Path, key: Path, run: Command) -> None:

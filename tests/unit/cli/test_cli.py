@@ -86,5 +86,13 @@ def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     assert "does not exist" in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_an_output_that_is_full_is_one_line() -> None:
+    command = [sys.executable, "-c", "from dipp.cli import main; main()", "--version"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (1, "dipp: reading or writing failed (No space left on device)\n")
+
+
 def test_usage_errors_exit_with_2() -> None:
     assert run("simulate", "--no-such-option").returncode == 2

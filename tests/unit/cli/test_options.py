@@ -135,9 +135,10 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--code": "ppr",
             "--x": 0.5,
             "--snr": 0.12,
-            "--alpha": "2",
+            "--alpha": None,
             "--candidates": 1024,
             "--samples": 4000,
+            "--overwrite": False,
         },
     ),
     "encode": (
@@ -179,6 +180,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--calibration": None,
             "--mechanism": None,
             "--runs": 4000,
+            "--overwrite": False,
         },
     ),
     "privatize": (
@@ -190,7 +192,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--workers": None,
             "--address": None,
             "--shard-size": 1024,
-            "--split": "train",
+            "--split": None,
             "--image-column": None,
             "--label-column": None,
             "--drop-labels": False,
@@ -214,13 +216,17 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--region": None,
             "--url": None,
             "--output -o": None,
+            "--overwrite": False,
         },
     ),
     "keygen": (["key"], {}),
-    "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None}),
+    "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None, "--overwrite": False}),
     "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
-    "schedule": ([], {**PLAN, "--plot": None}),
-    "calibrate": (["model", "data"], {"--output -o": None, "--count": 256, "--device": "auto", "--window": None}),
+    "schedule": ([], {**PLAN, "--plot": None, "--overwrite": False}),
+    "calibrate": (
+        ["model", "data"],
+        {"--output -o": None, "--count": 256, "--device": "auto", "--window": None, "--overwrite": False},
+    ),
     "train": (
         ["data"],
         {
@@ -243,7 +249,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         },
     ),
     "example": (["picture"], {}),
-    "export": (["model"], {"--output -o": ...}),
+    "export": (["model"], {"--output -o": ..., "--overwrite": False}),
     "experiment": (
         ["name", "config"],
         {

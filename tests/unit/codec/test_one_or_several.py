@@ -16,6 +16,7 @@ from PIL import Image
 from dipp.codec.codec import Codec
 from dipp.errors import DippError
 from dipp.format import archive
+from dipp.models.denoiser import torch_device
 from dipp.planning.presets import DIFFC, SHARP
 from dipp.privacy.budget import Budget
 
@@ -53,6 +54,18 @@ def test_one_picture_is_one_picture(kind: str, small: Codec, tmp_path: Path) -> 
     assert made.grey.tolist() == [kind in ("grey", "channel")]
     assert made.certificate == small.encode([one]).certificate
     assert [picture.shape for picture in small.decode(made)] == [(12, 10, 3)]
+
+
+def test_a_file_that_is_named_twice_is_refused(small: Codec, tmp_path: Path) -> None:
+    """It would be released twice, and the certificate is that of one release."""
+    for name in ("a.png", "b.png"):
+        Image.fromarray(rgb()).save(tmp_path / name)
+    (tmp_path / "c.png").symlink_to(tmp_path / "a.png")
+    (tmp_path / "d.png").hardlink_to(tmp_path / "a.png")
+    for again in ("a.png", "c.png", "d.png"):
+        with pytest.raises(DippError, match=rf"images: {again} is given twice"):
+            small.encode([tmp_path / "a.png", str(tmp_path / "b.png"), str(tmp_path / again)])
+    assert len(small.encode([tmp_path / "a.png", tmp_path / "b.png"])) == 2
 
 
 @pytest.mark.parametrize(
@@ -193,3 +206,40 @@ def test_short_words_for_codecs_and_archives(small: Codec) -> None:
     assert repr(small.encode(rgb())).startswith("<dipp.Archive: 1 image, ")
     bare = Codec(small.denoiser, make_plan(DIFFC, small.denoiser.schedule))
     assert "no certificate" in repr(bare.encode(rgb()))
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong", "said"),
+    [
+        ("epsilon", "2", "a finite number"),
+        ("epsilon", True, "a finite number"),
+        ("epsilon", [1], "a finite number"),
+        ("rho", "x", "a finite number"),
+        ("delta", "x", "a number between 0 and 1"),
+        ("pixels", (64, 64), "a whole number is needed, height × width, got (64, 64)"),
+        ("pixels", "64x64", "a whole number"),
+        ("pixels", 64.5, "a whole number"),
+        ("pixels", True, "a whole number"),
+    ],
+)
+def test_numbers_of_a_codec_are_numbers(option: str, wrong: object, said: str) -> None:
+    """One line that names what was given, and not an error of Python's from deep inside."""
+    options: dict[str, Any] = ({} if option == "rho" else {"epsilon": 2.0}) | {option: wrong}
+    with pytest.raises(DippError) as error:
+        Codec.from_pretrained(**options)
+    assert str(error.value).startswith(f"{option}: {said}")
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"), [("calls", 2.5), ("calls", "x"), ("calls", True), ("steps", "x"), ("steps", 1.5)]
+)
+def test_numbers_of_a_decoding_are_whole(option: str, wrong: object, small: Codec) -> None:
+    options: dict[str, Any] = {option: wrong}
+    with pytest.raises(DippError, match=f"^{option}: "):
+        small.decode(small.encode(rgb()), **options)
+
+
+def test_a_device_may_be_torch_s_own() -> None:
+    assert torch_device(torch.device("cpu")) == torch_device("cpu")
+    with pytest.raises(DippError, match="got 'cuda:1'; the environment variable CUDA_VISIBLE_DEVICES chooses"):
+        torch_device("cuda:1")

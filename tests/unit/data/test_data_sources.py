@@ -340,6 +340,35 @@ def test_splits(tmp_path: Path) -> None:
     for place in (saved, cifar):
         with pytest.raises(DippError, match="split"):
             open_source(str(place), Columns(split="all"), tmp_path)
+    assert len(open_source(str(saved), Columns(), tmp_path)) == len(open_source(str(cifar), Columns(), tmp_path)) == 150
+
+
+def test_a_split_of_tables_is_what_is_named_after_it(tmp_path: Path) -> None:
+    """A split is never ignored: all pictures would be released, where some were asked for."""
+    rows = pa.table({"image": [png(picture) for picture in pixels(5)]})
+    for name, count in (("train-00000-of-00002", 1), ("train-00001-of-00002", 2), ("train-more", 5), ("test", 1)):
+        pq.write_table(rows.slice(0, count), tmp_path / f"{name}.parquet")
+    for split, count in ((None, 9), ("train", 3), ("test", 1)):
+        assert len(open_source(str(tmp_path), Columns(split=split), tmp_path)) == count
+    for place in (tmp_path, tmp_path / "test.parquet"):
+        for split in ("nonsense", "t...", ""):
+            with pytest.raises(DippError, match=r"split: .* has no split called .*; leave --split out"):
+                open_source(str(place), Columns(split=split), tmp_path)
+
+
+def test_splits_and_columns_of_what_has_none_are_refused(tmp_path: Path) -> None:
+    (folder, _), (tars, _) = make_folder(tmp_path), make_tars(tmp_path)
+    datasets.Dataset(table("huggingface")).save_to_disk(str(tmp_path / "one"))
+    for place in (folder, tars, tmp_path / "one"):
+        with pytest.raises(DippError, match=r"split: .* has no split called .*; leave --split out"):
+            open_source(str(place), Columns(split="train"), tmp_path)
+    with pytest.raises(DippError, match=r"split: .* has no split called .*; name the folder .*/folder/cat$"):
+        open_source(str(folder), Columns(split="cat"), tmp_path)
+    (cifar, _) = make_cifar(tmp_path)
+    for place in (folder, tars, cifar):
+        for columns, option in ((Columns(image="x"), "image-column"), (Columns(label="x"), "label-column")):
+            with pytest.raises(DippError, match=f"{option}: .* is no table; leave it out"):
+                open_source(str(place), columns, tmp_path)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"splits": 5}', '{"splits": [5]}', "[" * 100_000], ids=range(6))
@@ -481,7 +510,7 @@ def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "must not run" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["empty", "text", "cut tar", "gzip tar", "no parquet", "bad saved"])
+@pytest.mark.parametrize("kind", ["empty", "text", "zip", "cut tar", "gzip tar", "no parquet", "bad saved"])
 def test_no_source(kind: str, tmp_path: Path) -> None:
     """One clear line for what cannot be a source."""
     place = tmp_path / "place"
@@ -491,6 +520,9 @@ def test_no_source(kind: str, tmp_path: Path) -> None:
         case "text":
             place = tmp_path / "a.txt"
             place.write_text("hello")
+        case "zip":
+            place = tmp_path / "a.tar.gz"
+            place.write_bytes(b"PK")
         case "cut tar":
             folder, _ = make_tars(tmp_path)
             place = folder / "0.tar"
@@ -507,5 +539,5 @@ def test_no_source(kind: str, tmp_path: Path) -> None:
             (place / "state.json").write_text(json.dumps({}))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with pytest.raises(DippError, match="src"):
+    with pytest.raises(DippError, match="unpack it first" if kind == "zip" else "src"):
         open_source(str(place), Columns(), scratch)

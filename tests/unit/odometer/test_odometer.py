@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.commands import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +60,16 @@ def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for ignored in ("", "relative/data"):
         monkeypatch.setenv("XDG_DATA_HOME", ignored)
         assert place.folder() == tmp_path / ".local" / "share" / "dipp" / "odometer"
+
+
+def test_a_question_makes_no_odometer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Command) -> None:
+    monkeypatch.setenv(place.VARIABLE, str(tmp_path / "none"))
+    for question in ((), ("a.png",), ("--json",), ("--add", "2"), ("a.png", "--add", "0")):
+        code, out, err = run("odometer", *question)
+        assert (code, out) == (1, "")
+        said = "add: " if "--add" in question else f"odometer: there is none at {tmp_path / 'none'}; "
+        assert err.startswith(f"dipp: {said}")
+    assert not list(tmp_path.iterdir())
 
 
 def test_it_is_the_owner_s_alone(tmp_path: Path) -> None:

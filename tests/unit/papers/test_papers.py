@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.store import PAPERS
 from dipp.errors import DippError, NoCertificateError
-from dipp.papers import registry, writing
+from dipp.papers import guarantee, registry, writing
 from dipp.papers.guarantee import FILL_IN, Released, Words
 from dipp.planning.presets import DIFFC, SHARP
 from dipp.privacy.printing import upper
@@ -142,7 +143,7 @@ def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> Non
     """By the library of those who made it: no error, no warning, and the records come out."""
     import mlcroissant
 
-    writing.write(dataset, WORDS)
+    writing.write(dataset, WORDS, overwrite=True)
     found = mlcroissant.Dataset(jsonld=str(dataset / "croissant.json"))
     issues = found.metadata.ctx.issues
     assert (set(issues.errors), set(issues.warnings)) == (set(), set())
@@ -180,7 +181,7 @@ def test_croissant_that_is_wrong_is_noticed(break_it: str, dataset: Path, tmp_pa
 def test_croissant_of_a_single_file(made: Path) -> None:
     import mlcroissant
 
-    writing.write(made, WORDS)
+    writing.write(made, WORDS, overwrite=True)
     found = mlcroissant.Dataset(jsonld=str(made.with_name("a.dipp.papers") / "croissant.json"))
     assert not found.metadata.ctx.issues.errors
     assert [(one.name, one.content_url) for one in found.metadata.distribution] == [("a.dipp", "../a.dipp")]
@@ -205,7 +206,7 @@ def test_labels_in_words(model: Path, tmp_path: Path) -> None:
 
 def test_the_card_says_what_is_asked(dataset: Path) -> None:
     """Unit, definition, parameters, what is not protected, composition, post-processing, mechanism, versions, trust."""
-    writing.write(dataset, WORDS)
+    writing.write(dataset, WORDS, overwrite=True)
     text = (dataset / "README.md").read_text()
     _, front, body = text.split("---\n", 2)
     assert yaml.safe_load(front)["license"] == "CC-BY-4.0"
@@ -239,7 +240,7 @@ def test_a_card_of_sensing_names_its_mechanism(tmp_path: Path) -> None:
 
 def test_card_writes_for_both_kinds(dataset: Path, made: Path, tmp_path: Path, run: Command) -> None:
     for release, place in ((dataset, dataset), (made, made.with_name("a.dipp.papers"))):
-        code, out, err = run("card", release, "--curator", "A", "--curator", "B", "--name", "N")
+        code, out, err = run("card", release, "--curator", "A", "--curator", "B", "--name", "N", "--overwrite")
         assert code == 0, err
         assert out.split() == [str(place / name) for name in PAPERS]
         assert "- curators: A, B" in (place / "README.md").read_text()
@@ -250,6 +251,38 @@ def test_card_writes_for_both_kinds(dataset: Path, made: Path, tmp_path: Path, r
         code, _, err = run("card", wrong)
         assert code == 1
         assert len(err.strip().splitlines()) == 1
+
+
+class Earlier(datetime):
+    """A clock that was right once."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Earlier:
+        return cls(2001, 2, 3, tzinfo=tz)
+
+
+def test_only_papers_that_nobody_has_changed_are_replaced(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever day they were written on; nothing is written if one of them may not be replaced."""
+    place = made.with_name("a.dipp.papers")
+    with monkeypatch.context() as patched:
+        patched.setattr(guarantee, "datetime", Earlier)
+        writing.write(made, Words())
+        assert "2001-02-03" in (place / "README.md").read_text()
+        writing.write(made, Words())
+    writing.write(made, WORDS)
+    filled_in = {paper.name: paper.read_text() for paper in place.iterdir()}
+    assert "Ministry of Pets" in filled_in["README.md"]
+    with pytest.raises(DippError, match=r"README\.md is there already; .* --overwrite"):
+        writing.write(made, Words())
+    (place / "README.md").unlink()
+    (place / "croissant.json").unlink()
+    (place / "deployment.yaml").write_text("of mine")
+    with pytest.raises(DippError, match=r"deployment\.yaml is there already; .* --overwrite"):
+        writing.write(made, WORDS)
+    assert [path.name for path in place.iterdir()] == ["deployment.yaml"]
+    writing.write(made, WORDS, overwrite=True)
+    assert {paper.name for paper in place.iterdir()} == filled_in.keys()
+    assert "Ministry of Pets" in (place / "deployment.yaml").read_text()
 
 
 def test_damaged_manifests_are_one_line(dataset: Path, tmp_path: Path) -> None:

@@ -428,10 +428,13 @@ def test_what_is_out_of_reach_is_told() -> None:
         planner(PAPER).choose(Budget.zcdp(1e-9))
     with pytest.raises(DippError, match=r"ε = 1e-05, δ = 1e-12 per pixel is too small"):
         planner(PAPER).choose(Budget.approximate(1e-5, 1e-12))
-    with pytest.raises(DippError, match=r"final_timestep: 10 is out of reach of ε = 1"):
-        planner(PAPER).choose(Budget.pure(1.0), final_timestep=10)
-    for bpp in (0.0, 1e-5):
-        with pytest.raises(DippError, match=r"bpp: .* is out of reach"):
+    for timestep in (10, 999):
+        with pytest.raises(DippError, match=rf"final_timestep: {timestep} is out of .*; \d+ to 998 are within it"):
+            planner(PAPER).choose(Budget.pure(1.0), final_timestep=timestep)
+    with pytest.raises(DippError, match=r"bpp: 1e-05 is out of reach of ε = 1 per pixel; at least [\d.]+ is needed"):
+        planner(PAPER).choose(Budget.pure(1.0), bpp=1e-5)
+    for bpp in (0.0, -1.0, math.nan):
+        with pytest.raises(DippError, match="bpp: a number above 0 is needed"):
             planner(PAPER).choose(Budget.pure(1.0), bpp=bpp)
     with pytest.raises(DippError, match="at most one"):
         planner(PAPER).choose(Budget.pure(1.0), bpp=1.0, final_timestep=500)

@@ -96,7 +96,7 @@ def test_every_point_is_within_its_budget_its_rate_and_its_calls(
     rate = math.exp(log_rate)
     within = [point for point in points if point.bpp <= rate * (1 + RATE_SLACK)]
     if not within:
-        with pytest.raises(DippError, match=rf"^bpp: {rate:g} is out of reach of .*; `dipp schedule` lists"):
+        with pytest.raises(DippError, match=rf"^bpp: {rate:g} is out of reach of .*; at least .* is needed"):
             plans.choose(budget, bpp=rate)
         return
     chosen = plans.choose(budget, bpp=rate)
@@ -205,8 +205,15 @@ def test_plans_that_end_at_the_snr_of_a_timestep(timestep: int) -> None:
 def test_what_cannot_be_planned_is_said_in_one_line() -> None:
     plans, budget = planner(), Budget.pure(4.0)
     for word, call in (
-        ("final_timestep: 0 is out of reach of ε = 4 per pixel", lambda: plans.choose(budget, final_timestep=0)),
-        ("bpp: 1e-06 is out of reach of ε = 4 per pixel", lambda: plans.choose(budget, bpp=1e-6)),
+        (
+            "final_timestep: 0 is out of reach of ε = 4 per pixel; at least ",
+            lambda: plans.choose(budget, final_timestep=0),
+        ),
+        ("bpp: 1e-06 is out of reach of ε = 4 per pixel; at least ", lambda: plans.choose(budget, bpp=1e-6)),
+        ("bpp: a number above 0 is needed, got nan", lambda: plans.choose(budget, bpp=math.nan)),
+        ("bpp: a number above 0 is needed, got '1'", lambda: plans.choose(budget, bpp="1")),  # type: ignore[arg-type]
+        ("final_timestep: a whole number from 0 to 999", lambda: plans.choose(budget, final_timestep=5000)),
+        ("final_timestep: a whole number from 0 to 999", lambda: plans.choose(budget, final_timestep=5.5)),  # type: ignore[arg-type]
         ("final_timestep, bpp: at most one", lambda: plans.choose(budget, final_timestep=9, bpp=1.0)),
         ("budget: give epsilon", lambda: plans.choose(None)),
         ("budget: ε = 0.0001 per pixel is too small for any step", lambda: plans.choose(Budget.pure(1e-4))),
@@ -215,6 +222,28 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
             call()  # type: ignore[no-untyped-call]
         assert str(error.value).startswith(word)
         assert "\n" not in str(error.value)
+
+
+def test_what_is_said_to_be_enough_is_enough() -> None:
+    plans = planner()
+
+    def ask(name: str, value: float) -> Point:
+        limits: dict[str, Any] = {name: int(value) if name == "final_timestep" else value}
+        return plans.choose(Budget.pure(4.0), **limits)
+
+    for name in ("bpp", "final_timestep"):
+        with pytest.raises(DippError) as error:
+            ask(name, 1e-6)
+        least = float(str(error.value).split("at least ")[1].split(" ")[0])
+        assert ask(name, least)
+        with pytest.raises(DippError, match="out of reach"):
+            ask(name, 0.9 * least)
+    for small in (Budget.pure(1e-6), Budget.zcdp(1e-12), Budget.approximate(1e-6, 1e-6)):
+        with pytest.raises(DippError, match=r"too small for any step; .* per pixel will do") as error:
+            plans.choose(small)
+        words = dict(pair.split(" = ") for pair in str(error.value).split("; ")[1].split(" per ")[0].split(", "))
+        names = {"ε": "epsilon", "δ": "delta", "ρ": "rho"}
+        assert plans.choose(Budget(**{names[word]: float(value) for word, value in words.items()}))
 
 
 # Tilts, against the certificates of their integers.

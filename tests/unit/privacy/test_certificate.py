@@ -19,6 +19,7 @@ from helpers.ledgers import record
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from dipp.codes import Flat, Functional, StepLimited
 from dipp.core import chunking, selection
@@ -154,7 +155,7 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
     assert found.between(x, x) == 0
     y = x.copy()
     x[2, 3], y[2, 3] = 0, 255
-    assert found.epsilon <= found.between(x, y) <= found.epsilon * (1 + 1e-11)
+    assert found.between(x, y) == found.epsilon
     y[2, 3] = 51
     fifth = found.between(x, y)
     assert 0.2 * found.epsilon <= fifth < 0.22 * found.epsilon
@@ -162,16 +163,23 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
     y[2, 3] = x[2, 3]
     y[2, 3, 1] = 51
     assert found.between(x, y) == pytest.approx(fifth / count, rel=1e-9)
-    y[4, 4] = x[4, 4] ^ 255
+    x[4, 4], y[4, 4] = 0, 255
     assert found.between(x, y) <= found.for_pixels(2).epsilon
     composed = found.compose(found)
     assert composed.between(x, y) == pytest.approx(2 * found.between(x, y), rel=1e-9)
+    assert composed.between(x, 255 - x) <= composed.for_pixels(64).epsilon
     wrong: list[Any] = [x.astype(np.int64), x[..., :2]]
     for bad in wrong:
         with pytest.raises(DippError, match="first, second"):
             found.between(bad, bad)
     with pytest.raises(DippError, match="first, second"):
         found.between(x, y[:4])
+    no_arrays: list[Any] = [Image.fromarray(x), "x.png", None]
+    for bad in no_arrays:
+        with pytest.raises(DippError, match=r"first, second: uint8 arrays .* got (Image|str|NoneType)"):
+            found.between(bad, bad)
+        with pytest.raises(DippError, match="compose: other certificates are needed, got "):
+            found.compose(bad)
 
 
 # JSON and text.

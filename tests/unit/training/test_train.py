@@ -228,8 +228,13 @@ def test_a_wrong_folder_fails_at_the_start(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "thesis")
     with pytest.raises(DippError, match="not a folder that can be made"):
         run(data, data)
+    with pytest.raises(DippError, match="not a folder that can be made"):
+        run(data, data / "below")
     with pytest.raises(DippError, match="neither a folder nor"):
-        run(tmp_path / "nowhere", tmp_path / "out")
+        run(tmp_path / "nowhere", tmp_path / "new" / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pictures.npz", "thesis"], (
+        "a run that is refused leaves nothing behind"
+    )
 
 
 def test_pictures_that_are_too_small_fail_at_the_start(data: Path, tmp_path: Path) -> None:
@@ -237,6 +242,7 @@ def test_pictures_that_are_too_small_fail_at_the_start(data: Path, tmp_path: Pat
         Run(data, tmp_path / "out", SETTINGS, size=64, network=NETWORK)
     with pytest.raises(DippError, match=r"size: at least 8 is needed for this network, got 4"):
         Run(data, tmp_path / "out", SETTINGS, size=4, network=NETWORK)
+    assert not (tmp_path / "out").exists()
 
 
 def test_too_little_disk_fails_at_the_start(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

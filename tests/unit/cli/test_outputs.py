@@ -1,0 +1,83 @@
+"""Commands replace nothing that they were not told to replace, and say so before any work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from helpers.commands import Command
+
+from dipp.cli.options import EMBEDDED
+
+DRAWING = {
+    "schedule": ("--epsilon", "2", "--plot"),
+    "audit": ("--epsilon", "2", "--plot"),
+    "simulate": ("--samples", "50", "--candidates", "64", "-o"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *(("mine.png", (command, *options)) for command, options in DRAWING.items()),
+        ("mine.onnx", ("export", EMBEDDED, "-o")),
+        ("calibration.json", ("calibrate", EMBEDDED, "pictures", "-o")),
+    ],
+)
+def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tmp_path: Path, run: Command) -> None:
+    (tmp_path / name).write_text("mine")
+    code, out, err = run(*arguments, tmp_path / name)
+    assert (code, out) == (1, "")
+    assert f"dipp: output: {tmp_path / name} is there already; name another, or replace it with --overwrite" in err
+    assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "0"), "count: at least 1 is needed, got 0"),
+        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "-3"), "count: at least 1 is needed, got -3"),
+        (("train", "pictures", "-o", "run", "--steps", "1", "--batch", "0"), "train: batch ≥ 2"),
+        (("decode", "a.dipp", "-o", "b", "--noisy", "--sample"), "noisy: nothing is denoised there; leave out"),
+        (("decode", "a.dipp", "-o", "b", "--noisy", "--calls", "2"), "noisy: nothing is denoised there; leave out"),
+        (("decode", "a.dipp", "-o", "b", "--ancestral", "--sample"), "ancestral: it samples through every timestep"),
+        (("simulate", "--code", "flat", "--alpha", "3"), "alpha: it goes with --code ppr; the flat code has α = 1"),
+        (("encode", "-", "-o", "a.dipp", "--epsilon", "2"), "images: - is no file, and pictures are read more than"),
+        (("simulate", "-o", "-"), "output: a name that ends in .png"),
+        (("calibrate", EMBEDDED, "pictures", "-o", "-"), "output: nothing is written to the standard output"),
+        (("privatize", "pictures", "-", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
+        (("privatize", "pictures", "r.parquet", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
+        (("privatize", "pictures", "r.PNG", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_work(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(*arguments)
+    assert code == 1
+    assert err.startswith(f"dipp: {said}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_is_no_picture(tmp_path: Path, run: Command) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    code, _, err = run("encode", tmp_path / "pipe", "-o", tmp_path / "a.dipp", "--epsilon", "2")
+    assert code == 1
+    assert err.startswith(f"dipp: images: {tmp_path / 'pipe'} is no file")
+
+
+def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> None:
+    (tmp_path / "a.png").write_text("mine")
+    assert run("simulate", *DRAWING["simulate"], tmp_path / "a.png", "--overwrite")[0] == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", DRAWING)
+def test_a_drawing_has_the_name_of_one(command: str, tmp_path: Path, run: Command) -> None:
+    *options, last = DRAWING[command]
+    code, _, err = run(command, *options, last, tmp_path / "a.txt")
+    option = "output" if last == "-o" else "plot"
+    assert (code, err) == (1, f"dipp: {option}: a name that ends in .png is needed, got a.txt\n")
+    assert not list(tmp_path.iterdir())
