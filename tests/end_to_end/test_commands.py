@@ -233,6 +233,17 @@ def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path
     assert "no certificate" in err
 
 
+def test_schedule_prints_json(model: Path, tmp_path: Path, run: Command) -> None:
+    """What a script needs: the certificate, what is expected, the steps; a drawing is told of elsewhere."""
+    code, out, err = run("schedule", "--model", model, "--epsilon", 4, "--json", "--plot", tmp_path / "plan.png")
+    assert code == 0, err
+    found = json.loads(out)
+    assert 3.9 < found["certificate"]["epsilon"] <= 4
+    assert 0 < found["expected"]["bpp"] <= 1.01
+    assert all(step["tilt"] > 0 and step["snr_gain"] > 0 for step in found["steps"])
+    assert "plan.png" in err
+
+
 def test_schedule_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:
     arguments = ("schedule", "--model", model, "--preset", "paper", "--epsilon", 8)
     code, out, err = run(*arguments, "--plot", tmp_path / "f.png")

@@ -13,7 +13,7 @@ from dipp.errors import DippError
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser for photographs.")],
+    model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser for photographs, or `embedded`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file.")],
     overwrite: Overwrite = False,
 ) -> None:

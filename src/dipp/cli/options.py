@@ -29,7 +29,7 @@ EMBEDDED = str(FOLDER)
 Model = Annotated[
     str,
     typer.Option(
-        help="Folder or hub id of a denoiser: one that `dipp train` wrote, or in diffusers' format.",
+        help="Folder or hub id of a denoiser: one that `dipp train` wrote, or in diffusers' format; or `embedded`.",
         show_default="the one that ships with dipp",
     ),
 ]

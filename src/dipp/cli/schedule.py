@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +22,7 @@ def schedule(
     plan: PlanOptions,
     plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
     overwrite: Overwrite = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
     from dipp import models
@@ -32,10 +35,31 @@ def schedule(
     budget = chosen.budget(plan.epsilon, plan.delta, plan.rho)
     planner = chosen.planner(models.load(plan.model), ErrorTable.of_model(plan.model, plan.calibration), budget)
     point = planner.choose(budget, final_timestep=plan.final_timestep, bpp=plan.bpp)
-    typer.echo(_text(planner, point, budget, plan.final_timestep))
+    if as_json:
+        typer.echo(json.dumps(_facts(planner, point, budget), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(_text(planner, point, budget, plan.final_timestep))
     if plot is not None:
         _draw(planner.frontier(budget), point, plot)
-        typer.echo(f"frontier: {plot}")
+        typer.echo(f"frontier: {plot}", err=as_json)
+
+
+def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any]:
+    """The plan as `--json` prints it: what it certifies (null if it cannot), what is expected of it, and its steps."""
+    from dipp.privacy.certificate import Certificate
+
+    plan, claim = point.plan, None
+    if plan.coding.certified:
+        ledger = Certificate.of(plan, planner.channels, planner.pixels).ledger
+        claim = Certificate((ledger,), budget.delta if budget else None).to_dict()
+    return {
+        "coding": plan.coding.name,
+        "alpha": plan.code.alpha_name,
+        "certificate": claim,
+        "expected": {"bpp": point.bpp, "psnr": point.psnr, "snr": point.snr},
+        "bound_by_rate": point.bound,
+        "steps": [dataclasses.asdict(step) for step in plan.steps],
+    }
 
 
 def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None) -> str:

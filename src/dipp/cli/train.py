@@ -64,7 +64,7 @@ def train(
     network: Annotated[
         Path | None, typer.Option(help="Sizes of the network (JSON, as config.json), instead of the default ones.")
     ] = None,
-    start: Annotated[Path | None, typer.Option(help="Denoiser to go on from: its network and weights.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Denoiser to go on from (`embedded`: the one that ships).")] = None,
     validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
     pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
     device: Device = AUTO,

@@ -107,8 +107,9 @@ class Codec:
         calibration: str | Path | None = None,
         pixels: int | None = None,
     ) -> Codec:
-        """A codec within a budget: pure ε; (ε, δ); or ρ. Without bpp or final_timestep, the best expected quality.
+        """A codec within a budget, pure ε; (ε, δ); or ρ: the best expected quality within it.
 
+        Without `bpp` or `final_timestep`, presets of sensing take at most 1 bit per pixel; others have no such bound.
         `model` is a folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format; unless told, the one
         that ships with dipp. Its public cost table is calibration.json beside the weights, or the file that is named.
         `pixels` are those of the smallest picture to be encoded, if not of the denoiser's own size: any plan serves any

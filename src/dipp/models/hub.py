@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp.errors import DippError
+from dipp.models import embedded
 
 if TYPE_CHECKING:
     import torch
@@ -21,9 +22,14 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def fetch(name: str, files: tuple[str, ...]) -> Path:
-    """The folder called `name`, or a local snapshot of the hub repository `name` with those of `files` that it has."""
+    """The folder called `name`, or a local snapshot of the hub repository `name` with those of `files` that it has.
+
+    `embedded` is the denoiser that ships with dipp, unless there is a folder of that name.
+    """
     if (folder := Path(name)).is_dir():
         return folder
+    if name == embedded.NAME:
+        return embedded.FOLDER
     if not HUB_ID.fullmatch(name):
         raise DippError(
             f"model: {name} is neither a folder nor a hub id (owner/name); name one with --model or, to calibrate and "

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from dipp import models
 from dipp.errors import DippError
-from dipp.models import diffusion, unet
+from dipp.models import diffusion, embedded, hub, unet
 from dipp.models.unet import UNetDenoiser
 
 WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
@@ -358,6 +358,14 @@ def offline_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("flat", [False, True])
+def test_the_denoiser_that_ships_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of that name in the working folder comes first, as for any other name."""
+    monkeypatch.chdir(tmp_path)
+    assert hub.fetch("embedded", ()) == embedded.FOLDER
+    (tmp_path / "embedded").mkdir()
+    assert hub.fetch("embedded", ()) == Path("embedded")
+
+
 def test_hub_id_from_the_cache_without_a_network(
     offline_cache: Path, original: Path, tiny: UNetDenoiser, flat: bool
 ) -> None:

@@ -3,3 +3,5 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+NAME = "embedded"
+"""What commands may call it."""
