@@ -357,7 +357,6 @@ def offline_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "hub"
 
 
-@pytest.mark.parametrize("flat", [False, True])
 def test_the_denoiser_that_ships_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of that name in the working folder comes first, as for any other name."""
     monkeypatch.chdir(tmp_path)
@@ -366,6 +365,7 @@ def test_the_denoiser_that_ships_has_a_name(tmp_path: Path, monkeypatch: pytest.
     assert hub.fetch("embedded", ()) == Path("embedded")
 
 
+@pytest.mark.parametrize("flat", [False, True])
 def test_hub_id_from_the_cache_without_a_network(
     offline_cache: Path, original: Path, tiny: UNetDenoiser, flat: bool
 ) -> None:
