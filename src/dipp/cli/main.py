@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from typing import Annotated
 
@@ -58,7 +59,16 @@ def main() -> None:
     except OSError as error:  # such as a disk that is full, where what the command prints goes to
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"dipp: {where}reading or writing failed ({error.strerror or error})", err=True)
+        _give_up_output()
         raise SystemExit(1) from None
+
+
+def _give_up_output() -> None:
+    """Where what was printed cannot be written, let it go: the interpreter would try again, and fail, as it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _leave() -> None:

@@ -202,13 +202,15 @@ class SensingPlanner:
             most = self.rate if bpp is None else bpp
             within, limit = [point for point in every if point.bpp <= most * (1 + RATE_SLACK)], f"bpp: {most:g}"
         if not within:
-            least = upper(every[0].bpp, 3) if final_timestep is None else self._first_within(every[-1].snr)
+            reached = max(point.snr for point in every)
+            least = upper(every[0].bpp, 3) if final_timestep is None else self._first_within(reached)
             raise DippError(f"{limit} is out of reach of {budget}; at least {least} is needed")
         good = within[-1].psnr - NEAR_TIE
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
         )
-        return replace(chosen, bound=final_timestep is None and every[-1].psnr > chosen.psnr + WORTH_SAYING)
+        more = final_timestep is None and len(within) < len(every)
+        return replace(chosen, bound=more and every[-1].psnr > chosen.psnr + WORTH_SAYING)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
@@ -223,7 +225,11 @@ class SensingPlanner:
             if points and quality[i] <= points[-1].psnr + LEAST_GAIN:
                 continue
             plan = self._plan(choices[i], float(tilts[i]), followed, int(i))
-            if budget.allows(Certificate.of(plan, self.channels, self.pixels)):
+            try:
+                allowed = budget.allows(Certificate.of(plan, self.channels, self.pixels))
+            except DippError:  # a clip so narrow that no integer has its slope, which takes an all but perfect denoiser
+                continue
+            if allowed:
                 bits = float(followed.bits[i])
                 points.append(Point(None, plan, bits, bits / self.pixels, float(followed.snr[i]), float(quality[i])))
         return tuple(points)

@@ -222,7 +222,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "keygen": (["key"], {}),
     "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None, "--overwrite": False}),
     "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
-    "schedule": ([], {**PLAN, "--plot": None, "--overwrite": False}),
+    "schedule": ([], {**PLAN, "--plot": None, "--overwrite": False, "--json": False}),
     "calibrate": (
         ["model", "data"],
         {"--output -o": None, "--count": 256, "--device": "auto", "--window": None, "--overwrite": False},
