@@ -19,7 +19,7 @@ from dipp.core.channels import Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.planning.presets import SHARP
-from dipp.planning.sensing import largest_tilt
+from dipp.planning.tilts import largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dipp import files
-from dipp.cli.options import Overwrite, PlanOptions, require_drawing
+from dipp.cli.options import AsJson, Overwrite, PlanOptions, require_drawing
 
 if TYPE_CHECKING:
     from dipp.planning.planner import Point
@@ -22,7 +22,7 @@ def schedule(
     plan: PlanOptions,
     plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
     overwrite: Overwrite = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
     from dipp import models

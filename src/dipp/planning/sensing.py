@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats
 from dipp.planning.residuals import Residuals
+from dipp.planning.tilts import largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
@@ -74,12 +75,6 @@ CODES: tuple[Code, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
 """The codes that a plan may take."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
 """Index bits and pads of codes that search."""
-SAFE = 1 - 1e-9
-"""Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
-MAX_PAIR_TILT = 19.0
-"""V in nats of a pair, at most: a little below the `MAX_TILT` of pairs, and η is still below 0.004 nats."""
-MAX_SEARCHED_TILT = 8.0
-"""V in nats of a code that searches, at most: a larger one would tell nothing more, since 1 − tanh 8 is 2^−22."""
 GENTLER = (2.0, 1.4)
 """Tilts, in nats, at which codes that search are tried too where a pixel could pay for a steeper one.
 
@@ -336,41 +331,6 @@ def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> 
     """ΔSNR of a step that meets the residuals r and tilts them by θ, for rows of both; `share` is κ·φ."""
     told = share * (r * np.tanh(theta)).mean(axis=-1)
     return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
-
-
-def largest_tilt(code: Code, touches: int, budget: Budget) -> float:
-    """V: the largest tilt that a pixel can pay for so many times, in nats and before α is folded in."""
-    pairs, affordable = isinstance(code, Pairs), []  # pure ε of a touch
-    if budget.epsilon is not None:
-        affordable.append(budget.epsilon / touches)
-    if limit := budget.zcdp_limit:
-        rho = limit / touches
-        affordable.append(_inverse(lambda e: e * math.tanh(e / 2), rho) if pairs else math.sqrt(8 * rho))
-    alpha, most = float(code.score_alpha), MAX_PAIR_TILT if pairs else MAX_SEARCHED_TILT
-    largest = max(_pair_tilt(e) if pairs else _searched_tilt(e, alpha) for e in affordable)
-    return float(np.nextafter(np.float32(min(most, largest * SAFE)), np.float32(0)))
-
-
-def _pair_tilt(epsilon: float) -> float:
-    """V of a pair that costs ε: half of it, less η."""
-    # Twice the η of the thresholds, which is 2^−63·(1 + e^ε): large tilts have no room for it otherwise.
-    return (epsilon - 2.0**-61 * math.exp(min(epsilon, 2 * MAX_PAIR_TILT))) / 2
-
-
-def _searched_tilt(epsilon: float, alpha: float) -> float:
-    """V of a selection by the exponential mechanism that costs ε: scores move by 2αV, and the sum of weights, too."""
-    return epsilon / (4 * alpha)
-
-
-def _inverse(function: Callable[[float], float], value: float) -> float:
-    """The argument at which a rising function has a value, from below."""
-    low, high = 0.0, 1.0
-    while function(high) < value:
-        high *= 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) <= value else (low, middle)
-    return low
 
 
 def divergence(theta: Floats) -> Floats:

@@ -35,9 +35,9 @@ from dipp.planning.sensing import (
     WORTH_SAYING,
     SensingPlanner,
     divergence,
-    largest_tilt,
 )
 from dipp.planning.table import ErrorTable
+from dipp.planning.tilts import largest_tilt
 from dipp.planning.verification import check_gains, check_indices
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
