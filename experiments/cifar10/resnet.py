@@ -33,8 +33,25 @@ class Block(nn.Module):
         residual = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
         if self.added:  # option A: every other pixel, and channels of zeros on both sides
             split = torch.unflatten(x[:, :, ::2, ::2], 1, (self.copies, -1))
-            x = F.pad(split, (0, 0, 0, 0, self.added, self.added)).flatten(1, 2)
+            x = _channels_last(F.pad(split, (0, 0, 0, 0, self.added, self.added)).flatten(1, 2))
         return F.relu(x + residual)
+
+
+class First(nn.Conv2d):
+    """The convolution of pictures: beside their three channels stand channels of zeros, which change no sum.
+
+    So it has the shape of those that follow. Of groups with three channels cuDNN does one after the other, which took a
+    fifth of the time of training.
+    """
+
+    def __init__(self, planes: int, copies: int) -> None:
+        super().__init__(copies * 3, copies * planes, 3, padding=1, bias=False, groups=copies)
+        self.zeros = (0, 0, 0, 0, 0, planes - 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The convolution."""
+        wide = F.pad(torch.unflatten(x, 1, (self.groups, -1)), self.zeros).flatten(1, 2)
+        return F.conv2d(_channels_last(wide), F.pad(self.weight, self.zeros), padding=1, groups=self.groups)
 
 
 class ResNet56(nn.Module):
@@ -43,7 +60,7 @@ class ResNet56(nn.Module):
     def __init__(self, blocks: int = 9, copies: int = 1) -> None:
         super().__init__()
         self.copies = copies
-        self.conv = _convolution(3, WIDTHS[0], copies)
+        self.conv = First(WIDTHS[0], copies)
         self.norm = nn.BatchNorm2d(copies * WIDTHS[0])
         widths = (WIDTHS[0], *(width for width in WIDTHS for _ in range(blocks)))
         self.blocks = nn.Sequential(*(Block(*pair, copies) for pair in itertools.pairwise(widths)))
@@ -61,6 +78,11 @@ class ResNet56(nn.Module):
         """Logits, copies × N × classes, of pictures (N, copies·3, H, W)."""
         weight, bias = (torch.unflatten(part, 0, (self.copies, -1)) for part in (self.head.weight, self.head.bias))
         return torch.matmul(self.features(x), weight.transpose(1, 2)) + bias[:, None]
+
+
+def _channels_last(x: torch.Tensor) -> torch.Tensor:
+    """As convolutions take it: a sum has the layout of its first term, so another would be copied in every block."""
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 def _convolution(width: int, planes: int, copies: int, stride: int = 1) -> nn.Conv2d:
