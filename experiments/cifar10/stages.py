@@ -252,29 +252,30 @@ class Run:
         self._require_encoded()
 
     def _measured(self, pictures: Pixels) -> dict[str, Any]:
-        judge, pixels, device = self._judge, self.maker.pixels[: len(pictures)], self.maker.device
-        return {
+        pixels, judge = self.maker.pixels[: len(pictures)], self._judge
+        found = {
             "images": len(pictures),
             "psnr": metrics.psnr(pictures, pixels),
-            "ms_ssim": metrics.ms_ssim(pictures, pixels, device),
-            "frechet": metrics.frechet(judge.features(pictures), judge.clean[: len(pictures)]),
-            "judge": judge.identity,
+            "ms_ssim": metrics.ms_ssim(pictures, pixels, self.maker.device),
         }
+        if judge is None:
+            return found
+        distance = metrics.frechet(judge.features(pictures), judge.clean[: len(pictures)])
+        return found | {"frechet": distance, "judge": judge.identity}
 
     @property
     def _judge_name(self) -> str:
         return f"{CLEAN}.{self.config.protocol.seeds[0]}"
 
     @functools.cached_property
-    def _judge(self) -> Judge:
-        weights, training = self.store.tensors("weights", self._judge_name), f"train.{CLEAN}.{self._judge_name}"
-        if weights is None and self.store.record(training) is None:
+    def _judge(self) -> Judge | None:
+        """None if its weights were left elsewhere: those of another classifier would measure something else."""
+        weights = self.store.tensors("weights", self._judge_name)
+        if weights is None and self.store.record(f"train.{CLEAN}.{self._judge_name}") is None:
             raise DippError("metrics: the Fréchet distance needs the classifier of clean pictures; run train first")
         if weights is None:
-            raise DippError(
-                f"metrics: weights/{self._judge_name}.pt is missing; bring it here, or delete {training}.json, "
-                "metrics.* and ancestral.json of the records, and train"
-            )
+            self.say(f"no Fréchet distance is measured: weights/{self._judge_name}.pt is not here")
+            return None
         identity = provenance.fingerprint(*(tensor.numpy().tobytes() for tensor in weights.values()))
         self.store.require("judge", identity)
         network = ResNet56()

@@ -181,6 +181,7 @@ def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Pat
     pixels, labels = running.load(cifar, IMAGES)
     maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
     run = stages.Run(maker, labels, [], 0.0, print)
+    assert run._judge is not None
     size = np.trace(np.cov(run._judge.clean.T))
     assert run._measured(pixels[:8])["frechet"] == pytest.approx(0, abs=1e-6 * size)
     assert run._measured(pixels[8:16])["frechet"] > 1e-3 * size
@@ -299,12 +300,19 @@ def test_what_was_made_of_an_archive_is_not_put_beside_another(travelled: Path, 
     assert not stale.exists()
 
 
+def test_without_the_judge_all_but_its_distance_is_measured(travelled: Path, cifar: Path) -> None:
+    place, name = travelled / "records" / "metrics.laplace-4.laplace.json", "weights/clean.0.pt"
+    before = json.loads(place.read_text())
+    place.unlink()
+    (travelled / name).unlink()
+    said = run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+    assert f"no Fréchet distance is measured: {name} is not here" in said
+    found = json.loads(place.read_text())
+    assert {*before} - {*found} == {"frechet", "judge"}
+    assert found == {key: before[key] for key in found}
+
+
 def test_what_did_not_travel_is_asked_for(travelled: Path, cifar: Path) -> None:
-    (travelled / "weights" / "clean.0.pt").unlink()
-    with pytest.raises(
-        DippError, match=r"weights/clean\.0\.pt is missing; bring it here, or delete train\.clean\.clean\.0"
-    ):
-        run_stages(cifar, travelled, stage="metrics", only="laplace-4")
     (travelled / "archives" / "paper-4-plotted.dipp").unlink()
     (travelled / "records" / "train.paper-4-plotted.denoised.0.json").unlink()
     with pytest.raises(
