@@ -1,8 +1,8 @@
-"""The pictures of the report, drawn from its JSON: the paper's six panels, the surface, the box plot of δ, the grid."""
+"""The pictures of the report, drawn from its JSON: the paper's six panels, rates, the surface, δ, probes, the grid."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +88,14 @@ def panels(results: dict[str, Any], output: Path) -> None:
             axes.xaxis.set_minor_locator(NullLocator())
         for axes in grid[line]:
             axes.grid(alpha=0.3)
-    handles = {label: h for axes in grid.flat for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    _legend(figure, grid.flat)
     _save(figure, output)
+
+
+def _legend(figure: Figure, drawn: Iterable[Axes]) -> None:
+    """One for all axes, below them; each name once."""
+    handles = {label: h for axes in drawn for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
 
 
 def _certified(rows: list[Row]) -> dict[tuple[float, str], float]:
@@ -118,6 +123,44 @@ def _curve(axes: Axes, rows: list[Row], x: Callable[[Row], float | None], style:
     if drawn:
         across, up, bars = zip(*drawn, strict=True)
         axes.errorbar(across, up, yerr=bars, color=colour, marker=marker, capsize=2, label=label)
+
+
+def rates(results: dict[str, Any], output: Path) -> None:
+    """Accuracy over bits at each ε at which `sharp` was trained on at several rates; no picture, where there is none.
+
+    What is left of the dotted line takes at most a tenth of the bits of any rival that stores noisy values; what is
+    above the dashed one teaches more than every rival.
+    """
+    claims = [claim for claim in results["claims"] if len(_trained(claim, "sharp")) > 1]
+    if not claims:
+        return
+    figure = Figure(figsize=(3.6 * len(claims), 4.4), layout="constrained")
+    drawn = figure.subplots(1, len(claims), sharey=True, squeeze=False)[0]
+    for axes, claim in zip(drawn, claims, strict=True):
+        for method, (colour, marker, label) in STYLES.items():
+            entries = sorted(_trained(claim, method), key=lambda entry: float(entry["bpp"]))
+            if entries and (method == "sharp" or method not in CODED):
+                across, up, spread = zip(
+                    *((e["bpp"], e["accuracy"], (e["spread"] or 0) / 2) for e in entries), strict=True
+                )
+                axes.errorbar(across, up, yerr=spread, color=colour, marker=marker, capsize=2, label=label)
+        if claim["noisy_bits"] is not None:
+            axes.axvline(
+                claim["noisy_bits"] / 10, color="black", ls=":", lw=1, label="a tenth of what noisy values take"
+            )
+        if claim["best_accuracy"] is not None:
+            axes.axhline(claim["best_accuracy"], color="black", ls="--", lw=1, label="the best rival")
+        axes.set(xscale="log", xlabel=BITS, title=f"ε = {claim['epsilon']:g} per pixel")
+        axes.grid(alpha=0.3)
+    drawn[0].set(ylabel=RIGHT)
+    _legend(figure, drawn)
+    _save(figure, output)
+
+
+def _trained(claim: dict[str, Any], method: str) -> list[dict[str, Any]]:
+    """What a receiver of one method's releases learns from, where it was trained on in this experiment."""
+    known = [entry for entry in claim["entries"] if entry["name"] == method and not entry["earlier"]]
+    return [entry for entry in known if entry["accuracy"] is not None and entry["bpp"]]
 
 
 def surface(results: dict[str, Any], output: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def write(config: Config, store: Store) -> Path:
     with files.atomic(folder / "tables.md") as part:
         part.write_text(tables.write(results))
     figures.panels(results, folder / "panels.png")
+    figures.rates(results, folder / "rates.png")
     figures.surface(results, folder / "surface.png")
     figures.grid(config, store, folder / "grid.png")
     if results["deviations"]:
@@ -168,12 +169,14 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "epsilon": epsilon,
             "entries": entries,
             "best_rival": None if best is None else best["name"],
+            "best_accuracy": None if best is None else best["accuracy"],
         }
-        claim["margin"] = _difference(*(None if one is None else one["accuracy"] for one in (ours, best)))
+        claim["margin"] = _difference(None if ours is None else ours["accuracy"], claim["best_accuracy"])
         noisy = {e["method"]: e["bpp"] for e in entries if e["method"] in VALUES}
         own = None if ours is None else ours["bpp"]
         claim["times_fewer_bits"] = {m: _ratio(noisy[m], own) for m in VALUES if m in noisy}
-        claim["fewest_bits"] = _fewest(entries, best, noisy.values())
+        claim["noisy_bits"] = min((bits for bits in noisy.values() if bits is not None), default=None)
+        claim["fewest_bits"] = _fewest(entries, best, claim["noisy_bits"])
         shown = {row["method"]: row for row in here if row["plotted"]}
         paper, diffc = (shown.get(method, {}) for method in ("paper", "diffc"))
         bits = [row.get("payload_bpp") for row in (paper, diffc, along.get(epsilon, {}))]
@@ -184,19 +187,18 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _fewest(
-    entries: Sequence[dict[str, Any]], rival: dict[str, Any] | None, noisy: Iterable[float | None]
+    entries: Sequence[dict[str, Any]], rival: dict[str, Any] | None, noisy: float | None
 ) -> dict[str, Any] | None:
     """Of the releases of `sharp` that teach as much as the best rival, that of the fewest bits; None if none does.
 
-    Beside its bits: how many times fewer they are than those of each rival that stores noisy values, at least.
+    Beside its bits: how many times fewer they are than those of every rival that stores noisy values.
     """
     known = [e for e in entries if e["method"] == OURS and e["accuracy"] is not None and e["bpp"]]
     enough = [e for e in known if rival is not None and e["accuracy"] >= rival["accuracy"]]
     if not enough:
         return None
     least = min(enough, key=lambda entry: float(entry["bpp"]))
-    ratios = [bits / least["bpp"] for bits in noisy if bits is not None]
-    return {"release": least["release"], "bpp": least["bpp"], "times_fewer": min(ratios, default=None)}
+    return {"release": least["release"], "bpp": least["bpp"], "times_fewer": _ratio(noisy, least["bpp"])}
 
 
 def _entry(row: Row, output: str) -> dict[str, Any]:

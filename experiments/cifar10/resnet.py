@@ -41,7 +41,7 @@ class First(nn.Conv2d):
     """The convolution of pictures: beside their three channels stand channels of zeros, which change no sum.
 
     So it has the shape of those that follow. Of groups with three channels cuDNN does one after the other, which took a
-    fifth of the time of training.
+    sixth of the time of training.
     """
 
     def __init__(self, planes: int, copies: int) -> None:

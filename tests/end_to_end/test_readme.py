@@ -45,12 +45,18 @@ def test_it_installs_what_the_package_is_called() -> None:
 
 
 def test_what_an_epsilon_buys_is_what_was_measured() -> None:
-    rows = json.loads((ROOT / "benchmarks/results/sensing.json").read_text())["rows"]
-    table = re.findall(r"^\| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) \| ([\d.]+) \|$", README, flags=re.M)
+    """In brackets: the best of the rivals that are denoised, by PSNR and by accuracy."""
+    rows = json.loads((ROOT / "experiments/cifar10/results/results.json").read_text())["releases"]
+    form = r"^\| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) \(([\d.]+)\) \| (\d+) % \((\d+) %\) \|$"
+    table = re.findall(form, README, flags=re.M)
     assert len(table) == 4
-    for epsilon, guess, ours, noise in table:
-        own = [row for row in rows if row["epsilon"] == float(epsilon)]
-        best = next(row["psnr"] for row in own if row["what"] == "sharp")
-        denoised = max(row["psnr"] for row in own if "Laplace" in row["what"])
+    for epsilon, guess, *found in table:
+        here = [row for row in rows if row["epsilon"] == float(epsilon) and row["plotted"] and not row["earlier"]]
+        rivals = [row for row in here if row["method"] != "sharp"]
+        (own,) = [row for row in here if row["method"] == "sharp"]
+        assert len(rivals) >= 3
         assert float(guess) == math.ceil(1000 / (1 + math.exp(-float(epsilon)))) / 10, "a bound is rounded up"
-        assert (ours, noise) == (f"{best:.1f}", f"{denoised:.1f}")
+        quality = [row["metrics"]["denoised"]["psnr"] for row in (own, *rivals)]
+        right = [row["accuracy"]["denoised"]["last"] for row in (own, *rivals)]
+        assert found[:2] == [f"{quality[0]:.1f}", f"{max(quality[1:]):.1f}"]
+        assert found[2:] == [f"{right[0]:.0%}"[:-1], f"{max(right[1:]):.0%}"[:-1]]

@@ -59,6 +59,27 @@ def test_the_fewest_bits_are_of_a_release_that_teaches_as_much_as_the_best_rival
     assert claim["fewest_bits"] is None
 
 
+def test_rates_are_drawn_where_there_are_several(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`sharp` at each of its rates, rivals of this experiment, a tenth of the fewest noisy bits, and the best rival."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(figures, "_save", lambda figure, _: drawn.append(figure))
+    rivals = [row("noise", 16.0, 0.4), row("one-channel", 8.0, 0.5), row("laplace", 15.0, 0.2, earlier=True)]
+    alone = {"claims": report.claims([*rivals, row("sharp", 1.0, 0.7), row("sharp", 0.5, None, plotted=False)])}
+    figures.rates(alone, tmp_path / "rates.png")
+    assert not drawn
+    low = row("sharp", 0.2, 0.6, plotted=False)
+    figures.rates({"claims": report.claims([*rivals, row("sharp", 1.0, 0.7), low])}, tmp_path / "rates.png")
+    (axes,) = drawn[0].axes
+    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    assert {*found} == {figures.STYLES[name][2] for name in ("noise", "one-channel", "sharp")} | {
+        "a tenth of what noisy values take",
+        "the best rival",
+    }
+    assert found[figures.STYLES["sharp"][2]].lines[0].get_xydata().tolist() == [[0.2, 0.6], [1.0, 0.7]]
+    assert found["a tenth of what noisy values take"].get_xdata() == [0.8, 0.8]
+    assert found["the best rival"].get_ydata() == [0.5, 0.5]
+
+
 def test_claims_wait_for_what_is_not_measured() -> None:
     (claim,) = report.claims([row("sharp", 0.5, None), row("one-bit", 1.0, 0.5)])
     assert claim["margin"] is None
