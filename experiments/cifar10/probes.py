@@ -26,8 +26,8 @@ from scipy import special
 from cifar10.config import Probes
 from cifar10.releases import Maker
 from dipp.audit.likelihood import Witness
+from dipp.codec.batches import batch_size
 from dipp.codec.chain import Chain
-from dipp.codec.codec import batch_size
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness

@@ -23,8 +23,9 @@ from cifar10.methods import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Release, pr
 from cifar10.slicing import Slicing
 from cifar10.store import Store
 from dipp import models
+from dipp.codec.batches import batch_size
 from dipp.codec.chain import Chain
-from dipp.codec.codec import Codec, batch_size
+from dipp.codec.codec import Codec
 from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
 from dipp.codec.finish import Finish

@@ -45,7 +45,7 @@ from rich.console import Console
 import dipp
 from dipp.cli.main import main
 from dipp.cli.progress import Bar
-from dipp.codec import codec as codecs
+from dipp.codec import batches
 from dipp.core.beacon import Beacon
 from dipp.data import engines
 from dipp.data.engines import Local
@@ -164,7 +164,7 @@ def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, m
         return real(self, rows, *arguments, **options)
 
     monkeypatch.setattr(dipp.Codec, "reconstruct", counted)
-    monkeypatch.setattr(codecs, "BATCH_PIXELS", 5 * 64)
+    monkeypatch.setattr(batches, "BATCH_PIXELS", 5 * 64)
     for found in (whole[:], list(whole), list(whole.stream())):
         for (one, _), (two, _) in zip(found, expected, strict=True):
             assert (one.int() - two.int()).abs().max() <= 1, "rounding alone may differ from batch to batch"

@@ -3,9 +3,10 @@
 | module | what it is |
 |---|---|
 | `pictures`, `dicom` | any picture as eight-bit pixels; those in DICOM files |
+| `batches` | each file once, as many at a time as a device holds |
 | `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
 | `encoder` | the one place where the private pixels are read |
-| `decoder`, `finish` | the indices of a file; the last state as a picture |
+| `decoder`, `finish` | the indices of a file, and where they lead; the last state as a picture |
 | `codec` | `Codec`, the façade |
 """
 

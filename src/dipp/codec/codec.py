@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipp import models
+from dipp.codec import batches
 from dipp.codec.chain import Chain, Indices
-from dipp.codec.decoder import IndexReader, Sources, each_archive
+from dipp.codec.decoder import End, Sources, each_archive, walked
 from dipp.codec.encoder import Selector
 from dipp.codec.finish import UNFINISHED, Finish
 from dipp.codec.pictures import Picture, Pixels, as_picture, each, to_pixels
@@ -32,7 +32,7 @@ from dipp.format import archive as archives
 from dipp.format.archive import Archive
 from dipp.format.packing import Shape
 from dipp.format.release import Release, promised
-from dipp.models import diffusion, embedded, watch
+from dipp.models import embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
@@ -44,31 +44,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 """Told how many images are done."""
-
-BATCH = {"cpu": 16, "mps": 16, "cuda": 512}
-"""Images that are encoded or decoded at a time, at most."""
-BATCH_PIXELS = 1 << 20
-"""Pixels of such a batch: it holds a larger image alone."""
-
-
-class _End(NamedTuple):
-    """Where the chains of some images have got to."""
-
-    chain: Chain
-    steps: int
-    state: torch.Tensor
-    numbers: Sequence[int]
-    """Of the images."""
-    grey: NDArray[np.bool_]
-    """Which of them are grey."""
-
-    def noise(self, s: int) -> torch.Tensor:
-        """Public normals of the images, for ancestral sampling to timestep s."""
-        import torch
-
-        seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
-        drawn = np.stack([diffusion.normals(stream, tuple(self.state.shape[1:])) for stream in seeds])
-        return torch.from_numpy(drawn).to(self.state.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +168,9 @@ class Codec:
         shapes: list[Shape] = []
         grey: list[bool] = []
         done = 0
-        for batch in self._batches(as_picture(image, self.denoiser.channels, public) for image in _once(each(images))):
+        for batch in self._batches(
+            as_picture(image, self.denoiser.channels, public) for image in batches.once(each(images))
+        ):
             pixels = [picture.pixels for picture in batch]
             rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
             height, width, channels = pixels[0].shape
@@ -234,7 +211,7 @@ class Codec:
         """
         chain, which = self._chain(seed, shape), np.array(grey or [False] * len(rows), bool)
         finish = Finish(denoise, sample, calls)
-        return self._finished(_walked(chain, rows, numbers, which, len(self.plan.steps), finish), finish)
+        return self._finished(walked(chain, rows, numbers, which, len(self.plan.steps), finish), finish)
 
     def decode(
         self,
@@ -285,7 +262,7 @@ class Codec:
         for end in self._ends(source, steps):
             yield end.chain.trajectory.noisy(end.steps, end.state)
 
-    def _ends(self, source: Archive, steps: int | None, finish: Finish = UNFINISHED) -> Iterator[_End]:
+    def _ends(self, source: Archive, steps: int | None, finish: Finish = UNFINISHED) -> Iterator[End]:
         """The ends of the chains of an archive, batch by batch; whoever watches is told of the calls that follow."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
@@ -301,10 +278,10 @@ class Codec:
             while first < end:
                 last = min(end, first + self.batch_size(chain.shape))
                 rows, grey = source.batch(first, last), source.grey[first:last]
-                yield _walked(chain, rows, range(first, last), grey, done, finish)
+                yield walked(chain, rows, range(first, last), grey, done, finish)
                 first = last
 
-    def _finished(self, end: _End, finish: Finish) -> Pixels:
+    def _finished(self, end: End, finish: Finish) -> Pixels:
         found = finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise)
         return to_pixels(found, end.grey)
 
@@ -327,7 +304,7 @@ class Codec:
 
     def batch_size(self, shape: Sequence[int]) -> int:
         """Images of a size that are taken at a time."""
-        return batch_size(self.denoiser.device.type, shape)
+        return batches.batch_size(self.denoiser.device.type, shape)
 
     def losses(self, pixels: int) -> tuple[float, float]:
         """Pure ε and ρ that a picture of so many pixels has lost once it is released; infinite without certificate."""
@@ -345,36 +322,3 @@ class Codec:
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
-
-
-def _walked(
-    chain: Chain, rows: Indices, numbers: Sequence[int], grey: NDArray[np.bool_], steps: int, finish: Finish
-) -> _End:
-    """The end of the first `steps` steps by the indices in `rows`; a watcher is told of the calls that follow, too."""
-    height, width, channels = chain.shape
-    watch.begin(len(rows), len(rows) * height * width, steps + finish.network_calls(chain.trajectory, steps))
-    state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(height * width, channels)), steps)
-    watch.step(steps)
-    return _End(chain, steps, state, numbers, grey)
-
-
-def _once(images: Iterable[Any]) -> Iterator[Any]:
-    """The pictures as they are given; a file that was given before would be released twice, at the ε of one release."""
-    seen: set[tuple[int, int]] = set()
-    for image in images:
-        if isinstance(image, str | os.PathLike):
-            try:
-                facts = Path(image).stat()
-            except (OSError, ValueError):
-                facts = None  # whoever reads it will say so
-            if facts is not None and facts.st_ino:  # which some file systems do not number
-                if (facts.st_dev, facts.st_ino) in seen:
-                    name = Path(image).name
-                    raise DippError(f"images: {name} is given twice, and each encoding adds to its ε; name it once")
-                seen.add((facts.st_dev, facts.st_ino))
-        yield image
-
-
-def batch_size(device: str, shape: Sequence[int]) -> int:
-    """Images of a size that are taken at a time on a type of device."""
-    return max(1, min(BATCH[device], BATCH_PIXELS // (shape[0] * shape[1])))

@@ -24,7 +24,8 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from dipp import files
-from dipp.codec.codec import Codec, batch_size
+from dipp.codec.batches import batch_size
+from dipp.codec.codec import Codec
 from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels
 from dipp.data.cache import Cache, Key

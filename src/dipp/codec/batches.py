@@ -1,0 +1,37 @@
+"""How pictures are taken: a file once, and as many at a time as a device holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dipp.errors import DippError
+
+BATCH = {"cpu": 16, "mps": 16, "cuda": 512}
+"""Images that are encoded or decoded at a time, at most."""
+BATCH_PIXELS = 1 << 20
+"""Pixels of such a batch: it holds a larger image alone."""
+
+
+def once(images: Iterable[Any]) -> Iterator[Any]:
+    """The pictures as they are given; a file that was given before would be released twice, at the ε of one release."""
+    seen: set[tuple[int, int]] = set()
+    for image in images:
+        if isinstance(image, str | os.PathLike):
+            try:
+                facts = Path(image).stat()
+            except (OSError, ValueError):
+                facts = None  # whoever reads it will say so
+            if facts is not None and facts.st_ino:  # which some file systems do not number
+                if (facts.st_dev, facts.st_ino) in seen:
+                    name = Path(image).name
+                    raise DippError(f"images: {name} is given twice, and each encoding adds to its ε; name it once")
+                seen.add((facts.st_dev, facts.st_ino))
+        yield image
+
+
+def batch_size(device: str, shape: Sequence[int]) -> int:
+    """Images of a size that are taken at a time on a type of device."""
+    return max(1, min(BATCH[device], BATCH_PIXELS // (shape[0] * shape[1])))
