@@ -22,6 +22,7 @@ from cifar10.store import Store
 from dipp.cli.experiment import ExperimentOptions
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
+from dipp.data import cifar
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
 from dipp.models.denoiser import torch_device
@@ -32,7 +33,10 @@ def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDAr
     if not folder.is_dir():
         raise DippError(f"data: there is no folder {folder}; give the folder of CIFAR-10's Python version")
     inner = folder / "cifar-10-batches-py"
-    sources = [Cifar.open(inner if inner.is_dir() else folder, name) for name in split.split(" and ")]
+    place = inner if inner.is_dir() else folder
+    if not (place / cifar.META).exists():
+        raise DippError(f"data: {folder} has no CIFAR-10; give the folder that holds cifar-10-batches-py")
+    sources = [Cifar.open(place, name) for name in split.split(" and ")]
     if sum(map(len, sources)) < count:
         raise DippError(f"data: {count} pictures of {split} are needed, {folder} has {sum(map(len, sources))}")
     rows = list(itertools.islice((row for source in sources for row in source.read(0, len(source))), count))
@@ -68,9 +72,11 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
             try:
                 STAGES[name](part)
                 ended = "finished"
-            except UnfinishedError as why:
-                ended = str(why)
-                say(f"the stage {name} is not finished ({why}): run it again to go on")
+                if name != "report":  # which says where it is
+                    say(f"the stage {name} is finished")
+            except UnfinishedError as stop:
+                ended = stop.why
+                say(f"the stage {name} is not finished ({stop.why}): {stop.how}")
                 return False
             finally:
                 took = {

@@ -41,7 +41,12 @@ Say = Callable[[str], None]
 
 
 class UnfinishedError(Exception):
-    """There is work left, and this says why it is not done now."""
+    """There is work left."""
+
+    def __init__(self, why: str, how: str) -> None:
+        """Why it is not done now, and how to go on."""
+        super().__init__(why)
+        self.why, self.how = why, how
 
 
 class Job(NamedTuple):
@@ -98,11 +103,11 @@ class Run:
         for name, made_of in self._made_of.items():
             record = self.store.record(name)
             if record is not None and record.get("made_of") != made_of:
-                raise DippError(f"out: {name} was made with another config; take another folder")
+                raise DippError(f"output: {name} was made with another config; take another folder")
         for what in MADE_WITH:
             if len(found := self.store.made_with(what)) > 1:
                 raise DippError(
-                    f"out: records of more than one {what} are there ({', '.join(found)}); keep those of one"
+                    f"output: records of more than one {what} are there ({', '.join(found)}); keep those of one"
                 )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
@@ -111,7 +116,7 @@ class Run:
     def _begin(self) -> None:
         """Ask before each piece of work whether there is time for it."""
         if time.monotonic() >= self.deadline:
-            raise UnfinishedError("out of time")
+            raise UnfinishedError("out of time", "run it again to go on")
 
     def _is_encoded(self, release: Release) -> bool:
         return not release.coded or self.store.record(f"encode.{release.name}") is not None
@@ -119,7 +124,7 @@ class Run:
     def _require_encoded(self) -> None:
         """At the end of a stage that left out what is not encoded: that is work, which has to wait."""
         if names := sorted(release.name for release in self.releases if not self._is_encoded(release)):
-            raise UnfinishedError(f"not encoded yet: {', '.join(names)}")
+            raise UnfinishedError(f"not encoded yet: {', '.join(names)}", "run the stage encode, then this one")
 
     def baseline(self) -> None:
         """What lossless codecs take for pictures as they are, and for pictures with Laplace noise."""
@@ -297,6 +302,8 @@ class Run:
         """One JSON, tables and figures."""
         from cifar10 import report, tables  # they draw, which the other stages need no library for
 
+        if not self.store.records(""):
+            raise DippError(f"output: {self.store.folder} has no records to report; run another stage first")
         place = report.write(self.config, self.store)
         for line in tables.gaps(report.missing(self.config, self.store)):
             self.say(f"missing: {line}")

@@ -44,7 +44,7 @@ class Store:
             for name in FOLDERS:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DippError(f"out: {self.folder} cannot be written to ({error.strerror})") from None
+            raise DippError(f"output: {self.folder} cannot be written to ({error.strerror})") from None
 
     def archive(self, release: str) -> Path:
         """Where the archive of a release is, or will be."""
@@ -71,7 +71,9 @@ class Store:
     def require(self, what: str, identity: str) -> None:
         """Refuse another than the one that records here are of: they could not be compared."""
         if others := [other for other in self.made_with(what) if other != identity]:
-            raise DippError(f"{what}: records in out are of {others[0]}, not {identity}; take that, or another folder")
+            raise DippError(
+                f"{what}: records in the folder are of {others[0]}, not {identity}; take that, or another folder"
+            )
 
     def forget(self, release: str) -> None:
         """Delete what was made of an earlier archive of a release, and is not told from what is made of another."""
@@ -89,9 +91,11 @@ class Store:
                 lock = held.enter_context((self.folder / f".{stage}.lock").open("w"))
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise DippError(f"out: another process is in the stage {stage}; wait, or take another folder") from None
+                raise DippError(
+                    f"output: another process is in the stage {stage}; wait, or take another folder"
+                ) from None
             except OSError as error:
-                raise DippError(f"out: {self.folder} cannot be locked ({error.strerror})") from None
+                raise DippError(f"output: {self.folder} cannot be locked ({error.strerror})") from None
             yield
 
     def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:

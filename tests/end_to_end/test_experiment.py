@@ -254,7 +254,9 @@ def test_a_folder_is_of_one_model(travelled: Path, cifar: Path, stage: str, only
     known = Store(travelled).made_with("model")[0]
     for place in (travelled / "records").iterdir():
         place.write_text(place.read_text().replace(known, "another"))
-    with pytest.raises(DippError, match=f"model: records in out are of another, not {known}; take that, or another"):
+    with pytest.raises(
+        DippError, match=f"model: records in the folder are of another, not {known}; take that, or another"
+    ):
         run_stages(cifar, travelled, stage=stage, only=only)
 
 
@@ -263,7 +265,7 @@ def test_a_folder_is_of_one_cost_table(travelled: Path, cifar: Path, tmp_path: P
     text["quantiles"][0][-1] *= 1.5
     other = tmp_path / "other.json"
     other.write_text(json.dumps(text))
-    with pytest.raises(DippError, match="calibration: records in out are of "):
+    with pytest.raises(DippError, match="calibration: records in the folder are of "):
         run_stages(cifar, travelled, stage="encode", calibration=other)
 
 
@@ -271,7 +273,7 @@ def test_a_folder_is_of_one_judge(travelled: Path, cifar: Path) -> None:
     place = travelled / "weights" / "clean.0.pt"
     weights = torch.load(place)
     torch.save({name: weight + 1 for name, weight in weights.items()}, place)
-    with pytest.raises(DippError, match="judge: records in out are of "):
+    with pytest.raises(DippError, match="judge: records in the folder are of "):
         run_stages(cifar, travelled, stage="metrics", only="laplace-4")
 
 
@@ -357,7 +359,7 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
         known.update(names)
         return str(json.loads((tmp_path / "records" / new).read_text())["ended"])
 
-    run_stages(cifar, tmp_path, stage="baseline", only="clean")
+    assert run_stages(cifar, tmp_path, stage="baseline", only="clean")[-1] == "the stage baseline is finished"
     assert ended() == "finished"
     assert run_stages(cifar, tmp_path, stage="baseline", only="laplace-1", minutes=1e-9)[-1].endswith(
         "(out of time): run it again to go on"
@@ -385,7 +387,8 @@ def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
         return {path.name: path.stat().st_mtime_ns for path in found}
 
     before = files()
-    assert len(run_stages(cifar, finished)) == 1
+    said = run_stages(cifar, finished)
+    assert said[:-1] == [f"the stage {name} is finished" for name in stages.STAGES if name != "report"]
     assert files() == before
     (place,) = (finished / "pictures").glob("paper-4-plotted.*.noisy.npy")
     pictures = np.load(place)
@@ -472,7 +475,10 @@ def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
             "dipp: stage: one of baseline, encode, ",
         ),
         (("cifar10", cifar, *common), "dipp: config: "),
-        (("cifar10", SMOKE, "--data", embedded.FOLDER, "--out", finished), "dipp: src: "),
+        (
+            ("cifar10", SMOKE, "--data", embedded.FOLDER, "--out", finished),
+            f"dipp: data: {embedded.FOLDER} has no CIFAR-10; give the folder that holds cifar-10-batches-py",
+        ),
         (("cifar10", SMOKE, "--data", "nowhere", "--out", finished), "dipp: data: there is no folder nowhere; "),
         (("cifar10", SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
         (("cifar10", SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
@@ -486,6 +492,12 @@ def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
         assert code == 1
         assert err.startswith(line)
         assert err.count("\n") == 1
+
+
+def test_a_report_of_nothing_is_refused(cifar: Path, tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="has no records to report; run another stage first"):
+        run_stages(cifar, tmp_path, stage="report")
+    assert not (tmp_path / "report").exists()
 
 
 def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
@@ -552,7 +564,8 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
     (tmp_path / "archives" / "unclipped-4-plotted.dipp").unlink()
     for stage in ("train", "metrics"):
         said = run_stages(cifar, tmp_path, stage=stage, only="diffc-*, unclipped-4-*")
-        assert said[-1].startswith(f"the stage {stage} is not finished (not encoded yet: unclipped-4-plotted)")
+        how = "run the stage encode, then this one"
+        assert said[-1] == f"the stage {stage} is not finished (not encoded yet: unclipped-4-plotted): {how}"
     names = ["encode.unclipped-4-plotted", "train.unclipped-4-plotted.denoised.0", "metrics.unclipped-4-plotted.noisy"]
     said = run_stages(cifar, tmp_path, stage="report")
     assert [line.rsplit(", from ", 1)[1] for line in said[:-1]] == [f"{name} on" for name in names]

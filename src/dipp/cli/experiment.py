@@ -58,7 +58,8 @@ def experiment(
 ) -> None:
     """Reproduce the paper's experiment, stage by stage; needs a checkout of the repository.
 
-    Exit code 3: the time was up before everything was done; the same command goes on.
+    Exit code 3: the stage has more to do, because time was up or something is not encoded yet; its last line says how
+    to go on.
     """
     module = _module(name)
     done = module.run(options, command=_command(sys.argv), say=typer.echo)
