@@ -118,20 +118,22 @@ class Simulation:
 
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.add_subplot()
-        low, high = np.quantile(received, [0.001, 0.999])
+        # The values next to the quantiles: between them lies a sample, however few there are.
+        low, high = np.quantile(received, 0.001, method="lower"), np.quantile(received, 0.999, method="higher")
+        edges = np.histogram_bin_edges(received, 80, (low, high))  # wider than nothing, if all samples are equal
         axes.hist(
             received,
-            bins=np.linspace(low, high, 81).tolist(),
+            bins=edges.tolist(),
             density=True,
             color="#9ecae1",
             label="decoded from the bytes",
         )
         channel, scale = self.code.channel, 1 / math.sqrt(self.code.snr)
         if isinstance(channel, LocationChannel):
-            grid = np.linspace(low, high, 801)
-            edges = np.linspace(1e-6, 1 - 1e-6, 20001)
-            z = channel.quantile(edges)
-            density = np.interp((grid - self.x) / scale, (z[1:] + z[:-1]) / 2, np.diff(edges) / np.diff(z)) / scale
+            grid = np.linspace(edges[0], edges[-1], 801)
+            levels = np.linspace(1e-6, 1 - 1e-6, 20001)
+            z = channel.quantile(levels)
+            density = np.interp((grid - self.x) / scale, (z[1:] + z[:-1]) / 2, np.diff(levels) / np.diff(z)) / scale
             axes.plot(grid, density, color="#08306b", lw=1.5, label=f"true density ({channel.name})")
         axes.axvline(self.x, color="#d94801", lw=1, ls="--", label="private x")
         axes.set(

@@ -74,6 +74,19 @@ def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> 
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("channel", ["laplace", "sign"])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_few_samples_make_a_histogram_without_a_warning(
+    samples: int, channel: str, tmp_path: Path, run: Command
+) -> None:
+    """One has no spread, and two lie at the ends."""
+    told = ("--samples", samples, "--channel", channel, "--candidates", 16)
+    code, out, err = run("simulate", *told, "-o", tmp_path / "a.png")
+    assert (code, err) == (0, "")
+    assert f"received     {samples} sample" in out
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("command", DRAWING)
 def test_a_drawing_has_the_name_of_one(command: str, tmp_path: Path, run: Command) -> None:
     *options, last = DRAWING[command]
