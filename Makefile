@@ -66,6 +66,7 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/visible.py --quick --out $(BENCH)/visible.jpg --json $(BENCH)/visible.json
 	$(BIN)/python benchmarks/startup.py --rounds 1 --out $(BENCH)/startup.json
 	$(BIN)/python benchmarks/baseline.py --out $(BENCH)/baseline.json
+	$(BIN)/python benchmarks/rivals.py --quick --out $(BENCH)/rivals.json
 	$(BIN)/python benchmarks/schedule.py --quick --out $(BENCH)/schedule.json
 	$(BIN)/python benchmarks/size.py --preset swift --largest 128 --output $(BENCH)
 	$(BIN)/python benchmarks/privatize.py cpu --quick --rounds 1 --out $(BENCH)/datasets-cpu.json
