@@ -240,7 +240,7 @@ class Run:
         """Reconstructions against the clean pictures."""
         ready = [release for release in self.releases if self._is_encoded(release)]
         named = {f"metrics.{r.name}.{output}": (r, output) for r in ready for output in provenance.measured(r)}
-        wanted = {name: what for name, what in named.items() if self.store.record(name) is None}
+        wanted = {name: what for name, what in named.items() if not self._is_measured(name)}
         for release, output in wanted.values():
             self.maker.require(release, output)
         for name, (release, output) in wanted.items():
@@ -255,6 +255,11 @@ class Run:
                 record = {name: self._measured(p) for name, p in (("ancestral", drawn), ("fast", quick))}
                 self._write("ancestral", {"release": checked.name, **record})
         self._require_encoded()
+
+    def _is_measured(self, name: str) -> bool:
+        """Whether there is nothing to add: a record without the Fréchet distance waits for the judge's weights."""
+        record = self.store.record(name)
+        return record is not None and ("frechet" in record or self._judge is None)
 
     def _measured(self, pictures: Pixels) -> dict[str, Any]:
         pixels, judge = self.maker.pixels[: len(pictures)], self._judge

@@ -170,7 +170,10 @@ def _bound(value: float | None) -> str:
 
 
 def _points(difference: float | None) -> str:
-    return MISSING if difference is None else f"{100 * difference:+.1f} points"
+    if difference is None:
+        return MISSING
+    digits = 1 if abs(difference) >= 5e-4 else 2
+    return f"{100 * difference:+.{digits}f} points"
 
 
 def _percent(share: float | None) -> str:

@@ -306,12 +306,17 @@ def test_without_the_judge_all_but_its_distance_is_measured(travelled: Path, cif
     place, name = travelled / "records" / "metrics.laplace-4.laplace.json", "weights/clean.0.pt"
     before = json.loads(place.read_text())
     place.unlink()
+    weights = (travelled / name).read_bytes()
     (travelled / name).unlink()
-    said = run_stages(cifar, travelled, stage="metrics", only="laplace-4")
-    assert f"no Fréchet distance is measured: {name} is not here" in said
-    found = json.loads(place.read_text())
-    assert {*before} - {*found} == {"frechet", "judge"}
-    assert found == {key: before[key] for key in found}
+    for _ in range(2):
+        said = run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+        assert f"no Fréchet distance is measured: {name} is not here" in said
+        found = json.loads(place.read_text())
+        assert {*before} - {*found} == {"frechet", "judge"}
+        assert found == {key: before[key] for key in found}
+    (travelled / name).write_bytes(weights)
+    run_stages(cifar, travelled, stage="metrics", only="laplace-4")
+    assert json.loads(place.read_text()) == before
 
 
 def test_what_did_not_travel_is_asked_for(travelled: Path, cifar: Path) -> None:
