@@ -40,7 +40,9 @@ PROBES = {
     "patch": ("#756bb1", "^", "8×8 pixels"),
     "picture": ("#525252", "D", "everything"),
 }
-BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on evaluation pictures"
+BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on released pictures"
+TITLES = ("sharp and its rivals", "the codec, and what it was at first")
+"""Of the lines of panels."""
 
 Row = dict[str, Any]
 
@@ -88,6 +90,9 @@ def panels(results: dict[str, Any], output: Path) -> None:
             axes.xaxis.set_minor_locator(NullLocator())
         for axes in grid[line]:
             axes.grid(alpha=0.3)
+    if len(lines) > 1:
+        for axes, title in zip(grid[:, 1], TITLES, strict=True):
+            axes.set_title(title, fontsize=10)
     _legend(figure, grid.flat)
     _save(figure, output)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +20,7 @@ from cifar10.config import Config
 from cifar10.deviations import Observer
 from cifar10.releases import Maker
 from cifar10.store import Store
+from helpers.paths import ROOT
 
 from dipp.cli import experiment
 from dipp.models.diffusion import NoiseSchedule
@@ -228,3 +232,49 @@ def test_the_command_is_noted_without_places_of_the_machine() -> None:
         "--model=/home/a=b/c",
     ]
     assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*' --model=c"
+
+
+RELEASE = re.compile(r"^\*{0,2}([\d.]+) ± ([\d.]+) %\*{0,2} \(([\d.]+)\)$")
+
+
+def test_the_tables_of_the_page_are_those_of_the_records() -> None:
+    """Accuracy and its spread, on clean pictures, and PSNR of every method at every ε; bits and accuracy by rate."""
+    rows = {row["name"]: row for row in results()["releases"] if not row["earlier"]}
+    page = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
+    methods = "| ε | `sharp` | `cube` | `noise` | `one-channel` | `one-bit` |\n"
+    right, quality = (_cells(part) for part in page.split(methods)[1:])
+    trained = 0
+    for (epsilon, *shares), (_, *dbs) in zip(right, quality, strict=True):
+        names = [f"sharp-{epsilon}-plotted", *(f"{m}-{epsilon}" for m in ("cube", "noise", "one-channel", "one-bit"))]
+        for name, share, db in zip(names, shares, dbs, strict=True):
+            assert (share == "–") == (db == "–") == (name not in rows), name
+            if name in rows:
+                found = rows[name]["accuracy"]["denoised"]
+                numbers = (100 * found["last"], 50 * found["spread"], 100 * found["on_clean"])
+                told = RELEASE.match(share)
+                assert told is not None
+                assert told.groups() == tuple(f"{number:.1f}" for number in numbers), name
+                assert db == f"{rows[name]['metrics']['denoised']['psnr']:.1f}", name
+                trained += 1
+    assert trained == 21
+    rates = _cells(page.split("| ε | noisy values take |")[1].partition("\n")[2])
+    for epsilon, _, _, tenth, low in rates:
+        for tag, cell in (("tenth", tenth), ("low", low)):
+            if cell != "not tried":
+                row = rows[f"sharp-{epsilon}-{tag}"]
+                found = row["accuracy"]["denoised"]
+                share, bits = cell.split(" % in ")
+                assert share == f"{100 * found['last']:.1f} ± {50 * found['spread']:.1f}"
+                assert float(bits) == pytest.approx(row["file_bpp"], abs=6e-3 if tag == "tenth" else 6e-4)
+
+
+def results() -> dict[str, Any]:
+    """Those of the paper's protocol."""
+    found: dict[str, Any] = json.loads((SMOKE.parent / "results" / "results.json").read_text())
+    return found
+
+
+def _cells(rest: str) -> list[list[str]]:
+    """The lines of a table after its head, as far as they go."""
+    lines = itertools.takewhile(lambda line: line.startswith("|"), rest.splitlines())
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("|---")]
