@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from cifar10 import rivals
 from cifar10.rivals import RIVALS, Cube, Noise, OneBit, OneChannel, Rival
 from cifar10.slicing import Slicing, worst_loss
+from helpers.paths import ROOT
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,3 +163,58 @@ def test_a_pruned_pixel_loses_up_to_four_times_what_is_stated() -> None:
         second[1, 2] = generator.integers(0, 256, 3)
         assert plain.loss(first, second) <= 4 + 1e-9
         assert pruned.loss(first, second) <= 4 + 1e-9
+
+
+@pytest.fixture
+def beyond(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The benchmark of what noise could do beyond the experiment."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    spec = importlib.util.spec_from_file_location("rivals_benchmark", ROOT / "benchmarks" / "rivals.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("kind", RIVALS.values())
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_the_law_of_the_noise_is_of_its_epsilon(beyond: Any, kind: type[Rival], epsilon: float) -> None:
+    """Whatever is released, two values of a pixel differ by ε in its logarithm at most, and some by nearly as much."""
+    rival = kind(epsilon)
+    y = torch.from_numpy(drawn(rival, level(255, 4))).permute(0, 3, 1, 2)
+    x = torch.rand((2, *y.shape), generator=torch.Generator().manual_seed(1)) * 2 - 1
+    x[:, :2] = x[:, :2].sign()  # the corners of the cube are where it is reached
+    first, second = (beyond.log_likelihood(rival, y, part) for part in x)
+    loss = (first - second).mean(1) if kind is Cube else (first - second).sum(1)  # the cube's is of the whole pixel
+    assert 0.9 * epsilon < float(loss.abs().max()) <= epsilon * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("kind", [Noise, OneChannel, OneBit])
+def test_what_is_known_after_the_noise_is_the_posterior(beyond: Any, kind: type[Rival]) -> None:
+    """Against an integral over x; importance sampling is off by its own variance, which many pixels average out."""
+    rival, generator = kind(4.0), torch.Generator().manual_seed(0)
+    y = torch.full((1, 3, 64, 64), 2.4)  # of one channel, three times the value
+    mean, variance = beyond.posterior(rival, y, torch.full_like(y, 0.2), 0.09, generator)
+    x = torch.linspace(-3, 3, 60001, dtype=torch.float64)
+    law = beyond.log_likelihood(rival, torch.full_like(x, 2.4), x) - (x - 0.2) ** 2 / (2 * 0.09)
+    weight = torch.exp(law - law.max())
+    expected = float((weight * x).sum() / weight.sum())
+    assert float(mean.mean()) == pytest.approx(expected, abs=3e-3)
+    assert abs(expected - 0.2) > 0.01
+    spread = float((weight * x.square()).sum() / weight.sum()) - expected**2
+    assert variance == pytest.approx(spread, rel=0.02)
+
+
+def test_bits_of_rounded_values_are_their_entropy(beyond: Any) -> None:
+    """Four values that are equally likely take two bits a channel; of one channel, the others take none."""
+    rival = Noise(4.0)
+    size = 1 / math.sqrt(rival.snr)
+    y = (np.arange(48).reshape(1, 4, 4, 3) % 4 * size + 0.2 * size).astype(np.float32)
+    found, bits = beyond.rounded(rival, y, 1.0)
+    assert bits == pytest.approx(6)
+    assert found == pytest.approx(y - 0.2 * size, abs=1e-5)
+    alone = OneChannel(4.0)
+    wide = np.where(np.arange(3) == 1, y + math.sqrt(3 / alone.snr), 0).astype(np.float32)
+    assert beyond.rounded(alone, wide, 1.0)[1] <= 2
+    assert not beyond.rounded(alone, wide, 1.0)[0][..., [0, 2]].any()
