@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import math
 from collections.abc import Sequence
@@ -15,7 +14,8 @@ from typing import Any
 import constriction
 import numpy as np
 import pytest
-from helpers.paths import GOLDEN, ROOT
+from helpers.paths import GOLDEN
+from helpers.scripts import benchmark
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -324,12 +324,7 @@ def test_refitted_exponent_reads_the_table() -> None:
 
 
 def test_table_is_what_the_script_makes_of_real_selections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    spec = importlib.util.spec_from_file_location("fit_zeta", ROOT / "benchmarks" / "fit_zeta.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = benchmark("fit_zeta", monkeypatch)
     kl, pad, chunks = 4, 4, 600
     simulated = script.mean_log2_index(kl, 2000)[pad]
     best = min(range(40, 120), key=lambda units: float(script.codelength(units, simulated, 1 << (kl + pad))))

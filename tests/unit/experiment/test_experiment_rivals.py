@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from cifar10 import rivals
 from cifar10.rivals import RIVALS, Cube, Noise, OneBit, OneChannel, Rival
 from cifar10.slicing import Slicing, worst_loss
-from helpers.paths import ROOT
+from helpers.scripts import benchmark
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,13 +167,7 @@ def test_a_pruned_pixel_loses_up_to_four_times_what_is_stated() -> None:
 @pytest.fixture
 def beyond(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The benchmark of what noise could do beyond the experiment."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    spec = importlib.util.spec_from_file_location("rivals_benchmark", ROOT / "benchmarks" / "rivals.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("rivals", monkeypatch)
 
 
 @pytest.mark.parametrize("kind", RIVALS.values())
