@@ -28,7 +28,8 @@ import numpy as np
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Gaussian, Huber, Laplace, Sign
-from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
+from dipp.core.geometry import MAX_PIXELS
+from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive

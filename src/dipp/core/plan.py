@@ -20,13 +20,12 @@ import numpy as np
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
 from dipp.core.code import Code
+from dipp.core.geometry import MAX_PIXELS
 from dipp.core.masks import Mask
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError, NoCertificateError
 
 MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
-MAX_PIXELS = (1 << 31) - 1
-"""Pixels of an image, at most."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dipp import __version__
-from dipp.core.plan import MAX_PIXELS
+from dipp.core.geometry import MAX_PIXELS
 from dipp.data.shards import Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dipp.core.plan import MAX_PIXELS
+from dipp.core.geometry import MAX_PIXELS
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
 from dipp.errors import DippError
 from dipp.format.archive import Archive

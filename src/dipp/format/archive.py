@@ -24,7 +24,8 @@ import numpy as np
 from dipp import files
 from dipp.codes import Flat, Functional, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
-from dipp.core.plan import MAX_PIXELS, Coding
+from dipp.core.geometry import MAX_PIXELS
+from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
 from dipp.format.header import Header, checksum, unsealed

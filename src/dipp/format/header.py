@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dipp.core.beacon import MAX_VALUE, MIN_VALUE, Beacon
-from dipp.core.plan import MAX_PIXELS, Coding, Plan, SensingStep, Step
+from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS
+from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
 from dipp.format import source
@@ -40,7 +41,6 @@ from dipp.format.steps import (
     tilts_to_bytes,
     timesteps_to_bytes,
 )
-from dipp.privacy.ledger import MAX_CHANNELS
 
 MAGIC = b"DIPP"
 VERSION = 2

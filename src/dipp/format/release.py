@@ -11,14 +11,15 @@ import re
 from dataclasses import dataclass
 
 from dipp.core.beacon import Beacon
-from dipp.core.plan import MAX_PIXELS, Plan
+from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS
+from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.bytes import checked
 from dipp.format.packing import Layout, layout_of
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import MAX_CHANNELS, Ledger
+from dipp.privacy.ledger import Ledger
 
 MODEL_BYTES = 32
 MAX_STEPS = 4096

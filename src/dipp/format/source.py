@@ -7,7 +7,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core.plan import MAX_PIXELS
+from dipp.core.geometry import MAX_PIXELS
 from dipp.core.window import Window
 from dipp.format.bytes import damaged
 

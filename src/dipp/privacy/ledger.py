@@ -41,10 +41,9 @@ from dipp.core import masks, selection
 from dipp.core.arithmetic import MAX_SLOPE
 from dipp.core.chunking import Chunks
 from dipp.core.code import Charge, Code, Moved
+from dipp.core.geometry import MAX_CHANNELS
 from dipp.core.plan import Plan
 from dipp.errors import DippError
-
-MAX_CHANNELS = 16
 
 LEVELS = 255
 """Largest change of an eight-bit channel."""

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from helpers.archives import build, release, sealed, small_plan
 
-from dipp.core.plan import MAX_PIXELS, Coding
+from dipp.core.geometry import MAX_PIXELS
+from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.header import release_from_bytes, release_to_bytes

@@ -1,0 +1,146 @@
+"""Units: what a certificate protects. A unit is one part of a public partition of a picture's coordinates.
+
+Two pictures are *neighbours* if they have the same geometry and agree outside one unit. A certificate bounds how well
+a reader of the file can tell neighbours apart. The partition follows from the geometry and from public parameters
+alone, never from what is in a picture.
+
+| kind | what may change | units that a w×h window meets |
+|---|---|---|
+| `pixel` | all channels of one pixel | w·h |
+
+**The price of a larger object.** If a w×h window meets at most k units, a change of everything in it is a chain of k
+neighbours. So its pure ε is at most k times that of a unit (`privacy.certificate`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.geometry import Geometry
+from dipp.errors import DippError
+
+Integers = NDArray[np.int64]
+
+
+class Unit(ABC):
+    """A public partition of a picture's coordinates. Units are frozen dataclasses of their public parameters."""
+
+    kind: ClassVar[str]
+    """Name of the kind in JSON and in words."""
+    number: ClassVar[int]
+    """Number of the kind in files."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The unit in words that end a sentence, such as "one pixel (all its channels) of the array"."""
+
+    @abstractmethod
+    def several(self, count: int) -> str:
+        """Return the words for any `count` units together."""
+
+    @property
+    def short(self) -> str:
+        """The unit in a word or two, to be used after "per"."""
+        return self.kind
+
+    @abstractmethod
+    def count(self, geometry: Geometry) -> int:
+        """Return the number of units of a picture."""
+
+    @abstractmethod
+    def ids(self, geometry: Geometry) -> Integers:
+        """Return the unit of each coordinate, as int64 from 0 to count − 1; every unit has a coordinate."""
+
+    @abstractmethod
+    def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
+        """Return how many units a window can meet, wherever it lies.
+
+        Args:
+            width: Width of the window in pixels, at least 1.
+            height: Height of the window in pixels, at least 1.
+            geometry: The picture in which the window lies; by default one of any size.
+
+        """
+
+    def to_bytes(self) -> bytes:
+        """Return the number of the kind, and the parameters behind it: what `from_bytes` reads."""
+        return bytes([self.number]) + self._parameters_to_bytes()
+
+    def _parameters_to_bytes(self) -> bytes:
+        """Return the parameters as bytes, in one spelling; by default there are none."""
+        return b""
+
+    @classmethod
+    def _from_parameters(cls, content: bytes) -> Unit:
+        """Return the unit whose parameters are these bytes, all of them; by default there are none."""
+        if content:
+            raise DippError(f"unit: {cls.kind} has no parameters, got {len(content)} bytes")
+        return cls()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kind and the parameters for JSON."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload] # units are dataclasses
+
+
+@dataclass(frozen=True)
+class Pixel(Unit):
+    """All channels of one pixel."""
+
+    kind, number = "pixel", 0
+
+    @property
+    def words(self) -> str:
+        """One pixel, with all its channels."""
+        return "one pixel (all its channels) of the array that was encoded"
+
+    def several(self, count: int) -> str:
+        """Return the words for any `count` pixels, with all their channels."""
+        return f"any {count} pixels (all their channels) of the array that was encoded"
+
+    def count(self, geometry: Geometry) -> int:
+        """Return the number of pixels."""
+        return geometry.pixels
+
+    def ids(self, geometry: Geometry) -> Integers:
+        """Return each coordinate divided by the number of channels."""
+        return np.arange(geometry.coordinates, dtype=np.int64) // geometry.channels
+
+    def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
+        """Return the pixels of the part of the window that lies in the picture."""
+        width, height = within(width, height, geometry)
+        return width * height
+
+
+UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel,)}
+"""The kinds of units by number. A new kind needs its class and an entry here."""
+
+
+def from_bytes(content: bytes) -> Unit:
+    """Read a unit that `Unit.to_bytes` wrote, or raise."""
+    if not content or content[0] not in UNITS:
+        raise DippError(f"unit: there is no kind {content[0] if content else 'without a number'}; upgrade dipp")
+    return UNITS[content[0]]._from_parameters(content[1:])
+
+
+def from_dict(content: Mapping[str, Any]) -> Unit:
+    """Read a unit that `Unit.to_dict` wrote, or raise."""
+    kinds = {kind.kind: kind for kind in UNITS.values()}
+    parameters = {name: value for name, value in content.items() if name != "kind"}
+    try:
+        return kinds[content["kind"]](**parameters)
+    except (KeyError, TypeError):
+        raise DippError(f"unit: one of {', '.join(kinds)} with its parameters is needed, got {content!r:.80}") from None
+
+
+def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
+    """Return the largest width and height of the part of a window that lies in a picture, after checking both."""
+    if not all(type(side) is int and side >= 1 for side in (width, height)):
+        raise DippError(f"window: width and height must be whole numbers from 1, got {width}×{height}")
+    return (width, height) if geometry is None else (min(width, geometry.width), min(height, geometry.height))
