@@ -64,6 +64,7 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/choice.py --quick --out $(BENCH)/choice.json
 	$(BIN)/python benchmarks/privacy_pictures.py --quick --out $(BENCH)/privacy.png --json $(BENCH)/privacy.json
 	$(BIN)/python benchmarks/visible.py --quick --out $(BENCH)/visible.jpg --json $(BENCH)/visible.json
+	$(BIN)/python benchmarks/readers.py --quick --out $(BENCH)/readers.json --sheet $(BENCH)/plates.jpg
 	$(BIN)/python benchmarks/startup.py --rounds 1 --out $(BENCH)/startup.json
 	$(BIN)/python benchmarks/baseline.py --out $(BENCH)/baseline.json
 	$(BIN)/python benchmarks/rivals.py --quick --out $(BENCH)/rivals.json
