@@ -8,6 +8,7 @@ The functions under "What a checkout calls things" are all that knows the API of
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import sys
 from fractions import Fraction
@@ -68,18 +69,14 @@ def plan_of_preset(case: dict[str, Any], denoiser: Denoiser, table: Any) -> tupl
     limits = {name: case.get("budget", {}).get(name) for name in ("epsilon", "delta", "rho")}
     budget = recipe.budget(**limits)
     height, width = case.get("planned_for", denoiser.sample_size)
-    planner = recipe.planner(denoiser, table, budget, size_of(height, width, denoiser.channels))
+    size: Any = height * width
+    if "pixels" not in inspect.signature(recipe.planner).parameters:
+        from dipp.core.geometry import Geometry
+
+        size = Geometry(height, width, denoiser.channels)
+    planner = recipe.planner(denoiser, table, budget, size)
     point = planner.choose(budget, final_timestep=case.get("final_timestep"), bpp=case.get("bpp"))
     return point.plan, budget
-
-
-def size_of(height: int, width: int, channels: int) -> Any:
-    """What planners take as the size of a picture: a Geometry, or a number of pixels."""
-    try:
-        from dipp.core.geometry import Geometry
-    except ImportError:
-        return height * width
-    return Geometry(height, width, channels)
 
 
 def table_of(path: Path) -> Any:
