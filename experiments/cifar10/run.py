@@ -32,9 +32,9 @@ def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDAr
     """The first pictures and labels of a split of CIFAR-10, from the folder of its Python version."""
     if not folder.is_dir():
         raise DippError(f"data: there is no folder {folder}; give the folder of CIFAR-10's Python version")
-    inner = folder / "cifar-10-batches-py"
+    inner = folder / cifar.TEN.folder
     place = inner if inner.is_dir() else folder
-    if not (place / cifar.META).exists():
+    if not cifar.TEN.is_in(place):
         raise DippError(f"data: {folder} has no CIFAR-10; give the folder that holds cifar-10-batches-py")
     sources = [Cifar.open(place, name) for name in split.split(" and ")]
     if sum(map(len, sources)) < count:

@@ -3,7 +3,8 @@
 | module | what it is |
 |---|---|
 | `sources`, `formats` | where private pictures come from, read by position; the kinds of sources that are known |
-| `listing`, `tables`, `cifar` | these kinds: many small files, tables, CIFAR-10 |
+| `listing`, `tables`, `cifar` | these kinds: many small files, tables, CIFAR-10 and CIFAR-100 |
+| `pickles` | reads the pickles of CIFAR without unpickling |
 | `repeats` | files that have two names |
 | `worker` | encodes a range of the source as a shard of indices |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |

@@ -1,70 +1,112 @@
-"""CIFAR-10's Python version: pickles of 10,000 pictures each, read by an unpickler that can run no code."""
+"""CIFAR-10 and CIFAR-100 in their Python versions: files of pictures and labels, which are read without unpickling."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.data import pickles
 from dipp.errors import DippError
 
-BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
-META = "batches.meta"
-"""File with the names of the classes."""
 SIDE = 32
 
 
-class _Plain(pickle.Unpickler):
-    """An unpickler for plain Python values and NumPy arrays, and for nothing that could run code."""
+@dataclass(frozen=True)
+class Kind:
+    """One of the two datasets, as its archive unpacks."""
 
-    MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
-    MAKERS: ClassVar[dict[str, Any]] = {
-        "_reconstruct": np.empty(0).__reduce__()[0],
-        "ndarray": np.ndarray,
-        "dtype": np.dtype,
-    }
+    title: str
+    folder: str
+    """Name of its folder."""
+    meta: str
+    """File with the names of the classes."""
+    batches: Mapping[str, tuple[str, ...]]
+    """Files of each split."""
+    labels: str
+    """Key of the labels in a batch."""
+    names: str
+    """Key of the class names in `meta`."""
+    signs: tuple[str, ...]
+    """Files by which the folder is recognised."""
 
-    def find_class(self, module: str, name: str) -> Any:
-        """The functions and classes that a pickled array of numbers needs; all others are refused."""
-        if module in self.MODULES and name in self.MAKERS:
-            return self.MAKERS[name]
-        raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
+    def is_in(self, folder: Path) -> bool:
+        """Return whether a folder holds this dataset."""
+        return all((folder / name).is_file() for name in self.signs)
 
 
-def read(path: Path) -> tuple[NDArray[np.uint8], Sequence[int]]:
-    """The pictures (N, 32, 32, 3) of a batch file, and their labels."""
-    batch = _unpickled(path)
+TEN = Kind(
+    "CIFAR-10",
+    "cifar-10-batches-py",
+    "batches.meta",
+    {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)},
+    "labels",
+    "label_names",
+    ("batches.meta",),
+)
+HUNDRED = Kind(
+    "CIFAR-100",
+    "cifar-100-python",
+    "meta",
+    {"train": ("train",), "test": ("test",)},
+    "fine_labels",
+    "fine_label_names",
+    ("meta", "train", "test"),
+)
+KINDS = (TEN, HUNDRED)
+
+
+def read(path: Path, kind: Kind = TEN) -> tuple[NDArray[np.uint8], Sequence[int]]:
+    """Return the pictures (N, 32, 32, 3) of a batch file, and their labels."""
+    batch = _loaded(path, kind)
     try:
-        rows = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, SIDE, SIDE)
-        labels = [int(label) for label in batch[b"labels"]]
-    except (KeyError, TypeError, ValueError):
-        raise _damaged(path) from None
-    if len(rows) != len(labels):
-        raise _damaged(path)
-    return rows.transpose(0, 2, 3, 1), labels
+        rows = pickles.array(_item(batch, "data"))
+        if rows.dtype != np.uint8 or rows.shape[1:] != (3 * SIDE * SIDE,):
+            raise _damaged(path, kind)
+        labels = _item(batch, kind.labels)
+        if not isinstance(labels, list):
+            labels = pickles.array(labels).tolist()
+    except ValueError:
+        raise _damaged(path, kind) from None
+    if len(labels) != len(rows) or not all(type(label) is int for label in labels):
+        raise _damaged(path, kind)
+    return rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels
 
 
-def class_names(path: Path) -> tuple[str, ...]:
-    """The names of the classes, from the file `META`."""
+def class_names(path: Path, kind: Kind = TEN) -> tuple[str, ...]:
+    """Return the names of the classes, from the file `Kind.meta`."""
     try:
-        return tuple(name.decode() for name in _unpickled(path)[b"label_names"])
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError):
-        raise _damaged(path) from None
+        names = _item(_loaded(path, kind), kind.names)
+        texts = [name.decode() if isinstance(name, bytes) else name for name in names]
+    except (ValueError, TypeError):
+        raise _damaged(path, kind) from None
+    if not all(isinstance(text, str) for text in texts):
+        raise _damaged(path, kind)
+    return tuple(texts)
 
 
-def _unpickled(path: Path) -> Any:
+def _item(batch: Any, key: str) -> Any:
+    """Return the value of a key, which Python 2 has written as bytes."""
+    for spelled in (key.encode(), key):
+        if isinstance(batch, dict) and spelled in batch:
+            return batch[spelled]
+    raise ValueError
+
+
+def _loaded(path: Path, kind: Kind) -> Any:
     try:
-        with path.open("rb") as stream:
-            return _Plain(stream, encoding="bytes").load()
+        return pickles.load(path)
     except FileNotFoundError:
-        raise DippError(f"{path.name} of CIFAR-10 is missing; unpack the archive again") from None
-    except Exception:  # a damaged pickle can raise almost anything
-        raise _damaged(path) from None
+        raise DippError(f"{path.name} of {kind.title} is missing; unpack the archive again") from None
+    except OSError as error:
+        raise DippError(f"{path.name} of {kind.title} cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise _damaged(path, kind) from None
 
 
-def _damaged(path: Path) -> DippError:
-    return DippError(f"{path.name} is not a batch of CIFAR-10; unpack the archive again")
+def _damaged(path: Path, kind: Kind) -> DippError:
+    return DippError(f"{path.name} is not a file of {kind.title}; unpack the archive again")

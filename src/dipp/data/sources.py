@@ -11,7 +11,7 @@ Each kind of source recognises itself, in the order of `formats.FORMATS`:
 | source | how it is recognised |
 |---|---|
 | folder of images, whose sub-folders are the classes | any other folder (`listing`) |
-| CIFAR-10 | folder with `batches.meta` |
+| CIFAR-10, CIFAR-100 | folder with `batches.meta`; with `meta`, `train` and `test` |
 | Parquet with an image column | `.parquet`, or a folder of them (`tables`) |
 | Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, read from the hub (`tables`) |
 | WebDataset | `.tar`, or a folder of them (`listing`) |
@@ -183,8 +183,9 @@ def mark(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Cifar(Source):
-    """The Python version of CIFAR-10."""
+    """The Python version of CIFAR-10 or CIFAR-100."""
 
+    kind: cifar.Kind
     folder: Path
     batches: tuple[str, ...]
     """Names of the batch files."""
@@ -196,20 +197,20 @@ class Cifar(Source):
     fingerprint: str
 
     @classmethod
-    def open(cls, folder: Path, split: str) -> Cifar:
+    def open(cls, folder: Path, split: str, kind: cifar.Kind = cifar.TEN) -> Cifar:
         """Open a split, train or test."""
-        if split not in cifar.BATCHES:
-            raise DippError(f"split: train or test is needed for CIFAR-10, got {split}")
-        batches = cifar.BATCHES[split]
+        if split not in kind.batches:
+            raise DippError(f"split: train or test is needed for {kind.title}, got {split}")
+        batches = kind.batches[split]
         paths = [folder / name for name in batches]
         refuse_twice(paths)
         marks = tuple(map(mark, paths))
         try:
-            labels = Labels(names=cifar.class_names(folder / cifar.META))
-            counts = tuple(len(_cifar_batch(*one)[1]) for one in zip(paths, marks, strict=True))
+            labels = Labels(names=cifar.class_names(folder / kind.meta, kind))
+            counts = tuple(len(_cifar_batch(*one, kind.title)[1]) for one in zip(paths, marks, strict=True))
         except DippError as error:
             raise DippError(f"src: {error}") from None
-        return cls(folder, batches, counts, marks, labels, fingerprint([folder / cifar.META, *paths]))
+        return cls(kind, folder, batches, counts, marks, labels, fingerprint([folder / kind.meta, *paths]))
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -221,7 +222,7 @@ class Cifar(Source):
             if mark(path) != self.marks[number]:
                 yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
                 continue
-            rows, labels = _cifar_batch(path, self.marks[number])
+            rows, labels = _cifar_batch(path, self.marks[number], self.kind.title)
             for row in range(low, high):
                 yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
 
@@ -232,19 +233,21 @@ class Cifar(Source):
 
 
 def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
-    """CIFAR-10: its folder, or the one that it lies in."""
+    """Open CIFAR-10 or CIFAR-100: its folder, or the one that it lies in."""
     path = Path(place).resolve()
-    for folder in (path, path / "cifar-10-batches-py"):
-        if (folder / cifar.META).is_file():
-            columns.refuse_columns(place)
-            return Cifar.open(folder, columns.part)
+    for kind in cifar.KINDS:
+        for folder in (path, path / kind.folder):
+            if kind.is_in(folder):
+                columns.refuse_columns(place)
+                return Cifar.open(folder, columns.part, kind)
     return None
 
 
 @functools.lru_cache(maxsize=1)
-def _cifar_batch(path: Path, mark: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001 - part of the cache key
-    """The pictures and labels of a batch file in the state `mark`; the last one stays in memory."""
-    return cifar.read(path)
+def _cifar_batch(path: Path, mark: str, title: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001
+    """Return the pictures and labels of a batch file in the state `mark`; the last one stays in memory."""
+    (kind,) = (kind for kind in cifar.KINDS if kind.title == title)
+    return cifar.read(path, kind)
 
 
 def ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

@@ -121,8 +121,8 @@ def sources(data: Path) -> Iterator[Source]:
         yield from _tar(data)
     elif not data.is_dir():
         raise DippError(f"data: {data} is neither a folder nor a .tar, .parquet, .npy or .npz file")
-    elif (data / cifar.BATCHES["train"][0]).is_file():
-        for name in cifar.BATCHES["train"]:
+    elif (data / cifar.TEN.batches["train"][0]).is_file():
+        for name in cifar.TEN.batches["train"]:
             yield from cifar.read(data / name)[0]
     else:
         files = sorted(path for path in data.rglob("*") if path.is_file())

@@ -46,14 +46,14 @@ def test_tiles_are_limited_and_cover_the_sides() -> None:
 def test_cifar_training_batches_only(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = {}
-    for name in (*cifar.BATCHES["train"], "test_batch"):
+    for name in (*cifar.TEN.batches["train"], "test_batch"):
         rows[name] = rng.integers(0, 256, (2, 3072), dtype=np.uint8)
         (tmp_path / name).write_bytes(pickle.dumps({b"data": rows[name], b"labels": [0, 1]}, protocol=4))
     found = public_pictures.load(tmp_path, 32)
     assert len(found.pixels) == 10
     assert np.array_equal(found.pixels[3], rows["data_batch_2"][1].reshape(3, 32, 32).transpose(1, 2, 0))
     (tmp_path / "data_batch_4").write_bytes(b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.")
-    with pytest.raises(DippError, match="data_batch_4 is not a batch"):
+    with pytest.raises(DippError, match="data_batch_4 is not a file"):
         public_pictures.load(tmp_path, 32)
     (tmp_path / "data_batch_4").unlink()
     with pytest.raises(DippError, match="data_batch_4 of CIFAR-10 is missing"):

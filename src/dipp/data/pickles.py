@@ -1,0 +1,228 @@
+"""Read the pickles of image datasets without unpickling: no import, no call, and no object of NumPy's made by the file.
+
+A pickle is a program for a stack machine. The module `pickle` runs it, and even one that may only make arrays can hand
+NumPy a dtype with flags of its own: bytes of the file are then taken for pointers. Here the program is followed by a
+machine that knows the instructions for plain values alone. What the file calls a class or a function stays a name
+(`Name`), what it would build from it stays a record (`Record`), and an array is made by `np.frombuffer` from such a
+record, after its dtype, shape and length were checked.
+
+Memory is a small multiple of the file's size: each instruction takes a byte of the file and makes at most one value.
+"""
+
+from __future__ import annotations
+
+import math
+import pickletools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_BYTES = 1 << 28
+"""Largest file; the largest that is known, of CIFAR-100, has 155 MB."""
+MAX_INSTRUCTIONS = 1 << 21
+"""Most instructions; 50,000 pictures with a name and two labels each take 250,000."""
+MARK: Final = object()
+"""What the instruction MARK leaves on the stack."""
+TYPES = {"u1": np.uint8, "i8": np.int64, "i4": np.int32}
+"""Element types that an array may have."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A class or function that the file names; it is never looked up."""
+
+    module: str
+    name: str
+
+
+@dataclass(eq=False)
+class Record:
+    """What the file would build: a name, its arguments and the state that it is given."""
+
+    maker: Name
+    arguments: tuple[Any, ...]
+    state: Any = None
+
+
+RECONSTRUCT = {Name(f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")}
+FROM_BUFFER = {Name(f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")}
+NDARRAY, DTYPE = Name("numpy", "ndarray"), Name("numpy", "dtype")
+ENCODE = Name("_codecs", "encode")
+"""How protocols below 3 spell bytes: their characters, and latin1."""
+
+
+def load(path: Path) -> Any:
+    """Return the value in a pickle file.
+
+    Returns:
+        Plain Python values and `Record`s. A text of Python 2 is bytes. `array` makes an array of a record.
+
+    Raises:
+        ValueError: The file is damaged, too large, or holds anything but plain values and arrays.
+        OSError: The file cannot be read.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError
+    return _Machine().run(path.read_bytes())
+
+
+def array(value: Any) -> NDArray[Any]:
+    """Return the array that a record describes; raise ValueError if it is not a whole array of a type in `TYPES`."""
+    if not isinstance(value, Record):
+        raise ValueError
+    if value.maker in FROM_BUFFER:
+        content, dtype, shape, order = _parts(value.arguments, 4)
+        fortran = order == "F"
+    elif value.maker in RECONSTRUCT and value.arguments[:1] == (NDARRAY,):
+        _, shape, dtype, fortran, content = _parts(value.state, 5)
+    else:
+        raise ValueError
+    kind = _element_type(dtype)
+    sizes = isinstance(shape, tuple) and all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape)
+    if not sizes or not isinstance(content, bytes) or len(content) != math.prod(shape) * kind.itemsize:
+        raise ValueError
+    return np.frombuffer(content, kind).reshape(shape, order="F" if fortran else "C")
+
+
+def _element_type(value: Any) -> np.dtype[Any]:
+    """Return the type of a record of NumPy's dtype: a plain one of `TYPES` in little-endian order, and no other."""
+    if not isinstance(value, Record) or value.maker != DTYPE or not value.arguments:
+        raise ValueError
+    _, order, subarray, names, fields, _, _, flags = _parts(value.state, 8)
+    code = _text(value.arguments[0])
+    if code not in TYPES or _text(order) not in ("|", "<") or (subarray, names, fields, flags) != (None, None, None, 0):
+        raise ValueError
+    return np.dtype(TYPES[code])
+
+
+def _parts(value: Any, count: int) -> tuple[Any, ...]:
+    if not isinstance(value, tuple) or len(value) != count:
+        raise ValueError
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return a text of Python 2 or 3 as one of Python 3."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(_require(value, str))
+
+
+class _Machine:
+    """Follows the instructions of one pickle."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def run(self, content: bytes) -> Any:
+        """Return what is on the stack at the end."""
+        try:
+            for count, (instruction, argument, _) in enumerate(pickletools.genops(content)):
+                if count == MAX_INSTRUCTIONS:
+                    raise ValueError
+                if instruction.name == "STOP":
+                    break
+                self._do(instruction.name, argument)
+            (result,) = self._stack
+        except (IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError from error
+        return result
+
+    def _do(self, name: str, argument: Any) -> None:
+        stack, memo = self._stack, self._memo
+        if name in VALUES:
+            stack.append(argument)
+        elif name in OLD_TEXTS:
+            stack.append(argument.encode("latin-1"))
+        elif name == "BYTEARRAY8":
+            stack.append(bytes(argument))
+        elif name in MAKERS:
+            stack.append(MAKERS[name]())
+        elif name == "MARK":
+            stack.append(MARK)
+        elif name in TUPLES:
+            stack.append(tuple(self._taken(TUPLES[name])))
+        elif name in ("LIST", "TUPLE", "DICT"):
+            items = self._marked()
+            stack.append(items if name == "LIST" else tuple(items) if name == "TUPLE" else _filled({}, items))
+        elif name in ("APPEND", "APPENDS"):
+            items = self._taken(1) if name == "APPEND" else self._marked()
+            _require(stack[-1], list).extend(items)
+        elif name in ("SETITEM", "SETITEMS"):
+            items = self._taken(2) if name == "SETITEM" else self._marked()
+            _filled(_require(stack[-1], dict), items)
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[argument] = stack[-1]
+        elif name == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(memo[argument])
+        elif name == "GLOBAL":
+            stack.append(Name(*argument.split(" ")))
+        elif name == "STACK_GLOBAL":
+            stack.append(Name(*(_require(part, str) for part in self._taken(2))))
+        elif name == "REDUCE":
+            stack.append(_built(*self._taken(2)))
+        elif name == "BUILD":
+            (state,) = self._taken(1)
+            _require(stack[-1], Record).state = state
+        elif name not in ("PROTO", "FRAME"):
+            raise ValueError
+
+    def _taken(self, count: int) -> list[Any]:
+        """Take the topmost values from the stack."""
+        items = self._stack[len(self._stack) - count :]
+        if len(items) != count or any(item is MARK for item in items):
+            raise ValueError
+        del self._stack[len(self._stack) - count :]
+        return items
+
+    def _marked(self) -> list[Any]:
+        """Take the values above the last mark, and the mark."""
+        items: list[Any] = []
+        while (top := self._stack.pop()) is not MARK:
+            items.append(top)
+        return items[::-1]
+
+
+VALUES = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"}
+VALUES |= {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
+VALUES |= {"BINBYTES", "SHORT_BINBYTES", "BINBYTES8"}
+OLD_TEXTS = {"STRING", "BINSTRING", "SHORT_BINSTRING"}
+TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+MAKERS: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+}
+
+
+def _require(value: Any, kind: type[Any]) -> Any:
+    if type(value) is not kind:
+        raise ValueError
+    return value
+
+
+def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
+    """Put keys and values into a dictionary. Keys must be texts: the hash of nested tuples can end the process."""
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if not isinstance(key, str | bytes):
+            raise ValueError
+        target[key] = value
+    return target
+
+
+def _built(maker: Any, arguments: Any) -> Any:
+    """Return a record of a call; bytes, if it only spells bytes."""
+    maker, arguments = _require(maker, Name), _require(arguments, tuple)
+    if maker == ENCODE:
+        text, coding = arguments
+        if _text(coding) not in ("latin1", "latin-1"):
+            raise ValueError
+        return _require(text, str).encode("latin-1")
+    return Record(maker, arguments)
