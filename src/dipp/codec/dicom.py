@@ -29,12 +29,9 @@ COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 GREYS = ("MONOCHROME1", "MONOCHROME2")
 
 
-def recognised(source: str | Path | bytes) -> bool:
-    """Whether a file, or the bytes of one, begin as DICOM does."""
-    if not isinstance(source, bytes):
-        with Path(source).open("rb") as file:
-            source = file.read(FRONT)
-    return source[FRONT - len(MARK) : FRONT] == MARK
+def recognised(front: bytes) -> bool:
+    """Return whether the first `FRONT` bytes of a file are those of DICOM."""
+    return front[FRONT - len(MARK) : FRONT] == MARK
 
 
 def _deflated(content: bytes) -> bool:

@@ -19,6 +19,9 @@ its size.
 
 The size that a file declares is looked at before anything is decoded; more than `MAX_PICTURE` is refused, so that a few
 bytes cannot fill the memory.
+
+A file's format is known by its content, whatever its name. Only the formats in `FORMATS` and DICOM are read: Pillow has
+readers for some forty, of which one hands the file to Ghostscript and few are tested against malicious files.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -56,6 +59,12 @@ SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
 GREY_MODES = ("1", "L", "LA", "La", *SIXTEEN_BITS)
 SIXTEEN_BIT_COLOUR = re.compile(r"(RGB|RGBA|RGBa|RGBX|CMYK|LA);16")
 """How Pillow calls the bytes of files whose values it cuts to eight bits by itself."""
+FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
+"""Pillow's names of the formats that are read; its PPM includes PGM and PBM."""
+READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
+"""The same formats in words."""
+CONTAINED = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")
+"""Brands of HEIC and AVIF, which stand behind `ftyp` at the front of a file."""
 NO_WINDOW = (
     "its values have more than eight bits; say which become black and white: --window LOW:HIGH or, for 0:65535, "
     '--window full (in Python, window=(LOW, HIGH) or "full")'
@@ -109,7 +118,10 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
         raise DippError(f"{name}: this is a folder; give its pictures, or release them all by `dipp privatize`")
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
-        if dicom.recognised(source):
+        front = _front(source)
+        if front[4:8] == b"ftyp" and front[8:12] in CONTAINED:
+            raise DippError("image: HEIC and AVIF are not read; convert it first to PNG")
+        if dicom.recognised(front):
             with _OPENING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield Dicom.open(source)
@@ -119,7 +131,7 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
             warnings.simplefilter("ignore")
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
             try:
-                opened = Image.open(stream)
+                opened = Image.open(stream, formats=FORMATS)
             finally:
                 Image.MAX_IMAGE_PIXELS = limit
         with opened as image:
@@ -133,7 +145,15 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
     except MemoryError:  # no fault of the picture: a dataset that skipped it would say so for good
         raise
     except Exception:  # every format has its own ways to be damaged
-        raise DippError(f"{name}: not a whole picture in a format that can be read") from None
+        raise DippError(f"{name}: not a whole picture in a format that can be read ({READABLE})") from None
+
+
+def _front(source: str | Path | bytes) -> bytes:
+    """Return the first bytes of a file, by which its format is known."""
+    if isinstance(source, bytes):
+        return source[: dicom.FRONT]
+    with Path(source).open("rb") as file:
+        return file.read(dicom.FRONT)
 
 
 def _checked_pixels(size: tuple[int, int]) -> int:

@@ -126,7 +126,8 @@ class Files(Source):
 
 def open_folder(root: Path, scratch: Path) -> Files:
     """List a folder in the order of names: its own files, then each sub-folder, which is a class, with all below it."""
-    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
+    with os.scandir(root) as entries:
+        classes = sorted(entry.name for entry in entries if _is_folder(entry) and not entry.name.startswith("."))
     labels = Labels(names=tuple(map(_text, map(os.fsencode, classes)))) if classes else None
     folders = [(root, None), *((root / name, number) for number, name in enumerate(classes))]
     _refuse_folders_twice(root, classes)
@@ -169,6 +170,14 @@ def _links_to_listed(path: str, root: Path) -> bool:
     return not any(part.startswith(".") for part in Path(below).parts)  # ".." leads out of the source, which is allowed
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry leads to a folder; a link that leads nowhere, or in a circle, does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def _walk(folder: Path, deep: bool) -> Iterator[str]:
     """Files of a folder (if `deep`, of all below it) in the order of their names, without hidden ones.
 
@@ -176,7 +185,7 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
     """
     try:
         with os.scandir(folder) as entries:
-            found = sorted((e.name, e.is_dir(), e.is_symlink()) for e in entries if not e.name.startswith("."))
+            found = sorted((e.name, _is_folder(e), e.is_symlink()) for e in entries if not e.name.startswith("."))
     except OSError as error:
         raise DippError(f"src: {folder.name} cannot be read ({error.strerror})") from None
     for name, is_folder, is_link in found:

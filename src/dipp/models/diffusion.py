@@ -41,6 +41,8 @@ Denoise = Callable[[State, int], State]
 PREDICTIONS = ("epsilon", "v_prediction", "sample")
 """What the output of a network can stand for: η, v = γ·η − σ·x0, or x0."""
 BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
+MAX_TIMESTEPS = 1 << 16
+"""Most timesteps of a schedule: a file has no room for larger ones, and a config must not ask for endless memory."""
 LOST_GAIN = 1 / 128
 """A plan's SNR gains along timesteps are the model's, rounded down by less than this share (`planning.planner`)."""
 LEAST_SNR = 1e-3
@@ -251,8 +253,10 @@ def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
     if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
         raise DippError("trained_betas: the scheduler config needs a list of numbers")
     count = config.get("num_train_timesteps", len(trained) if trained is not None else None)
-    if not isinstance(count, int) or count < 2:
-        raise DippError(f"num_train_timesteps: the scheduler config needs a whole number ≥ 2, got {count}")
+    if not isinstance(count, int) or not 2 <= count <= MAX_TIMESTEPS:
+        raise DippError(
+            f"num_train_timesteps: the scheduler config needs a whole number from 2 to {MAX_TIMESTEPS}, got {count}"
+        )
     if trained is not None:
         if len(trained) != count:
             raise DippError(f"trained_betas: {count} values are needed, one a timestep, got {len(trained)}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image, PngImagePlugin
+from PIL import EpsImagePlugin, Image, PngImagePlugin
 
 from dipp.codec import pictures
 from dipp.core.window import FULL, Window
@@ -292,3 +293,50 @@ def test_the_odometer_knows_a_picture_whatever_the_window_and_the_network(tmp_pa
                 found = pictures.read_picture(tmp_path / name, channels, window)
                 assert found.pixels.shape[2] == channels
                 assert np.array_equal(found.known_by, known)
+
+
+EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
+%%BoundingBox: 0 0 8 8
+%%EndComments
+0 0 8 8 rectfill
+showpage
+%%EOF
+"""
+
+
+def test_postscript_never_reaches_ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the file is called: Pillow's reader of EPS runs the program gs."""
+    ran = tmp_path / "ran"
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    (tmp_path / "x.png").write_bytes(EPS)
+    for read in (pictures.read, pictures.declared_pixels):
+        with pytest.raises(DippError, match=r"^x.png: not a whole picture in a format that can be read \(PNG, .*\)$"):
+            read(tmp_path / "x.png")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WebP", "BMP", "GIF", "PPM"])
+def test_every_format_that_is_promised_is_read(kind: str) -> None:
+    assert kind in pictures.READABLE
+    found = pictures.read(as_file(Image.fromarray(RGB), kind))
+    assert found.shape == RGB.shape
+
+
+@pytest.mark.parametrize("kind", ["TGA", "ICO", "PCX", "SGI", "JPEG2000", "DIB", "DDS"])
+def test_no_other_format_is_read(kind: str) -> None:
+    content = as_file(Image.new("RGB", (16, 16)), kind)
+    Image.open(io.BytesIO(content)).load()
+    with pytest.raises(DippError, match="not a whole picture in a format that can be read"):
+        pictures.read(content)
+
+
+def test_pictures_of_phones_are_to_be_converted(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\0\0\0\x18ftypheic" + bytes(64))
+    Image.fromarray(RGB).save(tmp_path / "b.png", format="AVIF")
+    for name in ("a.jpg", "b.png"):
+        with pytest.raises(DippError, match=f"^{name}: HEIC and AVIF are not read; convert it first to PNG$"):
+            pictures.read(tmp_path / name)

@@ -212,6 +212,20 @@ def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
         open_source(str(folder), Columns(), tmp_path)
 
 
+def test_a_link_to_itself_is_skipped(tmp_path: Path) -> None:
+    """In the folder, in a class, or in a circle of two: it is told, and all others are read."""
+    folder, _ = make_folder(tmp_path)
+    loops = ("loop.png", "cat/loop", "cat/one", "cat/two")
+    for name in loops[:2]:
+        (folder / name).symlink_to(folder / name)
+    (folder / "cat" / "one").symlink_to(folder / "cat" / "two")
+    (folder / "cat" / "two").symlink_to(folder / "cat" / "one")
+    found = problems_of(folder, tmp_path)
+    assert set(found) == set(loops)
+    assert all(problem.startswith("no file (") for problem in found.values())
+    assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 4
+
+
 def problems_of(place: Path, scratch: Path) -> dict[str, str]:
     """What is wrong with each picture, by name; no two pictures have one."""
     source = open_source(str(place), Columns(), scratch)

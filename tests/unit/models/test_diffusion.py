@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
@@ -200,6 +201,7 @@ def test_nearest_and_grid(linear: NoiseSchedule) -> None:
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "no timesteps": ({"beta_schedule": "linear"}, "num_train_timesteps"),
     "one timestep": ({**LINEAR, "num_train_timesteps": 1}, "num_train_timesteps"),
+    "too many timesteps": ({**LINEAR, "num_train_timesteps": (1 << 16) + 1}, "from 2 to 65536, got 65537"),
     "no schedule": ({"num_train_timesteps": 10}, "beta_schedule"),
     "sigmoid": ({**LINEAR, "beta_schedule": "sigmoid"}, "beta_schedule"),
     "no betas": ({"num_train_timesteps": 10, "beta_schedule": "linear"}, "beta_start"),
@@ -221,6 +223,18 @@ def test_bad_config_is_refused_in_one_line(case: str) -> None:
     with pytest.raises(DippError, match=word) as error:
         NoiseSchedule.from_config(config)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", diffusion.BETA_SCHEDULES)
+def test_a_config_of_endless_timesteps_takes_no_memory(kind: str) -> None:
+    """10⁹ timesteps would take 7 GB, or minutes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DippError, match="num_train_timesteps"):
+            NoiseSchedule.from_config({**LINEAR, "beta_schedule": kind, "num_train_timesteps": 10**9})
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_bad_timesteps_are_refused(linear: NoiseSchedule) -> None:
