@@ -13,5 +13,9 @@ class MiscomputedError(DippError):
     """
 
 
+class InconsistentError(DippError):
+    """No honest encoder makes such a file: its numbers do not follow from its model, or its indices from its code."""
+
+
 class NoCertificateError(DippError):
     """The mechanism has no differential-privacy guarantee, so no ε is stated for it."""

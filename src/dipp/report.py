@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
-from dipp.format.bytes import Integers
-from dipp.format.release import Release
 from dipp.privacy.advice import advice
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import UNIT, Certificate, promise
 from dipp.privacy.printing import counted, lower, upper
 
 if TYPE_CHECKING:
+    from dipp.attest.checks import Checked
     from dipp.audit import Audit
     from dipp.audit.exact import Exact
     from dipp.audit.law import Law
     from dipp.audit.mechanism import MechanismAudit
     from dipp.audit.suite import CodingAudit
 
-FOLLOWS = "the certificate follows from the file's public parameters"
-AS_PLANNED = "these from its model and table"
-NOT_COMPARED = "these were not compared with a model: give --model"
-HONEST = "that its encoder was honest, no file can show"
 FAR_LESS = 0.8
 """Share of a budget below which a plan says why it does not use more."""
 BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
@@ -42,47 +35,9 @@ UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and 
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
-@dataclass(frozen=True)
-class Against:
-    """What a release is compared with: a model in a folder or on the hub, and its table if that lies elsewhere."""
-
-    model: str | Path | None = None
-    """None: the denoiser that ships with dipp, if that is the release's, and else none."""
-    calibration: Path | None = None
-
-    def consistent(self, release: Release, images: Iterable[tuple[int, Integers]]) -> str:
-        """Compare, and say what holds of a consistent release of `images` (pixels and indices); others are refused."""
-        from dipp.models import embedded
-        from dipp.planning import verification
-
-        model = self.model
-        if model is None and verification.made_with_the_embedded_model(release):
-            model = embedded.FOLDER
-        if model is None and self.calibration is not None:
-            raise DippError("calibration: say of which model it is, with --model")
-        if model is not None:
-            verification.verify(release, model, self.calibration)
-        verification.check_indices(release, images)
-        return f"{FOLLOWS}, {NOT_COMPARED if model is None else AS_PLANNED}; {HONEST}"
-
-
-def archive_facts(source: Archive, verify: Against | None = None) -> dict[str, Any]:
-    """The facts of an archive, for JSON.
-
-    Opening an archive has already computed its certificate again. `verify` adds a statement of that, after comparing
-    the plan with its model, and refuses an archive without a certificate.
-    """
+def archive_text(source: Archive, checked: Checked | None = None) -> str:
+    """Return the facts of an archive as text; of a checked one, also its ledger and what was checked."""
     facts = source.facts()
-    if verify is not None:
-        source.certificate  # noqa: B018 - raises if there is none
-        images = ((math.prod(source.shape(image)[:2]), source.image_indices(image)) for image in range(len(source)))
-        facts["verified"] = verify.consistent(source.release, images)
-    return facts
-
-
-def archive_text(source: Archive, verify: Against | None = None) -> str:
-    """The facts of an archive as text; with `verify`, also the ledger from which the certificate was computed."""
-    facts = archive_facts(source, verify)
     statement = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
     return "\n".join(
         (
@@ -93,7 +48,7 @@ def archive_text(source: Archive, verify: Against | None = None) -> str:
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"file         {len(source.to_bytes()):,} bytes",
-            *(("", source.certificate.table(), f"consistent: {facts['verified']}") if verify else ()),
+            *(("", source.certificate.table(), f"consistent: {checked.reason}") if checked else ()),
         )
     )
 
@@ -137,32 +92,13 @@ def _schedule(source: Archive, facts: dict[str, Any]) -> str:
     return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
-def dataset_facts(folder: Path, verify: Against | None = None) -> dict[str, Any]:
-    """The facts of a released dataset, for JSON: computed from its shards, with which the manifest must agree.
-
-    With `verify`, all that was coded is unpacked as well, and the plan is compared with its model.
-    """
-    from dipp.data import manifest, store
-    from dipp.data.shards import Shard
-
-    if verify is None:
-        return {**manifest.verify(folder, payloads=False), "verified": False}
-    facts = manifest.verify(folder)
-    paths = store.Store(folder).shards()
-    release = Shard.read(paths[0]).release  # all have the same, as was checked
-    images = (
-        image for shard in map(Shard.read, paths) for image in zip(shard.sizes.tolist(), shard.all_rows(), strict=True)
-    )
-    return {**facts, "verified": True, "consistent": verify.consistent(release, images)}
-
-
-def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
-    """The facts of a released dataset, as text."""
+def dataset_text(folder: Path, facts: dict[str, Any], checked: Checked | None = None) -> str:
+    """Return the facts of a released dataset as text; of a checked one, also its ledger and what was checked."""
     try:
         shards, skipped, labels = len(facts["shards"]), len(facts["skipped"]), facts["labels"]
         lines = [
             *release_lines(facts),
-            f"shards       {shards}{', each consistent' if facts['verified'] else ''}",
+            f"shards       {shards}{', each consistent' if checked else ''}",
             f"skipped      {skipped}",
             f"labels       {'none' if labels is None else 'released as they are'}",
             *source_lines(facts),
@@ -170,7 +106,7 @@ def dataset_text(folder: Path, facts: dict[str, Any]) -> str:
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
             f"files        {sum(one['bytes'] for one in facts['shards']):,} bytes",
-            *(("", *_ledger(facts), f"consistent: {facts['consistent']}") if facts["verified"] else (UNCHECKED,)),
+            *(("", *_ledger(facts), f"consistent: {checked.reason}") if checked else (UNCHECKED,)),
         ]
     except (KeyError, TypeError, ValueError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None

@@ -15,6 +15,8 @@ from helpers.commands import Command
 from PIL import Image
 
 import dipp
+from dipp.attest import keys
+from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codes import Flat, StepLimited
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan
@@ -24,6 +26,7 @@ from dipp.data.store import Store
 from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.models import embedded
+from dipp.planning import verification
 from dipp.planning.table import ErrorTable
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
@@ -34,15 +37,34 @@ def rewritten(
 ) -> tuple[float, float]:
     """Write the file again with other numbers in its steps, or another code; ε before and after."""
     source = dipp.open(made)
-    release: Release = source.release
+    shapes = [source.shape(image) for image in range(len(source))]
+    rows = [source.image_indices(image) for image in range(len(source))]
+    forged = Archive.build(with_steps(source.release, change, code), shapes, rows)
+    forged.save(to)
+    return source.certificate.epsilon, forged.certificate.epsilon
+
+
+def with_steps(release: Release, change: Callable[[Any], dict[str, Any]], code: Code | None = None) -> Release:
+    """The release with other numbers in its steps, or another code."""
     steps = tuple(dataclasses.replace(step, **change(step)) for step in release.plan.steps)
     coding = release.plan.coding
     plan = Plan(Coding(coding.channel, code or coding.code), steps, release.plan.separate)
-    shapes = [source.shape(image) for image in range(len(source))]
-    rows = [source.image_indices(image) for image in range(len(source))]
-    forged = Archive.build(dataclasses.replace(release, plan=plan), shapes, rows)
-    forged.save(to)
-    return source.certificate.epsilon, forged.certificate.epsilon
+    return dataclasses.replace(release, plan=plan)
+
+
+def restated(path: Path, change: Callable[[Release], Release]) -> None:
+    """Write a shard again with the same indices and other public parameters."""
+    shard = Shard.read(path)
+    numbers, rows = shard.ids.tolist(), list(shard.all_rows())
+    images = [shards.Image(number, shard.shape(i), None, rows[i]) for i, number in enumerate(numbers)]
+    path.unlink()
+    with path.open("wb") as file:
+        shards.write(file, change(shard.release), None, images, shard.first, shard.positions, ())
+
+
+def faint(step: Any) -> dict[str, Any]:
+    """A tilt that claims next to nothing; decoding does not need it."""
+    return {"tilt": float(np.float32(step.tilt / 800))}
 
 
 @pytest.mark.parametrize("budget", [("--epsilon", 4), ("--epsilon", 8, "--preset", "paper")])
@@ -52,7 +74,7 @@ def test_an_honest_file_is_consistent(
     made = tmp_path / "one.dipp"
     assert run("encode", pictures / "0.png", "-o", made, "--model", model, *budget)[0] == 0
     code, out, err = run("info", made, "--verify")
-    assert code == 0, err
+    assert code == EXIT_NOT_COMPARED, err
     assert "\nconsistent: " in out
     assert "verified" not in out
     assert "these were not compared with a model: give --model" in out
@@ -145,13 +167,8 @@ def test_another_code_is_found_out_in_a_dataset(pictures: Path, tmp_path: Path, 
     assert code == 0, err
     assert run("info", target, "--verify")[0] == 0
     for path in Store(target).shards():
-        one = Shard.read(path)
-        assert one.release.plan.code == StepLimited()
-        numbers, rows = one.ids.tolist(), list(one.all_rows())
-        images = [shards.Image(number, one.shape(i), None, rows[i]) for i, number in enumerate(numbers)]
-        path.unlink()
-        with path.open("wb") as file:
-            shards.write(file, as_flat(one.release), None, images, one.first, one.positions, ())
+        assert Shard.read(path).release.plan.code == StepLimited()
+        restated(path, as_flat)
     (target / "manifest.json").write_text(json.dumps(manifest.manifest(Store(target), None)))
     assert run("info", target)[0] == 0
     code, _, err = run("info", target, "--verify")
@@ -191,11 +208,68 @@ def test_the_model_that_ships_is_always_compared(pictures: Path, tmp_path: Path,
     run("encode", pictures / "0.png", "-o", made, "--epsilon", 2)
     code, out, err = run("info", made, "--verify", "--json")
     assert code == 0, err
-    assert "these from its model and table" in json.loads(out)["verified"]
+    facts = json.loads(out)
+    assert facts["verified"] is True
+    assert "these from its model and table" in facts["verified_reason"]
     rewritten(made, forged, lambda step: {"tilt": float(np.float32(0.9 * step.tilt))})
     code, _, err = run("info", forged, "--verify")
     assert code == 1
     assert "does not follow from its tilt" in err
+
+
+@pytest.mark.parametrize("kind", ["file", "dataset"])
+def test_what_info_refuses_is_neither_signed_nor_verified(
+    kind: str, pictures: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ε = 4 is restated as 0.006, and a signer with a modified dipp has signed that."""
+    keys.make(tmp_path / "me")
+    target = tmp_path / ("a.dipp" if kind == "file" else "release")
+    if kind == "file":
+        run("encode", pictures / "0.png", "-o", target, "--epsilon", 4)
+        before, after = rewritten(target, target, faint)
+        assert before > 3.5
+        assert after < 0.006
+    else:
+        run("privatize", pictures, target, "--epsilon", 4)
+        for path in Store(target).shards():
+            restated(path, lambda release: with_steps(release, faint))
+        (target / "manifest.json").write_text(json.dumps(manifest.manifest(Store(target), None)))
+        assert dipp.load(target).certificate.epsilon < 0.006  # type: ignore[union-attr]
+    code, _, refusal = run("info", target, "--verify")
+    assert code == 1
+    assert refusal.endswith("; do not trust the file\n")
+    code, out, err = run("info", target, "--verify", "--json")
+    assert (code, err) == (1, refusal)
+    assert json.loads(out) == {"verified": False, "verified_reason": refusal.removeprefix("dipp: ").strip()}
+    assert run("sign", target, "--key", tmp_path / "me") == (1, "", refusal)
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "verify", lambda *_: None)
+        assert run("sign", target, "--key", tmp_path / "me")[0] == 0
+    assert run("verify", target, "--key", tmp_path / "me.pub") == (1, "", refusal)
+
+
+def test_what_cannot_be_compared_is_another_answer(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """Neither verified nor refuted: an exit code of its own, null in JSON, and no signature."""
+    made, key = tmp_path / "one.dipp", tmp_path / "me"
+    keys.make(key)
+    run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4)
+    own = ("--model", model)
+    code, out, _ = run("info", made, "--json")
+    assert (code, json.loads(out)["verified"]) == (0, None)
+    code, out, _ = run("info", made, "--verify", "--json")
+    assert (code, json.loads(out)["verified"]) == (EXIT_NOT_COMPARED, None)
+    assert "not compared with a model" in json.loads(out)["verified_reason"]
+    code, _, err = run("sign", made, "--key", key)
+    assert code == 1
+    assert err.endswith("names a model that does not ship with dipp; name it with --model to sign\n")
+    assert run("sign", made, "--key", key, *own)[0] == 0
+    code, out, _ = run("verify", made, "--key", tmp_path / "me.pub")
+    assert code == EXIT_NOT_COMPARED
+    assert "these were not compared with a model" in out
+    code, out, _ = run("verify", made, "--key", tmp_path / "me.pub", "--json")
+    assert (code, json.loads(out)["verified"]) == (EXIT_NOT_COMPARED, None)
+    code, out, _ = run("verify", made, "--key", tmp_path / "me.pub", "--json", *own)
+    assert (code, json.loads(out)["verified"]) == (0, True)
 
 
 def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:

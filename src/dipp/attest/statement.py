@@ -13,7 +13,7 @@ shard. The predicate, `PREDICATE`, says:
 | `images` | how many |
 
 To sign is to say: this was encoded by dipp as it stands, from pictures that the public numbers do not depend on. So
-everything that can be computed is computed again before it is signed, and again when it is verified.
+everything that can be computed is computed again (`checks.check`) before it is signed, and again when it is verified.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dipp import __version__, files
-from dipp.attest import envelope, keys
-from dipp.data import manifest
+from dipp.attest import checks, envelope, keys
+from dipp.attest.checks import Against, Checked
 from dipp.data.store import ATTESTATION, MANIFEST, Store, sha256
-from dipp.errors import DippError, NoCertificateError
-from dipp.format import archive
+from dipp.errors import DippError
 from dipp.privacy.certificate import Certificate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -55,6 +54,8 @@ class Attestation:
     issued: datetime
     expires: datetime | None
     predicate: dict[str, Any]
+    checked: Checked
+    """What was found about the release itself."""
 
 
 def now() -> datetime:
@@ -83,27 +84,39 @@ def sign(
     key: Path,
     output: Path | None = None,
     expires: datetime | None = None,
+    against: Against | None = None,
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Check a release, write a signed statement about it, and say where.
+    """Check a release, write a signed statement about it, and return where.
 
-    One that was signed by the same key is replaced, and another file only with `overwrite`.
+    Args:
+        release: A .dipp file, or a folder that `privatize` wrote.
+        key: The private key.
+        output: Where the statement goes; by default attestation.json in a folder, or beside a file.
+        expires: The moment from which the statement is void.
+        against: The model to compare the plan with, if it is not the one that ships with dipp.
+        overwrite: Replace a file that is not a statement by the same key.
+
+    Raises:
+        DippError: A check failed, or the plan could not be compared with its model.
     """
     signer, target = keys.private(key), output or place_of(release)
     _refuse_parts(target, release, key)
     if not _signed_by(target, signer.public_key()):
         files.require_new(target, overwrite=overwrite)
-    subject, facts = _checked(release)
+    checked = checks.check(release, against)
+    if checked.verified is None:
+        raise DippError(f"model: {release} names a model that does not ship with dipp; name it with --model to sign")
     statement = {
         "_type": STATEMENT,
-        "subject": [{"name": subject.name, "digest": {"sha256": sha256(subject)}}],
+        "subject": [{"name": checked.subject.name, "digest": {"sha256": sha256(checked.subject)}}],
         "predicateType": PREDICATE,
         "predicate": {
             "dipp": __version__,
             "issued": now().isoformat(),
             "expires": None if expires is None else expires.isoformat(),
-            **facts,
+            **_stated(checked),
         },
     }
     content = envelope.seal(json.dumps(statement, ensure_ascii=False).encode(), signer)
@@ -130,8 +143,18 @@ def _signed_by(place: Path, signer: Ed25519PublicKey) -> bool:
     return True
 
 
-def verify(release: Path, key: Path, attestation: Path | None = None) -> Attestation:
-    """Check that the owner of a key has signed exactly this release, and that all he says of it follows from it."""
+def verify(release: Path, key: Path, attestation: Path | None = None, against: Against | None = None) -> Attestation:
+    """Check that the owner of a key has signed exactly this release, and that the statement follows from it.
+
+    Args:
+        release: A .dipp file, or a folder that `privatize` wrote.
+        key: The public key of the signer.
+        attestation: The signed statement; by default attestation.json in a folder, or beside a file.
+        against: The model to compare the plan with, if it is not the one that ships with dipp.
+
+    Raises:
+        DippError: The signature, the date, the statement or the release is not as it should be.
+    """
     signer = keys.public(key)
     place = attestation or place_of(release)
     try:
@@ -141,22 +164,21 @@ def verify(release: Path, key: Path, attestation: Path | None = None) -> Attesta
     subject = release / MANIFEST if release.is_dir() else release
     if not subject.is_file():
         raise DippError(f"{release}: there is no such release")
-    digests, found = _read(envelope.unseal(data, signer), keys.key_id(signer))
-    issued, expires = found.issued, found.expires
+    digests, issued, expires, predicate = _read(envelope.unseal(data, signer))
     if sha256(subject) not in digests:
         raise DippError(f"{subject}: this is not what was signed; it was changed, or belongs to another attestation")
     if expires is not None and now() >= expires:
         raise DippError(f"attestation: it has expired on {expires:%Y-%m-%d}; ask its signer for a new one")
     if issued > now() + PATIENCE:
         raise DippError(f"attestation: it was issued in the future, on {issued:%Y-%m-%d}; look at your clock")
-    _, facts = _checked(release)
-    if not _follows(found.predicate, facts):
+    checked = checks.check(release, against)
+    if not _follows(predicate, _stated(checked)):
         raise DippError(f"{release}: what was signed does not follow from it; do not trust its signer")
-    return found
+    return Attestation(keys.key_id(signer), issued, expires, predicate, checked)
 
 
-def _read(payload: bytes, key: str) -> tuple[list[str], Attestation]:
-    """What a signed payload says: the digests of its subjects, and the rest."""
+def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[str, Any]]:
+    """Return what a signed payload says: digests of its subjects, when it was issued, when it expires, the rest."""
     try:
         statement = json.loads(payload)
         if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
@@ -166,22 +188,17 @@ def _read(payload: bytes, key: str) -> tuple[list[str], Attestation]:
         if not isinstance(said["dipp"], str) or any(name not in said for name in ("certificate", "plan", *COPIED)):
             raise TypeError
         expires = None if said["expires"] is None else _time(said["expires"])
-        return digests, Attestation(key, _time(said["issued"]), expires, said)
+        return digests, _time(said["issued"]), expires, said
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         if isinstance(error, DippError):
             raise
         raise DippError("attestation: it is signed, but not one that this version of dipp can read; upgrade") from None
 
 
-def _checked(release: Path) -> tuple[Path, dict[str, Any]]:
-    """What is signed of a release, and what is said of it, once all of it was checked."""
-    if release.is_dir():
-        subject, facts = release / MANIFEST, manifest.verify(release)
-    else:
-        subject, facts = release, archive.open(release).facts()
-    if facts["certificate"] is None:
-        raise NoCertificateError(f"{release}: its coding has no certificate that could be attested")
-    return subject, {
+def _stated(checked: Checked) -> dict[str, Any]:
+    """Return what a statement says of a release."""
+    facts = checked.facts
+    return {
         "certificate": facts["certificate"],
         "plan": {name: facts.get(name) for name in PLAN},
         **{name: facts.get(name) for name in COPIED},

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dipp.cli.options import AsJson, Overwrite
+from dipp.cli.options import EXIT_NOT_COMPARED, AsJson, ComparedOptions, Overwrite
 
 Released = Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")]
 
@@ -25,6 +25,7 @@ def keygen(
 
 def sign(
     release: Released,
+    compared: ComparedOptions,
     key: Annotated[Path, typer.Option(help="Your private key.")],
     output: Annotated[
         Path | None,
@@ -33,38 +34,46 @@ def sign(
     expires: Annotated[str | None, typer.Option(help="Date from which it is void, YYYY-MM-DD.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Check a release, and sign a statement of its certificate, plan, model and version.
+    """Check a release as `info --verify` does, and sign a statement of its certificate, plan, model and version.
 
-    A statement that the same key has signed is replaced without being asked for.
+    A release whose plan cannot be compared with its model is not signed: name the model with --model. A statement that
+    the same key has signed is replaced without --overwrite.
     """
     from dipp.attest import statement
 
     ends = None if expires is None else statement.expiry(expires)
-    made = statement.sign(release, key, output, ends, overwrite=overwrite)
+    made = statement.sign(release, key, output, ends, compared.against(), overwrite=overwrite)
     typer.echo(f"attested in  {made}")
 
 
 def verify(
     release: Released,
+    compared: ComparedOptions,
     key: Annotated[Path, typer.Option(help="Public key of the signer whom you trust.")],
     attestation: Annotated[
         Path | None, typer.Option(help="The attestation.", show_default="attestation.json in or beside it")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that the owner of a key has signed exactly this release, and that what he says follows from it."""
+    """Check that the owner of a key has signed exactly this release, and that the statement follows from it.
+
+    The release itself is checked as `info --verify` checks it. Exit code 4: nothing wrong was found, but no model was
+    there to compare the plan with; give --model.
+    """
     from dipp.attest import statement
     from dipp.privacy.certificate import promise
 
-    found = statement.verify(release, key, attestation)
+    found = statement.verify(release, key, attestation, compared.against())
+    exit_code = EXIT_NOT_COMPARED if found.checked.verified is None else 0
     if as_json:
-        typer.echo(json.dumps({"key": found.key, "statement": found.predicate}))
-        return
+        typer.echo(json.dumps({"key": found.key, **found.checked.verdict, "statement": found.predicate}))
+        raise typer.Exit(exit_code)
     ends = "" if found.expires is None else f", until {found.expires:%Y-%m-%d}"
     claim = found.predicate["certificate"]
     typer.echo(
         f"signed       by the key {found.key}, on {found.issued:%Y-%m-%d}{ends}\n"
         f"certificate  {promise(claim['epsilon'], claim['rho'])}\n"
         f"with         dipp {found.predicate['dipp']}, model {found.predicate['model']}\n"
-        "The certificate was computed again from the release; that its encoder was honest is the signer's word."
+        f"consistent   {found.checked.reason}: that is the signer's word"
     )
+    raise typer.Exit(exit_code)

@@ -4,48 +4,61 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dipp.cli.options import AsJson, Calibration
-from dipp.errors import DippError
+from dipp.cli.options import EXIT_NOT_COMPARED, AsJson, ComparedOptions
+from dipp.errors import DippError, InconsistentError
+
+if TYPE_CHECKING:
+    from dipp.attest.checks import Checked
+
+NOT_ASKED = "nothing was compared with a model: add --verify"
 
 
 def info(
     archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
+    compared: ComparedOptions,
     as_json: AsJson = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Compute the certificate again and show its ledger; check every shard."),
+        typer.Option("--verify", help="Show the ledger, check every shard, and compare the plan with its model."),
     ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(help="With --verify: the file's denoiser, if not the one that ships; table and configs will do."),
-    ] = None,
-    calibration: Calibration = None,
 ) -> None:
-    """Show certificate, rate, schedule and model of an archive or dataset; the model itself is not needed."""
+    """Show certificate, rate, schedule and model of an archive or dataset.
+
+    Exit code 4 with --verify: nothing wrong was found, but no model was there to compare the plan with; give --model.
+    """
     from dipp import report
 
-    if (model or calibration) and not verify:
+    if compared.given and not verify:
         raise DippError("model, calibration: they are for --verify; add it")
-    against = report.Against(model, calibration) if verify else None
+    checked = _checked(archive, compared, as_json) if verify else None
     if archive.is_dir():
-        facts = report.dataset_facts(archive, against)
-        typer.echo(_json(facts) if as_json else report.dataset_text(archive, facts))
+        from dipp.data import manifest
+
+        facts = manifest.verify(archive, payloads=False) if checked is None else checked.facts
+        text = None if as_json else report.dataset_text(archive, facts, checked)
     else:
         import dipp
 
-        source = dipp.open(archive)  # checks that the certificate follows from the plan
+        source = dipp.open(archive)  # which computes the certificate again from the plan
+        facts = source.facts()
+        text = None if as_json else report.archive_text(source, checked)
+    verdict = {"verified": None, "verified_reason": NOT_ASKED} if checked is None else checked.verdict
+    typer.echo(json.dumps({**facts, **verdict, "mind": report.advice_of(facts)}) if text is None else text)
+    raise typer.Exit(EXIT_NOT_COMPARED if checked is not None and checked.verified is None else 0)
+
+
+def _checked(archive: Path, compared: ComparedOptions, as_json: bool) -> Checked:
+    """Check a release; with --json, an inconsistent one is an answer as well as an error."""
+    from dipp.attest import checks
+
+    try:
+        return checks.check(archive, compared.against())
+    except InconsistentError as error:
         if as_json:
-            typer.echo(_json(report.archive_facts(source, against)))
-        else:
-            typer.echo(report.archive_text(source, against))
-
-
-def _json(facts: dict[str, Any]) -> str:
-    """Facts for scripts, with the sentences that go with them."""
-    from dipp import report
-
-    return json.dumps({**facts, "mind": report.advice_of(facts)})
+            verdict: dict[str, Any] = {"verified": False, "verified_reason": str(error)}
+            typer.echo(json.dumps(verdict))
+        raise

@@ -20,6 +20,7 @@ from dipp.models.denoiser import DEVICES
 from dipp.models.embedded import FOLDER
 
 if TYPE_CHECKING:
+    from dipp.attest.checks import Against
     from dipp.codec import Codec
     from dipp.odometer import Meter
 
@@ -58,6 +59,8 @@ SourceWindow = Annotated[
         "(0:65535). Recorded; choose it without looking at the pictures.",
     ),
 ]
+EXIT_NOT_COMPARED = 4
+"""Exit code of commands that found nothing wrong with a release, but had no model to compare its plan with."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
@@ -133,6 +136,31 @@ class OdometerOptions:
                 raise DippError("odometer-limit, odometer-names: these go with the odometer; leave out --no-odometer")
             return None
         return Meter(Odometer.open(), self.odometer_limit, delta, self.odometer_names)
+
+
+@dataclass(frozen=True)
+class ComparedOptions:
+    """Options that name the model with whose public table the plan of a release is compared."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Denoiser to compare the plan with; its table and configs are enough.",
+            show_default="the one that ships with dipp, if the file names it",
+        ),
+    ] = None
+    calibration: Calibration = None
+
+    @property
+    def given(self) -> bool:
+        """Whether a model or a table was named."""
+        return self.model is not None or self.calibration is not None
+
+    def against(self) -> Against:
+        """Return what a release is compared with."""
+        from dipp.attest.checks import Against
+
+        return Against(self.model, self.calibration)
 
 
 def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:

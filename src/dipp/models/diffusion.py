@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.errors import DippError
+from dipp.errors import DippError, InconsistentError
 
 if TYPE_CHECKING:
     import torch
@@ -143,7 +143,7 @@ class NoiseSchedule:
         """Refuse a plan whose step from t to s claims another SNR gain than the model's: ε would follow the claim."""
         real = self.step(t, s).snr_gain
         if not real * (1 - LOST_GAIN) <= claimed <= real * (1 + 2.0**-20):  # a float's rounding
-            raise DippError(
+            raise InconsistentError(
                 f"plan: step {t} → {s} claims the SNR gain {claimed:.4g}, where the model has {real:.4g}; "
                 "do not trust the file"
             )

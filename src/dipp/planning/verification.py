@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from dipp import models
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
-from dipp.core.plan import SensingStep, Step
-from dipp.errors import DippError
+from dipp.core.plan import Coding, SensingStep, Step
+from dipp.errors import DippError, InconsistentError
 from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.models import embedded
@@ -58,18 +58,20 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
         )
     # Of a picture whose channels are called pixels, each pixel is touched less often, and has a smaller ε.
     if release.channels != (channels := models.channels(model)):
-        raise DippError(f"channels: the file has {release.channels}, its model {channels}; do not trust the file")
+        raise InconsistentError(
+            f"channels: the file has {release.channels}, its model {channels}; do not trust the file"
+        )
     plan = release.plan
     if plan.sensing:
         if table.residuals is None:
             raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
         if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
-            raise DippError(f"plan: no preset has the coding {plan.coding.name}, α = {plan.code.alpha_name}")
+            raise _no_preset(plan.coding)
         check_gains(release, table.residuals)
         return
     codings = [coding for preset in (*PRESETS.values(), *UNCLIPPED.values()) for coding in preset.codings]
     if plan.coding not in codings:
-        raise DippError(f"plan: no preset has the coding {plan.coding.name}, α = {plan.code.alpha_name}")
+        raise _no_preset(plan.coding)
     schedule = models.schedule(model)
     for step in plan.steps:
         if isinstance(step, Step):
@@ -96,7 +98,9 @@ def check_indices(release: Release, images: Iterable[tuple[int, Integers]]) -> N
     for pixels, indices in images:
         count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(pixels)).sum())
     if total > count and total - count - count * math.log(total / count) > -math.log(FALSE_ALARM):
-        raise DippError("indices: too many are small for the flat code, which the file states; do not trust the file")
+        raise InconsistentError(
+            "indices: too many are small for the flat code, which the file states; do not trust the file"
+        )
 
 
 def check_gains(release: Release, residuals: Residuals) -> None:
@@ -112,11 +116,13 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     steps = [step for step in release.plan.steps if isinstance(step, SensingStep)]
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
     if len(set(tilts.tolist())) > 1:
-        raise DippError("plan: its steps have different tilts, which no planner gives them; do not trust the file")
+        raise InconsistentError(
+            "plan: its steps have different tilts, which no planner gives them; do not trust the file"
+        )
     snrs = np.array([0.0, *itertools.accumulate(gains[:-1].tolist())])
     r = residuals.at(snrs)
     if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():
-        raise DippError("plan: the clips do not follow from the residuals; do not trust the file")
+        raise InconsistentError("plan: the clips do not follow from the residuals; do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
     shares = np.ones((1, 1))
     if not isinstance(release.plan.code, Pairs):
@@ -125,10 +131,16 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     nearest = wrong[wrong.sum(axis=1).argmin()]
     if nearest.any():
         step = int(nearest.argmax())
-        raise DippError(
+        raise InconsistentError(
             f"plan: the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
             f"{clips[step]:.4g}; do not trust the file"
         )
+
+
+def _no_preset(coding: Coding) -> InconsistentError:
+    return InconsistentError(
+        f"plan: no preset has the coding {coding.name}, α = {coding.code.alpha_name}; do not trust the file"
+    )
 
 
 def _differs(stored: Floats, exact: Floats) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import html
+import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -258,17 +259,26 @@ class Certificate:
         return f"ε = {upper(self.approximate(self.delta))} at δ = {upper(self.delta)}; {pure}"
 
     def table(self) -> str:
-        """The certificate as a table: each step for a pixel that it touches, the total of the worst pixel, in words."""
-        lines = [f"{'step':>8} {'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"]
-        records = [one for ledger in self.releases for one in ledger.selections]
-        for cost, one in zip(self.for_pixels(1).steps, records, strict=True):
-            name = str(cost.step) if len(self.releases) == 1 else f"{cost.release}/{cost.step}"
-            lines.append(
-                f"{name:>8} {one.alpha!s:>5} {one.sensitivity:>9} {one.fraction_bits:>3} {one.candidates:>8} "
-                f"{one.chunks:>8} {upper(cost.epsilon):>12} {upper(cost.rho):>12}"
-            )
+        """Return the certificate as a table: a line for each run of equal steps, the worst pixel, and what it means.
+
+        A step is priced for a pixel that it touches.
+        """
         worst = self.for_pixels(1)
-        lines.append(f"{'worst pixel':<58} {upper(worst.epsilon):>12} {upper(worst.rho):>12}")
+        records = [one for ledger in self.releases for one in ledger.selections]
+        rows = []
+        for cost, one in zip(worst.steps, records, strict=True):
+            numbers = (
+                f"{one.alpha!s:>5} {one.sensitivity:>9} {one.fraction_bits:>3} {one.candidates:>8} {one.chunks:>8}"
+            )
+            rows.append((cost, f"{numbers} {upper(cost.epsilon):>12} {upper(cost.rho):>12}"))
+        columns = f"{'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"
+        lines = [f"{'steps':>12} {'count':>5} {columns}"]
+        for (release, numbers), equal in itertools.groupby(rows, key=lambda row: (row[0].release, row[1])):
+            steps = [cost.step for cost, _ in equal]
+            name = str(steps[0]) if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+            name = name if len(self.releases) == 1 else f"{release}/{name}"
+            lines.append(f"{name:>12} {len(steps):>5} {numbers}")
+        lines.append(f"{'worst pixel':<56} {upper(worst.epsilon):>12} {upper(worst.rho):>12}")
         lines.append(f"total: {self.statement()}")
         lines.append(
             f"(ε, δ), per {self.unit}: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
 import json
 import math
 import stat
@@ -15,19 +16,23 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from helpers.archives import build, small_plan
+from helpers.codecs import pictures
 from helpers.commands import Command
-from helpers.datasets import save_model, save_table, tiny_codec
+from helpers.datasets import save_table
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dipp
-from dipp.attest import envelope, keys, statement
+from dipp.attest import checks, envelope, keys, statement
+from dipp.attest.checks import Against, Checked
+from dipp.codec.codec import Codec
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.errors import DippError
+from dipp.models import embedded
 from dipp.planning.presets import DIFFC, SHARP
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 
 @pytest.fixture
@@ -36,18 +41,29 @@ def key(tmp_path: Path) -> Path:
     return tmp_path / "me"
 
 
+@pytest.fixture(scope="module")
+def codec(quick: None) -> Codec:
+    """A codec on the model that ships, with a plan that follows from its table: what is signed is compared with it."""
+    del quick
+    return Codec.from_pretrained(epsilon=2)
+
+
+@pytest.fixture(scope="module")
+def encoded(codec: Codec) -> bytes:
+    return codec.encode(pictures(2, 4, 5)).to_bytes()
+
+
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
-    build(small_plan(SHARP), [(4, 5, 3)] * 2).save(tmp_path / "a.dipp")
+def made(encoded: bytes, tmp_path: Path) -> Path:
+    (tmp_path / "a.dipp").write_bytes(encoded)
     return tmp_path / "a.dipp"
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dataset(codec: Codec, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
-    model = save_model(folder / "model")
     source = save_table(folder / "s.parquet", 6)
-    privatize(str(source), folder / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=3))
+    privatize(str(source), folder / "out", codec, str(embedded.FOLDER), Local(1), Choices(shard_size=3))
     return folder / "out"
 
 
@@ -306,14 +322,15 @@ def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: 
 
 def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A true signature under an ε that does not follow from the file, or under something else altogether."""
-    checked = statement._checked
+    check = checks.check
 
-    def lying(release: Path) -> tuple[Path, dict[str, Any]]:
-        subject, facts = checked(release)
-        return subject, {**facts, "certificate": {**facts["certificate"], "epsilon": 0.1}}
+    def lying(release: Path, against: Against | None) -> Checked:
+        found = check(release, against)
+        facts = {**found.facts, "certificate": {**found.facts["certificate"], "epsilon": 0.1}}
+        return dataclasses.replace(found, facts=facts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(statement, "_checked", lying)
+        patch.setattr(checks, "check", lying)
         statement.sign(made, key)
     assert "what was signed does not follow from it" in refused(made, key, run)
     others: list[Any] = [

@@ -220,8 +220,21 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         },
     ),
     "keygen": (["key"], {}),
-    "sign": (["release"], {"--key": ..., "--output -o": None, "--expires": None, "--overwrite": False}),
-    "verify": (["release"], {"--key": ..., "--attestation": None, "--json": False}),
+    "sign": (
+        ["release"],
+        {
+            "--key": ...,
+            "--output -o": None,
+            "--expires": None,
+            "--overwrite": False,
+            "--model": None,
+            "--calibration": None,
+        },
+    ),
+    "verify": (
+        ["release"],
+        {"--key": ..., "--attestation": None, "--json": False, "--model": None, "--calibration": None},
+    ),
     "schedule": ([], {**PLAN, "--plot": None, "--overwrite": False, "--json": False}),
     "calibrate": (
         ["model", "data"],

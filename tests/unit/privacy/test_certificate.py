@@ -297,6 +297,19 @@ def test_the_table_says_it_all() -> None:
     assert (found.assumptions, found.not_covered) == (ASSUMPTIONS, NOT_COVERED)
 
 
+def test_equal_steps_have_one_line_of_the_table() -> None:
+    """With their count; what is equal in two releases stays apart."""
+    gains = (0.25, 0.25, 0.25, 0.5, 0.25)
+    steps = tuple(Step(999 - i, 998 - i, gain, 16, 6) for i, gain in enumerate(gains))
+    found = Certificate.of(Plan(Coding(Sign(period=1), Flat()), steps, separate=False), 1, 64)
+    names = [line.split("  ")[0].split() for line in (text.strip() for text in found.table().splitlines()[1:4])]
+    assert names == [["0", "to", "2"], ["3"], ["4"]]
+    counts = [int(line[12:].split()[0]) for line in found.table().splitlines()[1:4]]
+    assert counts == [3, 1, 1]
+    twice = found.compose(found).table().splitlines()[1:8]
+    assert [line.split()[0] for line in twice] == ["0/0", "0/3", "0/4", "1/0", "1/3", "1/4", "worst"]
+
+
 def test_records_are_read_only() -> None:
     found = Certificate.of(plan_of(PAPER), 3, 1024)
     for thing, name in ((found, "pixels"), (found.releases[0], "period"), (found.releases[0].selections[0], "eta")):

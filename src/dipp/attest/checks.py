@@ -1,0 +1,118 @@
+"""The one check of a release: `dipp info --verify`, `dipp sign` and `dipp verify` all run it.
+
+1. Every byte parses in one way only, the certificate follows from the public parameters, and the indices look like
+   those of the stated code. This needs the release alone.
+2. Tilts, clips and gains are those that a planner gives (`planning.verification`). This needs the public table of the
+   model that the release names. The one that ships with dipp is always at hand; another has to be named.
+
+Without the second part, somebody may have written a smaller ε into the file. So such a release is *not verified*,
+although nothing wrong was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dipp.data import manifest
+from dipp.data.shards import Shard
+from dipp.data.store import MANIFEST, Store
+from dipp.errors import DippError, NoCertificateError
+from dipp.format import archive as archives
+from dipp.format.bytes import Integers
+from dipp.format.release import Release
+from dipp.models import embedded
+from dipp.planning import verification
+
+FOLLOWS = "the certificate follows from the file's public parameters"
+AS_PLANNED = "these from its model and table"
+NOT_COMPARED = "these were not compared with a model: give --model"
+HONEST = "that its encoder was honest, no file can show"
+
+
+@dataclass(frozen=True)
+class Against:
+    """The model that a release is compared with."""
+
+    model: str | Path | None = None
+    """Folder or hub id; None takes the model that ships with dipp if the release names it."""
+    calibration: Path | None = None
+    """The model's public table, if it is not calibration.json beside the weights."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A release in which nothing wrong was found."""
+
+    subject: Path
+    """The .dipp file, or the manifest of a dataset."""
+    facts: dict[str, Any]
+    """What the release says of itself, as `dipp info --json` prints it."""
+    verified: bool | None
+    """True if the plan was compared with its model; None if there was no model to compare it with."""
+    reason: str
+    """What was and was not checked, in one line."""
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What was found, for JSON."""
+        return {"verified": self.verified, "verified_reason": self.reason}
+
+
+def check(release: Path, against: Against | None = None) -> Checked:
+    """Check everything about a release that can be computed again.
+
+    Args:
+        release: A .dipp file, or a folder that `privatize` wrote.
+        against: The model to compare with. By default the one that ships with dipp, if the release names it.
+
+    Returns:
+        The facts of the release, and whether its plan was compared with its model.
+
+    Raises:
+        InconsistentError: No honest encoder makes such a release.
+        NoCertificateError: Its coding has no certificate.
+        DippError: It cannot be read, or the given model is not its model.
+    """
+    subject = release / MANIFEST if release.is_dir() else release
+    public, facts, images = _dataset(release) if release.is_dir() else _archive(release)
+    if facts["certificate"] is None:
+        raise NoCertificateError(f"{release}: its coding has no certificate that could be checked")
+    compared = _compare(public, images, against or Against())
+    reason = f"{FOLLOWS}, {AS_PLANNED if compared else NOT_COMPARED}; {HONEST}"
+    return Checked(subject, facts, True if compared else None, reason)
+
+
+Parts = tuple[Release, dict[str, Any], Iterable[tuple[int, Integers]]]
+"""Public parameters, facts, and the number of pixels and the indices of each image."""
+
+
+def _archive(path: Path) -> Parts:
+    source = archives.open(path)
+    images = ((math.prod(source.shape(image)[:2]), source.image_indices(image)) for image in range(len(source)))
+    return source.release, source.facts(), images
+
+
+def _dataset(folder: Path) -> Parts:
+    facts = manifest.verify(folder)
+    paths = Store(folder).shards()
+    images = (
+        image for shard in map(Shard.read, paths) for image in zip(shard.sizes.tolist(), shard.all_rows(), strict=True)
+    )
+    return Shard.read(paths[0]).release, facts, images  # `manifest.verify` found the same in all shards
+
+
+def _compare(release: Release, images: Iterable[tuple[int, Integers]], against: Against) -> bool:
+    """Compare plan and indices with what an encoder makes; return whether there was a model to compare with."""
+    model = against.model
+    if model is None and verification.made_with_the_embedded_model(release):
+        model = embedded.FOLDER
+    if model is None and against.calibration is not None:
+        raise DippError("calibration: say of which model it is, with --model")
+    if model is not None:
+        verification.verify(release, model, against.calibration)
+    verification.check_indices(release, images)
+    return model is not None
