@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from inputs import SAMPLES, pictures
 from provenance import provenance, write
 
 from dipp.codec.pictures import Pixels
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from cifar10.baseline import LaplaceNoise, file_bytes
-from cifar10.metrics import psnr as psnr
+from experiments.cifar10.baseline import LaplaceNoise, file_bytes
+from experiments.cifar10.metrics import psnr as psnr
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 CODECS = ("png", "webp")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -18,11 +19,11 @@ from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan, SensingStep, Step
-from dipp.planning.presets import SHARP
 from dipp.planning.tilts import largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
+from experiments.comparisons.unclipped import SHARP
 
 EPSILON = 4.0
 CHANNELS, PIXELS = 3, 32 * 32

@@ -18,17 +18,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 from inputs import Inputs
 from provenance import provenance, write
 from quality import QUICK_COUNT, QUICK_EPSILON, coded, exact, psnr
 
 from dipp.core import randomness
-from dipp.core.channels import Channel, Huber, Laplace, Sign
+from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.planning.planner import Planner, Sizes
-from dipp.planning.presets import SHARP, THRIFTY, UNCLIPPED
 from dipp.privacy.budget import Budget
+from experiments.comparisons.channels import Huber
+from experiments.comparisons.unclipped import SHARP, THRIFTY, UNCLIPPED
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 PERIODS = (3, 6, 9, 12)
@@ -71,7 +73,7 @@ def settings() -> list[Setting]:
     found += [replace(DEFAULT, sizes=replace(DEFAULT.sizes, saturation=share)) for share in SATURATIONS]
     # Other channels have no bar to saturate at, and would take any number of bits: as many as the first.
     others = [Setting(Laplace(), Sizes(20, 6.0), share=1.0), Setting(Huber(1.0), Sizes(16, 3.0), share=1.0)]
-    shipped = [(name, sizes) for name in CODES for sizes in UNCLIPPED[name].tiers.values()]
+    shipped = [(name, sizes) for name in CODES for sizes in UNCLIPPED[name].all_sizes]
     found += [replace(DEFAULT, channel=Sign(1)), *others]
     found += [Setting(Sign(3), sizes, name) for name, sizes in shipped]
     lean = [Setting(Sign(3), Sizes(bits, pad), name) for name in CODES for bits, pad in LEAN_SIZES]

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import torch
 from inputs import Inputs, repeated
 from provenance import provenance, write
@@ -37,8 +38,9 @@ from dipp.codes import Pairs
 from dipp.core import randomness
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import PRESETS, UNCLIPPED, Preset
+from dipp.planning.presets import PRESETS, Preset
 from dipp.privacy.budget import Budget
+from experiments.comparisons.unclipped import UNCLIPPED
 
 EPSILON = 16.0
 METHODS: dict[str, Preset] = {

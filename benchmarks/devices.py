@@ -13,14 +13,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import torch
 from inputs import Inputs
 from provenance import provenance, write
 
 from dipp.codec import Codec
 from dipp.core.signal import HALF
-from dipp.planning.presets import PRESETS, UNCLIPPED
+from dipp.planning.presets import PRESETS
 from dipp.privacy.budget import Budget
+from experiments.comparisons.unclipped import UNCLIPPED
 
 IMAGES = 8
 EPSILON = 16.0

@@ -32,6 +32,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import checkout  # noqa: F401 - for `experiments`
 from helpers import broken_archives, broken_datasets
 from provenance import provenance, write
 

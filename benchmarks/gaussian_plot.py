@@ -10,14 +10,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from matplotlib.figure import Figure
 
 from dipp.core.plan import Coding, Plan, Step
 from dipp.errors import DippError
-from dipp.planning.presets import PAPER, SHARP
+from dipp.planning.presets import PAPER
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.gaussian import GaussianDiffusion
+from experiments.comparisons.gaussian import GaussianDiffusion
+from experiments.comparisons.unclipped import SHARP
 
 DELTA = 1e-5
 CODINGS = (

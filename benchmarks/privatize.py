@@ -32,6 +32,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from provenance import provenance, write
 
@@ -75,7 +76,7 @@ def make_codec(model: str, count: int) -> Any:
     from dipp import models
     from dipp.codec import Codec
     from dipp.core.plan import Plan, Step
-    from dipp.planning.presets import SHARP
+    from experiments.comparisons.unclipped import SHARP
 
     denoiser, steps = models.load(model), []
     for start, end in itertools.islice(itertools.pairwise((999, *range(900, 0, -100))), count):

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 import torch
 from inputs import Inputs
@@ -32,8 +33,9 @@ from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
-from dipp.planning.presets import PRESETS, UNCLIPPED, Plans, Preset
+from dipp.planning.presets import PRESETS, Plans, Preset
 from dipp.privacy.budget import Budget
+from experiments.comparisons.unclipped import UNCLIPPED
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 METHODS: dict[str, Preset] = {"paper": PRESETS["paper"], "unclipped": UNCLIPPED["sharp"]}

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 import torch
 from inputs import Inputs
@@ -34,9 +34,7 @@ from sensing import RIVALS
 
 from dipp.codec.pictures import Pixels
 from dipp.models.denoiser import Denoiser
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, Signal, best_factor, psnr, state
+from experiments.cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, Signal, best_factor, psnr, state
 
 EPSILONS = (1.0, 4.0, 16.0)
 STEPS = (0.5, 1.0, 1.5, 2.0)

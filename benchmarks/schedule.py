@@ -16,14 +16,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 from inputs import Inputs
 from provenance import provenance, write
 
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
-from dipp.planning.presets import PRESETS, UNCLIPPED, Preset
+from dipp.planning.presets import PRESETS, Preset
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
+from experiments.comparisons.unclipped import UNCLIPPED
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 RUNS = 3

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numba
 import numpy as np
 from provenance import provenance, write
@@ -27,8 +28,9 @@ from provenance import provenance, write
 from dipp import scoring
 from dipp.core import randomness
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Laplace, Sign
 from dipp.scoring import cpu_kernels
+from experiments.comparisons.channels import Logistic
 
 DIMENSIONS = (32, 96, 256, 1024, 3072)
 CANDIDATES = (1 << 14, 1 << 16, 1 << 18)

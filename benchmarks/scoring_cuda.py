@@ -15,16 +15,18 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dipp.core import selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.scoring import ScoringTask, select
 from dipp.scoring.gpu import GpuBackend
 from dipp.scoring.reference import ReferenceBackend
+from experiments.comparisons.channels import Huber, Logistic
 
 CHECKED: dict[str, tuple[Channel, float]] = {
     "sign": (Sign(), 1e-3),

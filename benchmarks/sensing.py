@@ -14,12 +14,12 @@ is a bit.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from inputs import Inputs
 from provenance import provenance, write
@@ -33,13 +33,12 @@ from dipp.core.plan import Plan
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Point
-from dipp.planning.presets import UNCLIPPED, Preset, SensingPreset, preset
+from dipp.planning.presets import Preset, SensingPreset, preset
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from cifar10.baseline import file_bytes
-from cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, best_factor, psnr
+from experiments.cifar10.baseline import file_bytes
+from experiments.cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, best_factor, psnr
+from experiments.comparisons.unclipped import UNCLIPPED
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 RATES = {1.0: (0.06,), 4.0: (0.33,), 16.0: (0.9,)}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cifar10.methods import CLEAN, LAPLACE, NOISES, Release, preset_of
 from dipp.errors import DippError
 from dipp.planning.presets import SensingPreset
+from experiments.cifar10.methods import CLEAN, LAPLACE, NOISES, Release, preset_of
 
 SPLITS = ("test", "train and test")
 """Pictures of CIFAR-10 that are released: those of the test set, or those of the training set and then of the test

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from cifar10.config import Config
-from cifar10.methods import CLEAN, LAPLACE, PRUNED, SLICING
-from cifar10.store import Store
 from dipp import files
 from dipp.codec.pictures import Pixels
+from experiments.cifar10.config import Config
+from experiments.cifar10.methods import CLEAN, LAPLACE, PRUNED, SLICING
+from experiments.cifar10.store import Store
 
 STYLES = {
     LAPLACE: ("#525252", "s", "Laplace noise, clamped"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dipp.errors import DippError
-from dipp.planning.presets import PRESETS, UNCLIPPED, Preset, SensingPreset
+from dipp.planning.presets import PRESETS, Preset, SensingPreset
+from experiments.comparisons.unclipped import UNCLIPPED
 
 CLEAN, LAPLACE, SLICING, PRUNED = "clean", "laplace", "slicing", "pruned-slicing"
 """Methods beside the presets of the codec: no noise at all, privatise-then-compress, and randomised bit planes."""

@@ -23,8 +23,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from cifar10.config import Probes
-from cifar10.releases import Maker
 from dipp.audit.likelihood import Witness
 from dipp.codec.batches import batch_size
 from dipp.codec.chain import Chain
@@ -34,6 +32,8 @@ from dipp.core import randomness
 from dipp.core.plan import Plan
 from dipp.format.release import promised
 from dipp.privacy.budget import Budget
+from experiments.cifar10.config import Probes
+from experiments.cifar10.releases import Maker
 
 KINDS = {"pixel": 1, "shade": 1, "patch": 64, "picture": 1024}
 """Pixels in which the candidates of each probe differ, at most."""

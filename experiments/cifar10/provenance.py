@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 
-from cifar10.baseline import CODECS, PACKED
-from cifar10.config import SPLITS, Ancestral, Config, Protocol
-from cifar10.methods import CLEAN, PRUNED, SLICING, Release
+from experiments.cifar10.baseline import CODECS, PACKED
+from experiments.cifar10.config import SPLITS, Ancestral, Config, Protocol
+from experiments.cifar10.methods import CLEAN, PRUNED, SLICING, Release
 
 
 def records(config: Config) -> dict[str, dict[str, str]]:

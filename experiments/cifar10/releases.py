@@ -16,12 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from cifar10 import provenance, rivals
-from cifar10.baseline import LaplaceNoise
-from cifar10.config import Config
-from cifar10.methods import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Release, preset_of
-from cifar10.slicing import Slicing
-from cifar10.store import Store
 from dipp import models
 from dipp.codec.batches import batch_size
 from dipp.codec.chain import Chain
@@ -44,6 +38,12 @@ from dipp.planning.presets import Plans
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 from dipp.privacy.ledger import Recorder
+from experiments.cifar10 import provenance, rivals
+from experiments.cifar10.baseline import LaplaceNoise
+from experiments.cifar10.config import Config
+from experiments.cifar10.methods import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Release, preset_of
+from experiments.cifar10.slicing import Slicing
+from experiments.cifar10.store import Store
 
 DELTA = 1e-5
 """δ at which (ε, δ) is stated."""

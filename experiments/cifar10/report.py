@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cifar10 import figures, provenance, tables
-from cifar10.baseline import LaplaceNoise
-from cifar10.config import Config
-from cifar10.methods import LAPLACE, NOISES, PRUNED, SLICING, Release
-from cifar10.releases import DELTA
-from cifar10.store import MADE_WITH, Store
 from dipp import files
+from experiments.cifar10 import figures, provenance, tables
+from experiments.cifar10.baseline import LaplaceNoise
+from experiments.cifar10.config import Config
+from experiments.cifar10.methods import LAPLACE, NOISES, PRUNED, SLICING, Release
+from experiments.cifar10.releases import DELTA
+from experiments.cifar10.store import MADE_WITH, Store
 
 LDP_SLICING = {
     "source": "Cao et al., LDP-Slicing, read off its plot for CIFAR-10",

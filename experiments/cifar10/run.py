@@ -15,10 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cifar10.config import SPLITS, Config
-from cifar10.releases import Maker
-from cifar10.stages import STAGES, Run, Say, UnfinishedError
-from cifar10.store import Store
 from dipp.cli.experiment import ExperimentOptions
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
@@ -26,6 +22,10 @@ from dipp.data import cifar
 from dipp.data.sources import Cifar
 from dipp.errors import DippError
 from dipp.models.denoiser import torch_device
+from experiments.cifar10.config import SPLITS, Config
+from experiments.cifar10.releases import Maker
+from experiments.cifar10.stages import STAGES, Run, Say, UnfinishedError
+from experiments.cifar10.store import Store
 
 
 def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDArray[np.int64]]:

@@ -22,17 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cifar10 import deviations, metrics, probes, provenance
-from cifar10.baseline import COUNTED, file_bytes
-from cifar10.config import Config
-from cifar10.methods import CLEAN, Release
-from cifar10.releases import Maker
-from cifar10.resnet import ResNet56
-from cifar10.store import MADE_WITH, Store
-from cifar10.training import Task, Wave, features
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
 from dipp.format import archive as archives
+from experiments.cifar10 import deviations, metrics, probes, provenance
+from experiments.cifar10.baseline import COUNTED, file_bytes
+from experiments.cifar10.config import Config
+from experiments.cifar10.methods import CLEAN, Release
+from experiments.cifar10.releases import Maker
+from experiments.cifar10.resnet import ResNet56
+from experiments.cifar10.store import MADE_WITH, Store
+from experiments.cifar10.training import Task, Wave, features
 
 CHECKPOINT_SECONDS = 120
 """Time between checkpoints of a wave."""
@@ -305,7 +305,7 @@ class Run:
 
     def report(self) -> None:
         """One JSON, tables and figures."""
-        from cifar10 import report, tables  # they draw, which the other stages need no library for
+        from experiments.cifar10 import report, tables  # they draw, which the other stages need no library for
 
         if not self.store.records(""):
             raise DippError(f"output: {self.store.folder} has no records to report; run another stage first")

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cifar10.baseline import CODECS, PACKED
-from cifar10.methods import CLEAN
-from cifar10.releases import DELTA
 from dipp.privacy.printing import upper
+from experiments.cifar10.baseline import CODECS, PACKED
+from experiments.cifar10.methods import CLEAN
+from experiments.cifar10.releases import DELTA
 
 MISSING = "–"
 

@@ -22,10 +22,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from numpy.typing import NDArray
 
-from cifar10.config import Protocol
-from cifar10.resnet import ResNet56
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
+from experiments.cifar10.config import Protocol
+from experiments.cifar10.resnet import ResNet56
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of CIFAR-10's channels."""

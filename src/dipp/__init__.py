@@ -4,10 +4,6 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from dipp import _moved
-
-_moved.install()  # first of all: another thread may import an old path as soon as this module is known
-
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec as Codec
     from dipp.data.loading import collate as collate

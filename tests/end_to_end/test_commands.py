@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import struct
 import zlib
@@ -21,6 +20,7 @@ from dipp.core.beacon import Beacon
 from dipp.planning import presets
 from dipp.planning.planner import Sizes
 from dipp.privacy.certificate import Certificate
+from experiments.comparisons.unclipped import SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
@@ -164,7 +164,7 @@ def test_a_real_plan_is_audited_on_its_model(
         monkeypatch.setattr(suite, name, value)
     monkeypatch.setattr(presets, "SENSED", presets.SENSED[:1])  # the plan is audited here, and not all codings
     if not clipped:
-        small = dataclasses.replace(presets.UNCLIPPED["sharp"], tiers={0.0: Sizes(10, 3.0)}, rival=None)
+        small = presets.SteppedPreset("sharp", "Without a clip.", SHARP, Sizes(10, 3.0), "sharp")
         monkeypatch.setitem(presets.PRESETS, "sharp", small)
     code, out, err = run("audit", "--epsilon", 4, "--model", model, "--json")
     assert code == 0, err

@@ -16,13 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import figures, stages, tables
-from cifar10 import run as running
-from cifar10.baseline import CODECS
-from cifar10.config import Config
-from cifar10.releases import Maker
-from cifar10.store import Store
-from cifar10.training import Task, Wave
 from helpers.commands import Command
 from helpers.datasets import save_cifar
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -35,7 +28,14 @@ from dipp.cli.main import main
 from dipp.core import randomness
 from dipp.errors import DippError
 from dipp.models import embedded
-from dipp.planning.presets import SHARP, THRIFTY
+from experiments.cifar10 import figures, stages, tables
+from experiments.cifar10 import run as running
+from experiments.cifar10.baseline import CODECS
+from experiments.cifar10.config import Config
+from experiments.cifar10.releases import Maker
+from experiments.cifar10.store import Store
+from experiments.cifar10.training import Task, Wave
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
 IMAGES = 32

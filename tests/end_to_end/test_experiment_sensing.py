@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cifar10 import run as running
-from cifar10.config import Config
-from cifar10.releases import Maker
-from cifar10.slicing import Slicing
-from cifar10.store import Store
 from helpers.datasets import save_cifar
 
 import dipp
 from dipp.cli.experiment import ExperimentOptions
 from dipp.models import embedded
+from experiments.cifar10 import run as running
+from experiments.cifar10.config import Config
+from experiments.cifar10.releases import Maker
+from experiments.cifar10.slicing import Slicing
+from experiments.cifar10.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 

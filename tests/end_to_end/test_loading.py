@@ -31,7 +31,8 @@ from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
-from dipp.planning.presets import PAPER, SHARP
+from dipp.planning.presets import PAPER
+from experiments.comparisons.unclipped import SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -30,7 +30,8 @@ from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.odometer import LimitError, Meter, Odometer
-from dipp.planning.presets import DIFFC, SHARP
+from dipp.planning.presets import DIFFC
+from experiments.comparisons.unclipped import SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

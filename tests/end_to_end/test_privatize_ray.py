@@ -41,7 +41,7 @@ COUNT = 2000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A head and two nodes on loopback, one actor each."""
-    here = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    here = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", here)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")

@@ -1,7 +1,7 @@
 """Make the golden denoiser, of each coding an archive and its reconstructions, one of pictures of other sizes, and of
 each code of sensing, of a beacon and of a source that is described an archive, where they are missing:
 
-    PYTHONPATH=src:tests python tests/golden/make_coded.py FOLDER
+    PYTHONPATH=src:tests:. python tests/golden/make_coded.py FOLDER
 
 Files once released are never made again. The private randomness differs from run to run, and so do the archives.
 """

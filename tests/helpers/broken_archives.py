@@ -27,7 +27,7 @@ import numpy as np
 
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
-from dipp.core.channels import Gaussian, Huber, Laplace, Sign
+from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.core.window import Window
@@ -37,8 +37,9 @@ from dipp.format.bytes import varint
 from dipp.format.header import Header
 from dipp.format.packing import Shape
 from dipp.format.release import Release
-from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 from helpers.archives import MODEL, build, claim_of, header_of, made_up, nine_steps, release, sealed, small_plan
 from helpers.sensing import sensing_plan
 
@@ -78,14 +79,14 @@ class Sample:
 
 def seeds() -> list[Archive]:
     """Small archives of every kind: codes, channels, runs, checksums, options."""
-    huber = Coding(Huber(0.75), StepLimited(Fraction(3, 2)))
+    gentle = Coding(Laplace(), StepLimited(Fraction(3, 2)))
     sparse = Coding(Sign(6), Flat())
     return [
         build(small_plan(SHARP), [(4, 5, 3)] * 3),
         build(small_plan(PAPER), [(4, 5, 3)] * 3, separate=True),
         build(small_plan(DIFFC), [(4, 5, 3), (3, 3, 3)]),
         build(small_plan(sparse, 3), [(4, 5, 3), (2, 10, 3), (5, 5, 3)], delta=1e-6),
-        build(small_plan(huber), [(3, 3, 1)] * 2, delta=1e-9),
+        build(small_plan(gentle), [(3, 3, 1)] * 2, delta=1e-9),
         build(small_plan(Coding(Gaussian(), Flat())), [(2, 2, 1)] * 9),
         build(small_plan(SHARP, 1), [(5, 6, 3)] * 2),
         build(small_plan(DIFFC, 1), [(5, 6, 1)]),

@@ -20,8 +20,8 @@ from dipp.data import manifest, shards
 from dipp.data.shards import METADATA, Image, Shard
 from dipp.data.sources import Labels
 from dipp.data.store import MANIFEST, Store, shard_name
-from dipp.planning.presets import SHARP
 from dipp.privacy.certificate import Certificate
+from experiments.comparisons.unclipped import SHARP
 from helpers.archives import made_up, release, small_plan
 from helpers.sensing import sensing_plan
 

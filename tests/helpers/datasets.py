@@ -25,8 +25,9 @@ from dipp.data.shards import Shard
 from dipp.data.store import Store, sha256
 from dipp.models import photonet
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import DIFFC, SHARP
+from dipp.planning.presets import DIFFC
 from dipp.privacy.budget import Budget
+from experiments.comparisons.unclipped import SHARP
 from helpers.networks import SMALL, random_network, tiny_network
 
 SHARD_SIZE = 50

@@ -14,7 +14,8 @@ from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.planning.presets import DIFFC, PAPER
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 from helpers.codecs import make_plan, pictures
 from helpers.sensing import sensing_plan
 

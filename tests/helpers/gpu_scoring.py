@@ -13,10 +13,11 @@ import numpy as np
 
 from dipp.core import selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.laws import IntegerLaw, LaplaceLaw, SignLaw
 from dipp.scoring import ScoringTask
 from dipp.scoring.reference import ReferenceBackend
+from experiments.comparisons.channels import Huber, Logistic
 
 REFERENCE = ReferenceBackend()
 LAWS: dict[str, tuple[IntegerLaw, int]] = {

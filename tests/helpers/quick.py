@@ -19,7 +19,7 @@ def quick_presets(patch: pytest.MonkeyPatch, index_bits: int) -> None:
     assert isinstance(sharp, SensingPreset)
     assert isinstance(paper, SteppedPreset)
     patch.setitem(PRESETS, "sharp", dataclasses.replace(sharp, calls=3))
-    patch.setitem(PRESETS, "paper", dataclasses.replace(paper, tiers={0.0: Sizes(index_bits, 2.0)}))
+    patch.setitem(PRESETS, "paper", dataclasses.replace(paper, sizes=Sizes(index_bits, 2.0)))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ def start(
     model: Path, source: Path, target: Path, workers: int, *held: object, counted: bool = False, **options: Any
 ) -> subprocess.Popen[bytes]:
     """The run in a process of its own; it may be held once so many shards are out, until a file is there."""
-    path = f"{ROOT / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    path = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     arguments = map(str, (model, source, target, workers, *held))
     command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
     environment = {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

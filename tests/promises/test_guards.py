@@ -42,10 +42,11 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
-from dipp.planning.presets import DIFFC, SHARP
+from dipp.planning.presets import DIFFC
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
 from dipp.privacy.ledger import Observed, Recorder
 from dipp.scoring.task import ScoringTask
+from experiments.comparisons.unclipped import SHARP
 
 PACKAGE = ROOT / "src" / "dipp"
 SELECTION = PACKAGE / "core" / "selection.py"

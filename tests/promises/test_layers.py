@@ -1,4 +1,4 @@
-"""The order of the rooms: each imports only rooms before it, the first ones stay light, and old paths still lead there.
+"""The order of the rooms: each imports only rooms before it, and the first ones stay light.
 
 All that a certificate rests on (core, scoring's definition, codes, privacy, format) can be read and run without a
 framework.
@@ -18,7 +18,6 @@ from helpers.paths import ROOT
 from helpers.syntax import imports
 
 import dipp
-from dipp import _moved
 
 PACKAGE = ROOT / "src" / "dipp"
 ROOMS = (
@@ -40,7 +39,7 @@ ROOMS = (
     "cli",
 )
 """Each may import those before it."""
-NOBODYS = {"errors": {"files"}, "files": {"errors"}, "compiling": set(), "_moved": set(), "__version__": set()}
+NOBODYS = {"errors": {"files"}, "files": {"errors"}, "compiling": set(), "__version__": set()}
 """What belongs to no room and may be imported by all, with all that it may import itself."""
 FACADE = {name: path.split(".")[1] for name, path in dipp._LAZY.items()}
 """Names that `dipp` has for its users, with the room that each is in."""
@@ -74,7 +73,7 @@ def forbidden(code: str, package: str) -> set[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_imports_a_later_room(path: Path) -> None:
-    """At any level of nesting, and for the type checker alone as well; nor an old path."""
+    """At any level of nesting, and for the type checker alone as well."""
     where, package = place(path)
     if where in ROOMS:
         assert not forbidden(path.read_text(), package if package != "dipp" else f"dipp.{where}")
@@ -83,17 +82,17 @@ def test_no_module_imports_a_later_room(path: Path) -> None:
 
 
 def test_the_front_door_opens_rooms_only_when_asked() -> None:
-    """`import dipp` runs nothing but the list of old paths; all else is for the type checker, or lazy."""
+    """`import dipp` imports no room: all names are for the type checker, or lazy."""
     code = (PACKAGE / "__init__.py").read_text()
-    assert taken(code, "dipp") == {"_moved", *FACADE.values()}
+    assert taken(code, "dipp") == set(FACADE.values())
     lines = [line for line in code.splitlines() if line.startswith(("import", "from"))]
-    assert taken("\n".join(lines), "dipp") == {"_moved"}
+    assert taken("\n".join(lines), "dipp") == set()
 
 
 def test_no_room_is_missing() -> None:
     found = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     found |= {path.stem for path in PACKAGE.glob("*.py")}
-    assert found == {*ROOMS, "errors", "files", "compiling", "_moved", "__init__"}
+    assert found == {*ROOMS, "errors", "files", "compiling", "__init__"}
     assert set(FACADE.values()) <= {*ROOMS, "errors"}
 
 
@@ -180,98 +179,7 @@ def test_what_certificates_rest_on_needs_no_framework() -> None:
     assert run(LIGHT, json.dumps(["scipy"])) == ["scipy"]  # the check sees one
 
 
-# Old paths.
-
-
-DOCUMENTED = {
-    "dipp.arithmetic": ("Arithmetic",),
-    "dipp.channels": ("Laplace", "Gaussian", "Logistic", "Huber", "Sign"),
-    "dipp.chunking": ("chunks", "Chunks"),
-    "dipp.codec": ("Codec", "to_pixels", "as_pixels"),
-    "dipp.codes": ("FlatCode", "StepLimitedPPR", "PFR"),
-    "dipp.diffusion": ("NoiseSchedule", "start"),
-    "dipp.laws": ("IntegerLaw",),
-    "dipp.model": ("Denoiser",),
-    "dipp.pictures": ("read", "Pixels"),
-    "dipp.privacy.gaussian": ("GaussianDiffusion",),
-    "dipp.randomness": ("fresh_seed", "private_bytes"),
-    "dipp.selection": ("select",),
-    "dipp.chain": ("Chain",),
-    "dipp.training.chains": (),
-    "dipp": ("open", "load", "Codec", "Archive"),
-}
-"""Paths that README, docs and the example of version 0.1 showed, with the names that users took from them."""
-OLD = """
-import importlib, json, sys, warnings
-found = {}
-for old in json.loads(sys.argv[1]):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        exec(f"import {old}")
-        exec(f"import {old}")
-    said = [one for one in caught if issubclass(one.category, DeprecationWarning) and "moved" in str(one.message)]
-    module = sys.modules[old]
-    found[old] = {
-        "said": [str(one.message) for one in said if str(one.message).startswith(old + " ")],
-        "about others": [str(one.message) for one in said if not old.startswith(str(one.message).split(" ")[0])],
-        "where": sorted({one.filename for one in said}),
-        "same": sys.modules.get(module.__name__) is module,
-        "names": [module.__name__, module.__spec__.name],
-    }
-print(json.dumps(found))
-"""
-
-
-@pytest.mark.slow
-def test_old_paths_lead_to_the_modules_themselves() -> None:
-    """With one warning each, which names the new path and stands where the import does."""
-    below = {"privacy.audit.law": "audit.law", "privacy.audit.blackbox": "audit.blackbox"}
-    wanted = {f"dipp.{old}": f"dipp.{new}" for old, new in {**_moved.MOVED, **below}.items()}
-    found = run(OLD, json.dumps(sorted(wanted)))
-    for old, new in wanted.items():
-        assert found[old] == {
-            "said": [f"{old} has moved to {new}; import that"],
-            "about others": [],
-            "where": ["<string>"],
-            "same": True,
-            "names": [new, new],
-        }, old
-
-
-def test_old_paths_are_old_and_new_ones_are_there() -> None:
-    for old, new in _moved.MOVED.items():
-        for path, there in ((old, False), (new, True)):
-            place = PACKAGE.joinpath(*path.split("."))
-            assert (place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()) == there, path
-
-
-SHOWN = """
-import importlib, json, sys, warnings
-warnings.simplefilter("ignore")
-missing = []
-for path, names in json.loads(sys.argv[1]).items():
-    module = importlib.import_module(path)
-    missing += [f"{path}.{name}" for name in names if not hasattr(module, name)]
-from dipp import randomness
-from dipp.channels import Laplace
-from dipp.codes import FlatCode
-code = FlatCode(Laplace(), 0.05, 3, 16)
-code.decode(code.encode([0.1, 0.2, 0.3], seed := randomness.fresh_seed()), seed)
-print(json.dumps(missing))
-"""
-
-
-@pytest.mark.slow
-def test_what_was_documented_still_works() -> None:
-    assert run(SHOWN, json.dumps(DOCUMENTED)) == []
-
-
-def test_everything_documented_is_either_old_or_there() -> None:
-    for path in DOCUMENTED:
-        name = path.removeprefix("dipp").removeprefix(".")
-        place = PACKAGE.joinpath(*name.split("."))
-        there = place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
-        assert there or name in _moved.MOVED, path
+# The public names.
 
 
 def test_dir_lists_the_public_names() -> None:

@@ -16,9 +16,10 @@ from helpers.statistics import integer_weights
 
 from dipp.core import selection
 from dipp.core.plan import Coding, Plan, Step
-from dipp.planning.presets import PAPER, SHARP
+from dipp.planning.presets import PAPER
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
+from experiments.comparisons.unclipped import SHARP
 
 GAINS = (2**-10, 2**-9, 2**-8, 2**-6)
 

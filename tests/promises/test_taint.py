@@ -26,9 +26,10 @@ from dipp.core import chunking
 from dipp.core.plan import Coding
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_signal
 from dipp.models.diffusion import Transition
-from dipp.planning.presets import DIFFC, PAPER, SHARP
+from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.ledger import Recorder
 from dipp.scoring.task import ScoringTask
+from experiments.comparisons.unclipped import SHARP
 
 EVERY = pytest.mark.parametrize("coding", [PAPER, SHARP, DIFFC], ids=lambda m: m.name)
 

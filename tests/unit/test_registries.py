@@ -47,10 +47,11 @@ from dipp.models.identity import identity
 from dipp.models.unet import NETWORK_CONFIGS, SCHEDULER_CONFIGS
 from dipp.planning import presets
 from dipp.planning.planner import Sizes
-from dipp.planning.presets import SHARP, SteppedPreset
+from dipp.planning.presets import SteppedPreset
 from dipp.planning.table import FILE_NAME, SLICES, ErrorTable, grid
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
+from experiments.comparisons.unclipped import SHARP
 
 Floats = NDArray[np.float64]
 
@@ -219,7 +220,7 @@ def save_table_of(denoiser: Denoiser, folder: Path) -> None:
     ErrorTable(np.array(timesteps), snrs, quantiles, {}, made_up_residuals(), facts).save(folder / FILE_NAME)
 
 
-TOY = SteppedPreset("toy", "Laplace, flat code.", Coding(Laplace(), Flat()), {0.0: Sizes(10, 3.0)}, chains="toy")
+TOY = SteppedPreset("toy", "Laplace, flat code.", Coding(Laplace(), Flat()), Sizes(10, 3.0), chains="toy")
 
 
 def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, run: Command) -> None:
@@ -358,9 +359,7 @@ def test_every_registered_thing_is_under_its_own_name() -> None:
     assert len({kind.name for kind in channels.CHANNELS.values()}) == len(channels.CHANNELS)
     assert all(name == kind.name for name, kind in codes.CODES.items())
     assert all(name == preset.name for name, preset in presets.PRESETS.items())
-    assert all(name == preset.name for name, preset in presets.UNCLIPPED.items())
-    every = (*presets.PRESETS.values(), *presets.UNCLIPPED.values())
-    for coding in (one for preset in every for one in preset.codings):
+    for coding in (one for preset in presets.PRESETS.values() for one in preset.codings):
         assert type(coding.channel) is channels.CHANNELS[coding.channel.number]
         assert type(coding.code) is codes.CODES[coding.code.name]
         assert dataclasses.is_dataclass(coding.code)

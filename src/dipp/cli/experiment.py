@@ -19,7 +19,8 @@ from dipp.cli.console import LOGGER
 from dipp.cli.options import AUTO, EMBEDDED, Calibration, Device, Model
 from dipp.errors import DippError
 
-EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+CHECKOUT = Path(__file__).parents[3]
+EXPERIMENTS = CHECKOUT / "experiments"
 """Folder of the experiments, if dipp is installed from a checkout."""
 
 
@@ -75,13 +76,13 @@ def _module(name: str) -> Any:
     names = sorted(path.parent.name for path in EXPERIMENTS.glob("*/run.py"))
     if name not in names:
         raise DippError(f"experiment: one of {', '.join(names)} is needed, got {name}")
-    sys.path.insert(0, str(EXPERIMENTS))
+    sys.path.insert(0, str(CHECKOUT))
     try:
-        return importlib.import_module(f"{name}.run")
+        return importlib.import_module(f"experiments.{name}.run")
     except ModuleNotFoundError as error:
         raise DippError(f"experiment: {error.name} is missing; pip install -e '.[experiment]'") from None
     finally:
-        sys.path.remove(str(EXPERIMENTS))
+        sys.path.remove(str(CHECKOUT))
 
 
 def _command(words: list[str]) -> str:

@@ -19,14 +19,12 @@ from dipp import files
 from dipp.cli.options import Overwrite, require_drawing
 from dipp.codes import FlatCode, StepLimitedPPR
 from dipp.core import randomness
-from dipp.core.channels import Channel, Huber, Laplace, LocationChannel, Logistic, Sign
+from dipp.core.channels import Channel, Laplace, LocationChannel, Sign
 from dipp.errors import DippError
 from dipp.privacy.printing import counted, upper
 
 ONE_SHOT_CHANNELS: dict[str, Channel] = {
     "laplace": Laplace(),
-    "logistic": Logistic(),
-    "huber": Huber(1.0),
     "sign": Sign(period=1),
 }
 """Channels that can convey a single number in one step, by name."""
@@ -38,7 +36,7 @@ DRAWN = Path("simulation.png")
 
 def simulate(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the histogram goes (PNG).")] = DRAWN,
-    channel: Annotated[str, typer.Option(help="laplace, logistic, huber or sign.")] = "laplace",
+    channel: Annotated[str, typer.Option(help="laplace or sign.")] = "laplace",
     code: Annotated[str, typer.Option(help="ppr (step-limited, Poisson order) or flat (α = 1).")] = "ppr",
     x: Annotated[float, typer.Option(help="The private number, in [-1, 1].")] = 0.5,
     snr: Annotated[float, typer.Option(help="Power of the largest x over that of the noise.")] = 0.12,

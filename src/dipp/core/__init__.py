@@ -10,7 +10,7 @@
 | `signal` | the one mapping between pixels and [−1, 1] |
 | `window` | stored values of more than eight bits to pixels |
 | `arithmetic`, `laws` | pixels to integer shifts; draws and shifts to integer scores |
-| `channels`, `huber` | the noise laws, their cost in ε and in bits |
+| `channels` | the noise laws, their cost in ε and in bits |
 | `masks` | who is touched when |
 | `chunking` | which coordinates are coded together |
 | `entropy` | indices to bytes and back |

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core.huber import masses, mean_potential
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.core.masks import Everywhere, Mask, of_period
 from dipp.errors import DippError, NoCertificateError
@@ -195,82 +194,6 @@ class Gaussian(LocationChannel):
 
 
 @dataclass(frozen=True)
-class Logistic(LocationChannel):
-    """Logistic noise of unit variance: scale s = √3/π, L = 1/s = 1.814."""
-
-    name, number = "logistic", 2
-
-    @property
-    def slope(self) -> float:
-        """π/√3."""
-        return math.pi / math.sqrt(3)
-
-    def quantile(self, probability: Floats) -> Floats:
-        """s·logit(p)."""
-        return np.asarray(_special().logit(probability), np.float64) / self.slope
-
-    def potential(self, z: Floats) -> Floats:
-        """2·ln cosh(z/2s)."""
-        half = np.abs(z) * self.slope / 2
-        return 2 * (half + np.log1p(np.exp(-2 * half)) - math.log(2))
-
-    def kl(self, shift: Floats) -> Floats:
-        """δ·coth(δ/2) − 2 nats with δ = μ/s."""
-        half = np.abs(np.asarray(shift, np.float64)) * self.slope / 2
-        small = half < 1e-3
-        safe = np.where(small, 1.0, half)
-        return 2 * np.where(small, half**2 / 3, safe / np.tanh(safe) - 1) / math.log(2)
-
-
-@dataclass(frozen=True)
-class Huber(LocationChannel):
-    """Density ∝ exp(−ρ_k(z/τ)): Gaussian up to k, exponential beyond, scaled to unit variance; L = k/τ."""
-
-    k: float = 1.0
-    name, number, parameter = "huber", 3, "k"
-
-    def __post_init__(self) -> None:
-        if not 1e-3 <= self.k <= 30:
-            raise DippError(f"k: a number from 0.001 to 30 is needed, got {self.k}; beyond, use Laplace or Gaussian")
-
-    @property
-    def _tau(self) -> float:
-        """1 over the standard deviation of the law with density ∝ exp(−ρ_k)."""
-        k, (centre, tails) = self.k, masses(self.k)
-        edge = math.exp(-k * k / 2)
-        second = centre - 2 * k * edge + 2 * edge * (k + 2 / k + 2 / k**3)
-        return math.sqrt((centre + tails) / second)
-
-    @property
-    def slope(self) -> float:
-        """k/τ."""
-        return self.k / self._tau
-
-    def quantile(self, probability: Floats) -> Floats:
-        """A normal quantile in the centre, exponential ones in the tails."""
-        special, (centre, tails) = _special(), masses(self.k)
-        total = centre + tails
-        side = np.sign(probability - 0.5)
-        upper = np.minimum(probability, 1 - probability) * total
-        outside = self.k - np.log(np.maximum(upper, 1e-300) / (tails / 2)) / self.k
-        inside = -special.ndtri(
-            np.clip((upper - tails / 2) / math.sqrt(2 * math.pi) + special.ndtr(-self.k), 1e-300, 0.5)
-        )
-        return np.asarray(side * np.where(upper < tails / 2, outside, inside) * self._tau, np.float64)
-
-    def potential(self, z: Floats) -> Floats:
-        """ρ_k(z/τ)."""
-        return np.asarray(_special().huber(self.k, z / self._tau), np.float64)
-
-    def kl(self, shift: Floats) -> Floats:
-        """E[ρ(Z + μ)] − E[ρ(Z)] nats, both in closed form (`huber.mean_potential`)."""
-        return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
-
-    def _kl_of_one(self, shift: float) -> float:
-        return max(0.0, mean_potential(self.k, abs(shift) / self._tau) - mean_potential(self.k, 0.0)) / math.log(2)
-
-
-@dataclass(frozen=True)
 class Sign(Channel):
     """z = ±√period on the coordinates that a step touches, 0 elsewhere: one bit a coordinate, L = √period.
 
@@ -327,5 +250,5 @@ class Sign(Channel):
         return SignLaw(limit=limit)
 
 
-CHANNELS: dict[int, type[Channel]] = {kind.number: kind for kind in (Laplace, Gaussian, Logistic, Huber, Sign)}
+CHANNELS: dict[int, type[Channel]] = {kind.number: kind for kind in (Laplace, Gaussian, Sign)}
 """The channels that a file can name, by number. A new channel needs its class and an entry here."""

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 """Names of devices; auto is the first of the others that this machine has."""
-FORMER = {
-    identity: f"dipp no longer ships it: take the folder src/dipp/models/embedded at the git tag {tag}"
-    for identity, tag in (
-        ("cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5", "embedded-cifar10 (commit 25d6e09)"),
-        ("5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57", "embedded-photographs-1 (commit fa2ab15)"),
-    )
-}
-"""Denoisers that once shipped with dipp, by their SHA-256 (`identity`), and where they are now. A clone may
-have no tags, but it has the commits."""
 MAX_PICTURE = 1 << 26
 """Largest number of pixels of a picture (64 megapixels). A pixel takes about 250 bytes of memory while it is
 encoded."""
@@ -90,13 +81,10 @@ class Denoiser(ABC):
 
     def require_identity(self, expected: str) -> None:
         """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""
-        if self.identity == expected:
-            return
-        if expected in FORMER:
-            raise DippError(f"model: the file was made with {expected}; {FORMER[expected]}, and give it with --model")
-        raise DippError(
-            f"model: the file was made with {expected}, but {self.identity} is loaded; name the former with --model"
-        )
+        if self.identity != expected:
+            raise DippError(
+                f"model: the file was made with {expected}, but {self.identity} is loaded; name the former with --model"
+            )
 
 
 def torch_device(name: str | torch.device) -> torch.device:

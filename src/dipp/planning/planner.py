@@ -21,10 +21,7 @@ steps would look best. Steps that lose more than `saturation` of the shift's ene
 - A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
   first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
 
-Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget. With a
-`rival`, whose code takes fewer bits and more privacy, the frontier has the cheaper path of the two: the rival's where
-the rate is the limit, and the planner's own towards the best quality, where only it is within the budget. Bits alone
-decide, though coded chains of two codes may differ by a tenth of a dB or two at one timestep; a point states its own.
+Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget.
 
 **Choice.** The final timestep of the best expected quality; within 0.1 dB of it, fewest bits.
 """
@@ -129,17 +126,12 @@ class Planner:
     sizes: Sizes = Sizes()
     separate: bool = True
     """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
-    rival: Planner | None = None
-    """Plans by another code on the same channel, which are taken where they are within the budget in fewer bits."""
 
     def __post_init__(self) -> None:
         self.table.require(self.schedule)
         self._mask.require(self.channels)
         if self.pixels < 1:
             raise DippError(f"pixels: a whole number of at least 1 is needed, got {self.pixels}")
-        rival = self.rival or self
-        if (rival.schedule, rival.channels, rival.pixels) != (self.schedule, self.channels, self.pixels):
-            raise DippError("rival: it must plan for the same model and the same size of images")
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected quality within the budget, and within a rate or to a timestep, if given.
@@ -185,14 +177,30 @@ class Planner:
         """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
         if budget is not None:
             self.coding.require_certified()
-        searches = [(one, search) for one in (self, self.rival) if one for search in one._searches(budget)]
-        found = {t: best for t in range(len(self.schedule) - 2, -1, -1) if (best := _cheapest(searches, t, budget))}
+        searches = list(self._searches(budget))
+        found = {
+            t: best for t in range(len(self.schedule) - 2, -1, -1) if (best := self._cheapest(searches, t, budget))
+        }
         snrs = np.array([self.schedule.snr(t) for t in found])
-        quality = {name: self.table.psnr(snrs, name).tolist() for name in {one.chains for one, _ in searches}}
-        points = []
-        for number, (t, (bits, plan, chains)) in enumerate(found.items()):
-            points.append(Point(t, plan, bits, bits / self.pixels, float(snrs[number]), quality[chains][number]))
-        return tuple(points)
+        expected = zip(found.items(), snrs.tolist(), self.table.psnr(snrs, self.chains).tolist(), strict=True)
+        return tuple(Point(t, plan, bits, bits / self.pixels, snr, psnr) for (t, (bits, plan)), snr, psnr in expected)
+
+    def _cheapest(self, searches: list[Search], final: int, budget: Budget | None) -> tuple[float, Plan] | None:
+        """Return bits and plan of the cheapest path to a timestep whose certificate is within the budget.
+
+        The certificate takes the integers of the whole plan. So it is computed last, and for the cheapest path first.
+        """
+        options, node = [], len(self.schedule) - 1 - final
+        for number, search in enumerate(searches):
+            costs = search.best[node, list(search.capacities)] + self.coding.code.padding_bits
+            options += [(bits, number, -units) for bits, units in zip(costs.tolist(), search.capacities, strict=True)]
+        for bits, number, units in sorted(options):
+            if math.isinf(bits):
+                return None
+            plan = self._plan(*searches[number].path(node, -units))
+            if budget is None or budget.allows(self._certificate(plan)):
+                return bits, plan
+        return None
 
     def _plan(self, nodes: list[int], options: list[int]) -> Plan:
         steps = [self._step(edge) for edge in zip(options, nodes, nodes[1:], strict=False)]
@@ -286,27 +294,6 @@ class Planner:
         crowded = np.ceil(self._touched / self._edges.size) < self.channels
         charges = (rounded - rounded[:, None]) * np.where(crowded, crowd, 1)
         yield Search(bits, _units(charges, bits.shape), capacities)
-
-
-def _cheapest(
-    searches: list[tuple[Planner, Search]], final: int, budget: Budget | None
-) -> tuple[float, Plan, str | None] | None:
-    """Bits, plan and chains of the cheapest path to a timestep whose certificate is within the budget.
-
-    Whether it is within is asked of the cheapest first, and last of all: that takes the integers of the whole plan.
-    """
-    options, node = [], len(searches[0][1].best) - 1 - final
-    for number, (planner, search) in enumerate(searches):
-        costs = search.best[node, list(search.capacities)] + planner.coding.code.padding_bits
-        options += [(bits, number, -units) for bits, units in zip(costs.tolist(), search.capacities, strict=True)]
-    for bits, number, units in sorted(options):
-        if math.isinf(bits):
-            return None
-        planner, search = searches[number]
-        plan = planner._plan(*search.path(node, -units))
-        if budget is None or budget.allows(planner._certificate(plan)):
-            return bits, plan, planner.chains
-    return None
 
 
 def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -21,17 +20,10 @@ from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import Planner, Point, Sizes
 from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
-from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
-
-USUAL_DELTA = 1e-6
-"""δ at which a budget of ρ is put among those of ε."""
 
 PAPER = Coding(Laplace(), StepLimited(Fraction(2)))
 DIFFC = Coding(Gaussian(), Functional())
-SHARP = Coding(Sign(period=3), Flat())
-THRIFTY = Coding(Sign(period=3), StepLimited(Fraction(2)))
-"""The channel of `SHARP` under the paper's code: twice the ε, and fewer bits."""
 SENSED = tuple(Coding(Sign(period=12), code) for code in (Pairs(), Flat(), StepLimited(Fraction(2))))
 """Codings of sensing with four groups a pass, one for each code that the planner may take."""
 DEFAULT_BPP = 1.0
@@ -133,13 +125,9 @@ class SteppedPreset(Preset):
     """Plans along the timesteps of a diffusion, as the paper has them."""
 
     coding: Coding
-    tiers: Mapping[float, Sizes] = field(hash=False)
-    """The sizes from an ε on, in ascending order from 0: the larger ε, the more a step may saturate before more and
-    smaller steps would gain anything."""
+    sizes: Sizes
     chains: str
     """The name under which a cost table keeps what coded chains of this coding showed."""
-    rival: SteppedPreset | None = None
-    """A preset whose plans are taken wherever they are within the budget in fewer bits to the same timestep."""
 
     @property
     def certified(self) -> bool:
@@ -151,26 +139,17 @@ class SteppedPreset(Preset):
         """Its one coding."""
         return (self.coding,)
 
-    def sizes(self, budget: Budget | None) -> Sizes:
-        """The sizes for a budget: those of its ε, with or without δ, so that no more δ ever costs quality."""
-        epsilon = budget.epsilon if budget else 0.0
-        if budget and budget.rho is not None:
-            epsilon = conversions.epsilon_of_zcdp(budget.rho, USUAL_DELTA)
-        return [sizes for least, sizes in self.tiers.items() if (epsilon or 0.0) >= least][-1]
-
     def planner(
-        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None
+        self,
+        denoiser: Denoiser,
+        table: ErrorTable,
+        budget: Budget | None,  # noqa: ARG002 - the planner asks for it when it chooses
+        pixels: int | None = None,
     ) -> Planner:
-        """The planner along timesteps."""
+        """Return the planner along timesteps."""
         self._require_measured(denoiser, table)
-        rival = None
-        # A table of before there was a rival knows nothing of its coded chains, and would flatter it.
-        if self.rival and self.rival.chains in table.inflation:
-            rival = self.rival.planner(denoiser, table, budget, pixels)
         size = denoiser.sample_pixels if pixels is None else pixels
-        return _planner(
-            denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes(budget), rival
-        )
+        return _planner(denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes)
 
 
 # Cached, because the edges of a planner take most of the time, and are the same for many budgets.
@@ -183,9 +162,8 @@ def _planner(
     channels: int,
     pixels: int,
     sizes: Sizes,
-    rival: Planner | None,
 ) -> Planner:
-    return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes, rival=rival)
+    return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes)
 
 
 PRESETS: dict[str, Preset] = {
@@ -197,48 +175,17 @@ PRESETS: dict[str, Preset] = {
             "paper",
             "Laplace noise and step-limited PPR at α = 2, as in the paper.",
             PAPER,
-            {0.0: Sizes(16, 2.0)},
+            Sizes(16, 2.0),
             chains="paper",
         ),
-        SteppedPreset(
-            "diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, {0.0: Sizes(16, 2.0)}, chains="diffc"
-        ),
+        SteppedPreset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, Sizes(16, 2.0), chains="diffc"),
     )
 }
 """The default first."""
-_THRIFTY = SteppedPreset(
-    "thrifty", "The channel of sharp under the paper's code.", THRIFTY, {0.0: Sizes(20, 6.0)}, "thrifty"
-)
-UNCLIPPED: dict[str, SteppedPreset] = {
-    preset.name: preset
-    for preset in (
-        SteppedPreset(
-            "sharp",
-            "One bit on one channel of a pixel at a time, the flat code; where the rate is the limit, as thrifty.",
-            SHARP,
-            {0.0: Sizes(20, 8.0), 8.0: Sizes(20, 7.0), 32.0: Sizes(20, 7.0, saturation=0.06)},
-            chains="sharp",
-            rival=_THRIFTY,
-        ),
-        SteppedPreset(
-            "swift",
-            "As sharp, in fewer and larger steps with fewer candidates.",
-            SHARP,
-            {0.0: Sizes(16, 3.0, saturation=0.12)},
-            chains="sharp",
-        ),
-        _THRIFTY,
-    )
-}
-"""What presets were before residuals were clipped, to be compared with: files of theirs are read like any other."""
-GONE = {"thrifty": "sharp takes its code wherever that is the best within the rate: use sharp, with --bpp"}
-"""Presets that were, and what to use instead."""
 
 
 def preset(name: str) -> Preset:
     """The preset of a name."""
-    if name in GONE:
-        raise DippError(f"preset: {name} is gone; {GONE[name]}")
     if name not in PRESETS:
         raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
     return PRESETS[name]

@@ -31,7 +31,7 @@ from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.planning.planner import short_floats
-from dipp.planning.presets import PRESETS, UNCLIPPED
+from dipp.planning.presets import PRESETS
 from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import CLIPS, CODES, deviation, gain
 from dipp.planning.table import ErrorTable
@@ -69,8 +69,7 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
             raise _no_preset(plan.coding)
         check_gains(release, table.residuals)
         return
-    codings = [coding for preset in (*PRESETS.values(), *UNCLIPPED.values()) for coding in preset.codings]
-    if plan.coding not in codings:
+    if plan.coding not in [coding for preset in PRESETS.values() for coding in preset.codings]:
         raise _no_preset(plan.coding)
     schedule = models.schedule(model)
     for step in plan.steps:

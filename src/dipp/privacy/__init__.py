@@ -8,5 +8,4 @@
 | `budget` | what may be spent |
 | `printing` | bounds as text, rounded so that they stay bounds |
 | `advice` | what an ε per pixel does not mean, in sentences that go with every release |
-| `gaussian` | Gaussian diffusion itself, for comparison |
 """

@@ -103,7 +103,7 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixe
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
         plans = preset.planner(denoiser, table, budget, pixels.shape[1] * pixels.shape[2])
-        if points := replace(plans, rival=None).frontier(budget):
+        if points := plans.frontier(budget):
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):
                 assert isinstance(step, Step)  # noqa: S101 - for the type checker

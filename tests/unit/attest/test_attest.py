@@ -30,7 +30,8 @@ from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.errors import DippError
 from dipp.models import embedded
-from dipp.planning.presets import DIFFC, SHARP
+from dipp.planning.presets import DIFFC
+from experiments.comparisons.unclipped import SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 

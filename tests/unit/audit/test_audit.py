@@ -32,10 +32,11 @@ from dipp.core.channels import Sign
 from dipp.core.plan import Coding
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
-from dipp.planning.presets import PAPER, PRESETS, SENSED, SHARP
+from dipp.planning.presets import PAPER, PRESETS, SENSED
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Selection
 from dipp.scoring.cpu import CpuBackend
+from experiments.comparisons.unclipped import SHARP
 
 UNCLIPPED = Subject(SHARP)
 SUBJECTS = pytest.mark.parametrize("subject", [UNCLIPPED, Subject(PAPER)], ids=["unclipped", "paper"])

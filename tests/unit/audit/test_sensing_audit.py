@@ -26,9 +26,10 @@ from dipp.core.channels import Sign
 from dipp.core.code import Indices, Scored
 from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan, SensingStep, Step
-from dipp.planning.presets import PRESETS, SENSED, SHARP, SensingPreset
+from dipp.planning.presets import PRESETS, SENSED, SensingPreset
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Selection
+from experiments.comparisons.unclipped import SHARP
 
 PAIRED, FLAT = (Subject(Coding(Sign(period=12), code), sensing=True) for code in (Pairs(), Flat()))
 ORDERED = Subject(Coding(Sign(period=12), StepLimited(Fraction(2))), sensing=True)

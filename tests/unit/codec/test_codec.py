@@ -33,9 +33,10 @@ from dipp.format import archive
 from dipp.format.release import Release
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
-from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 CODINGS = [PAPER, DIFFC, SHARP, THRIFTY]
 

@@ -17,8 +17,9 @@ from dipp.codec.codec import Codec
 from dipp.errors import DippError
 from dipp.format import archive
 from dipp.models.denoiser import torch_device
-from dipp.planning.presets import DIFFC, SHARP
+from dipp.planning.presets import DIFFC
 from dipp.privacy.budget import Budget
+from experiments.comparisons.unclipped import SHARP
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

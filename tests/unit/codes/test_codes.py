@@ -19,8 +19,9 @@ from dipp.codes.oneshot import OneShot, seal
 from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.errors import DippError, NoCertificateError
+from experiments.comparisons.channels import Huber, Logistic
 
 SEED = bytes(range(16))
 CERTIFIED: list[Channel] = [Laplace(), Logistic(), Huber(1.0), Sign(period=1)]

@@ -13,8 +13,9 @@ from helpers.paths import GOLDEN
 from dipp.codes import PFR, ExactPPR, FlatCode, StepLimitedPPR
 from dipp.codes.exact import Mechanism
 from dipp.codes.oneshot import SEAL_BYTES, OneShot, seal, unseal
-from dipp.core.channels import CHANNELS, Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import CHANNELS, Channel, Gaussian, Laplace, Sign
 from dipp.errors import DippError
+from experiments.comparisons.channels import Huber, Logistic
 
 SEED = bytes(range(16))
 BODY = b"\x05"
@@ -66,7 +67,7 @@ def test_payloads_end_in_the_seal(name: str) -> None:
 
 def test_every_kind_and_channel_is_known() -> None:
     """A new channel or kind of code gets a spelling that is kept here."""
-    assert {type(channel) for channel in NAMED.values()} == set(CHANNELS.values())
+    assert {type(channel) for channel in NAMED.values()} >= set(CHANNELS.values())
     for kind in KINDS:
         for name, channel in NAMED.items():
             assert f"{kind}/{name}" in KNOWN or not channel.certified, (kind, name)

@@ -18,10 +18,11 @@ from scipy import integrate  # type: ignore[import-untyped,unused-ignore]
 from dipp.codes import Flat
 from dipp.core import selection
 from dipp.core.arithmetic import MAX_LEVEL, MIN_LEVEL, Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, LocationChannel, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, LocationChannel, Sign
 from dipp.core.code import Moved
 from dipp.core.masks import Everywhere, Turns
 from dipp.errors import DippError, NoCertificateError
+from experiments.comparisons.channels import Huber, Logistic
 
 EDGE = 45.0
 """Beyond this no density here has mass above 1e-27."""

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core.arithmetic import MAX_LEVEL, Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, LocationChannel, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, LocationChannel, Sign
 from dipp.core.laws import KNOTS, LOG2_POLYNOMIAL, IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from experiments.comparisons.channels import Huber, Logistic
 
 DRAWS = np.arange(1 << 16).astype(np.uint16)
 STEPS = [(1e-5, Fraction(1)), (1e-3, Fraction(2)), (0.05, Fraction(1)), (1.0, Fraction(3, 2)), (30.0, Fraction(1, 3))]

@@ -24,7 +24,8 @@ from dipp.data.sources import Labels
 from dipp.data.store import Store, shard_name
 from dipp.errors import DippError
 from dipp.format.release import Release
-from dipp.planning.presets import DIFFC, PAPER, SHARP
+from dipp.planning.presets import DIFFC, PAPER
+from experiments.comparisons.unclipped import SHARP
 
 datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module of that name
 SEED, MODEL = bytes(range(16)), "ab" * 32

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from cifar10.baseline import CODECS, LaplaceNoise, file_bytes
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from PIL import Image
 from scipy import integrate, stats
 
 from dipp.errors import DippError
+from experiments.cifar10.baseline import CODECS, LaplaceNoise, file_bytes
 
 GENERATOR_SEED = 5
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import figures, provenance, report, tables
-from cifar10.baseline import LaplaceNoise
-from cifar10.config import Config
-from cifar10.deviations import Observer
-from cifar10.releases import Maker
-from cifar10.store import Store
 from helpers.paths import ROOT
 
 from dipp.cli import experiment
 from dipp.models.diffusion import NoiseSchedule
+from experiments.cifar10 import figures, provenance, report, tables
+from experiments.cifar10.baseline import LaplaceNoise
+from experiments.cifar10.config import Config
+from experiments.cifar10.deviations import Observer
+from experiments.cifar10.releases import Maker
+from experiments.cifar10.store import Store
 
 SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
 

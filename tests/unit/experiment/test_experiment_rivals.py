@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cifar10 import rivals
-from cifar10.rivals import RIVALS, Cube, Noise, OneBit, OneChannel, Rival
-from cifar10.slicing import Slicing, worst_loss
 from helpers.scripts import benchmark
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
+
+from experiments.cifar10 import rivals
+from experiments.cifar10.rivals import RIVALS, Cube, Noise, OneBit, OneChannel, Rival
+from experiments.cifar10.slicing import Slicing, worst_loss
 
 COUNT = 400
 """Pictures of 16×16 that are drawn: 307,200 values."""

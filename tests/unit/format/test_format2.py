@@ -42,7 +42,8 @@ from dipp.format.header import (
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.format.steps import float_column
-from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.planning.presets import DIFFC, PAPER
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 MIXED = Beacon(7, bytes(32))
 TABLE = hashlib.sha256(b"a table").hexdigest()

@@ -12,9 +12,10 @@ from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.header import release_from_bytes, release_to_bytes
-from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 CODINGS = {"paper": PAPER, "sharp": SHARP, "thrifty": THRIFTY, "diffc": DIFFC}
 every = pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())

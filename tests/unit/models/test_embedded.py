@@ -16,18 +16,12 @@ from helpers.paths import ROOT
 import dipp
 from dipp import models
 from dipp.codec import pictures
-from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.planning.presets import PRESETS, SteppedPreset
 from dipp.planning.table import FILE_NAME, ErrorTable
 
 FILES = ("config.json", "scheduler_config.json", "training.json", "README.md")
 WEIGHTS = "model.safetensors"
-FORMER = {
-    "cd0dc0b38d02ed5f8789bc8396ccabb824c870eff0f17e47a9798a483d1601a5": "embedded-cifar10 (commit 25d6e09)",
-    "5e9bd3fdfc12867ed92f1f23ed192c2ee6ac48f1932e5cfdc0ebc5283475fd57": "embedded-photographs-1 (commit fa2ab15)",
-}
-"""The networks that shipped before, their tags and commits: files may name them."""
 
 
 def test_it_is_small_and_says_what_it_is() -> None:
@@ -43,18 +37,6 @@ def test_it_is_small_and_says_what_it_is() -> None:
     assert denoiser.identity in card
     assert f"{record['steps']:,}" in card
     assert f"{record['photographs']:,}" in card
-
-
-@pytest.mark.parametrize("former", FORMER)
-def test_a_file_of_a_network_that_shipped_before_says_where_that_is(former: str) -> None:
-    denoiser = models.load(embedded.FOLDER)
-    assert denoiser.identity != former
-    with pytest.raises(DippError) as error:
-        denoiser.require_identity(former)
-    assert str(error.value) == (
-        f"model: the file was made with {former}; dipp no longer ships it: take the folder "
-        f"src/dipp/models/embedded at the git tag {FORMER[former]}, and give it with --model"
-    )
 
 
 def test_its_table_is_its_own_and_serves_all_presets() -> None:

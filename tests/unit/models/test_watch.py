@@ -11,7 +11,7 @@ from dipp.models import watch
 from dipp.models.denoiser import torch_device
 from dipp.models.tiles import tiled
 from dipp.models.windows import blend
-from dipp.planning.presets import SHARP
+from experiments.comparisons.unclipped import SHARP
 
 
 class Heard:

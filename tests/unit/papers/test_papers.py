@@ -27,8 +27,9 @@ from dipp.data.store import PAPERS
 from dipp.errors import DippError, NoCertificateError
 from dipp.papers import guarantee, registry, writing
 from dipp.papers.guarantee import FILL_IN, Released, Words
-from dipp.planning.presets import DIFFC, SHARP
+from dipp.planning.presets import DIFFC
 from dipp.privacy.printing import upper
+from experiments.comparisons.unclipped import SHARP
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),

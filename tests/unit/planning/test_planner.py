@@ -20,17 +20,19 @@ from numpy.typing import NDArray
 
 from dipp.codes import Flat, StepLimited
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Huber, Laplace, Sign
+from dipp.core.channels import Laplace, Sign
 from dipp.core.plan import Coding, Plan
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.knapsack import Search
 from dipp.planning.planner import NEAR_TIE, RESOLUTION, Planner, Point, Sizes
-from dipp.planning.presets import DIFFC, PAPER, SHARP, THRIFTY
+from dipp.planning.presets import DIFFC, PAPER
 from dipp.planning.table import SLICES, ErrorTable, grid
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
+from experiments.comparisons.channels import Huber
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 Floats = NDArray[np.float64]
 
@@ -140,12 +142,6 @@ PLANNERS = st.builds(
 )
 
 
-def with_rival(own: Planner, coding: Coding | None, pad: float) -> Planner:
-    if coding is None:
-        return own
-    return replace(own, rival=replace(own, coding=coding, sizes=replace(own.sizes, pad=pad)))
-
-
 def has_a_step(planner: Planner, budget: Budget) -> bool:
     """Whether one step, of all from the start, is within the budget by more than the planner's rounding."""
     edges = np.argwhere(np.isfinite(planner._edges.bits[:, 0])).tolist()
@@ -155,10 +151,7 @@ def has_a_step(planner: Planner, budget: Budget) -> bool:
 
 @pytest.mark.slow
 @settings(bounded, max_examples=300)
-@given(
-    planner=st.builds(with_rival, PLANNERS, st.none() | st.sampled_from(CODINGS), st.sampled_from([0.0, 4.0])),
-    budget=BUDGETS,
-)
+@given(planner=PLANNERS, budget=BUDGETS)
 def test_the_certificate_is_never_above_the_budget(planner: Planner, budget: Budget) -> None:
     points = planner.frontier(budget)
     assert points or not has_a_step(planner, budget)
@@ -355,34 +348,6 @@ def test_the_default_is_the_best_quality_and_then_fewest_bits() -> None:
     assert point.psnr == pytest.approx(10 * math.log10(4 / float(TABLE.mse(point.snr))), abs=1e-9)
 
 
-@pytest.mark.parametrize("budget", [Budget.pure(16.0), Budget.zcdp(2.0), Budget.approximate(16.0, 1e-6), None], ids=str)
-def test_a_rival_is_taken_where_it_is_within_in_fewer_bits(budget: Budget | None) -> None:
-    own, rival = planner(SHARP, pad=7), planner(THRIFTY, pad=4)
-    ours, theirs = ({p.final_timestep: p for p in one.frontier(budget)} for one in (own, rival))
-    both = {p.final_timestep: p for p in replace(own, rival=rival).frontier(budget)}
-    assert both.keys() == ours.keys() | theirs.keys()
-    for t, point in both.items():
-        assert point == min((one[t] for one in (theirs, ours) if t in one), key=lambda p: p.bits)
-    alphas = [point.plan.code.score_alpha for _, point in sorted(both.items(), reverse=True)]
-    assert 2 in alphas
-    if budget is not None:  # towards the best quality, only the planner's own are within
-        assert alphas[-1] == 1
-        assert all(budget.allows(Certificate.of(point.plan, 3, 1024)) for point in both.values())
-
-
-def test_the_quality_of_a_path_is_that_of_its_own_code() -> None:
-    """Coded chains of the rival err more here: only the points that are its own must show it."""
-    snrs = np.array([0.01, 100.0])
-    table = TABLE.with_inflation("sharp", snrs, np.ones(2)).with_inflation("thrifty", snrs, np.full(2, 1.1))
-    own = replace(planner(SHARP, pad=7), table=table, chains="sharp")
-    rival = replace(planner(THRIFTY, pad=4), table=table, chains="thrifty")
-    points = replace(own, rival=rival).frontier(Budget.pure(16.0))
-    assert {point.plan.coding for point in points} == {SHARP, THRIFTY}
-    for point in points:
-        lost = 10 * math.log10(1.1) if point.plan.coding == THRIFTY else 0.0
-        assert point.psnr == pytest.approx(float(TABLE.psnr(point.snr)) - lost, abs=1e-9)
-
-
 def test_a_plan_along_given_timesteps_is_the_one_that_was_found_there() -> None:
     """The frontier's own path, taken again; and another coding along it."""
     for coding in (SHARP, PAPER):
@@ -398,11 +363,6 @@ def test_a_plan_along_given_timesteps_is_the_one_that_was_found_there() -> None:
 def test_timesteps_that_do_not_fall_from_the_first_are_refused(timesteps: list[int]) -> None:
     with pytest.raises(DippError, match="timesteps"):
         planner(SHARP).along(timesteps)
-
-
-def test_a_rival_plans_for_the_same_images() -> None:
-    with pytest.raises(DippError, match="rival"):
-        replace(planner(SHARP), rival=planner(THRIFTY, pixels=64))
 
 
 def test_rate_and_final_timestep_are_honoured() -> None:

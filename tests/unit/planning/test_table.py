@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.table import FILE_NAME, SLICES, ErrorTable, grid, measure
+from experiments.comparisons.channels import Huber, Logistic
 
 Floats = NDArray[np.float64]
 

@@ -28,10 +28,11 @@ from dipp.core.plan import Coding, Plan, Step
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
-from dipp.planning.presets import DIFFC, PAPER, SHARP
+from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
 from dipp.privacy.ledger import Ledger, Recorder, Selection
 from dipp.privacy.printing import upper
+from experiments.comparisons.unclipped import SHARP
 
 SPARSE = Coding(Sign(6), Flat())
 PLAIN = Coding(Laplace(), Flat(Fraction(3, 2)))

@@ -19,15 +19,17 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 from dipp.codes import Flat, StepLimited
 from dipp.core import chunking
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.plan import Coding, Plan, Step
 from dipp.core.selection import ETA
 from dipp.errors import DippError, NoCertificateError
-from dipp.planning.presets import PAPER, SHARP
+from dipp.planning.presets import PAPER
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget, losses
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger, Selection
+from experiments.comparisons.channels import Huber, Logistic
+from experiments.comparisons.unclipped import SHARP
 
 SEED = bytes(range(16))
 

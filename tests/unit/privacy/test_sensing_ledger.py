@@ -24,9 +24,9 @@ from dipp.core.plan import Plan, SensingStep, Step
 from dipp.errors import DippError
 from dipp.format import archive
 from dipp.format.archive import Archive
-from dipp.planning.presets import SHARP
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
+from experiments.comparisons.unclipped import SHARP
 
 SIZES = {"1x1": 1, "3x3": 9, "1x7": 7, "5x13": 65, "32x32": 1024}
 CODES_TAKEN = {"pairs": Pairs(), "flat": Flat(), "ordered": StepLimited()}

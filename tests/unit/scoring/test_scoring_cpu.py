@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.laws import SignLaw
 from dipp.errors import DippError
+from experiments.comparisons.channels import Huber, Logistic
 
 CHANNELS: list[Channel] = [Laplace(), Gaussian(), Logistic(), Huber(0.5), Sign(period=1), Sign(period=3)]
 

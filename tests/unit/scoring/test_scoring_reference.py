@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Gaussian, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.core.selection import MAX_ABS_SCORE, MAX_CANDIDATES, MAX_FRACTION_BITS
 from dipp.errors import DippError
 from dipp.scoring import ScoringTask, reference, stream_rows
 from dipp.scoring.reference import ReferenceBackend
+from experiments.comparisons.channels import Huber, Logistic
 
 SEED = bytes(range(16))
 CHANNELS: list[Channel] = [Sign(1), Sign(3), Laplace(), Logistic(), Huber(), Gaussian()]

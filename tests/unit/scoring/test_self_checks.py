@@ -23,17 +23,19 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Channel, Huber, Laplace, Logistic, Sign
+from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.store import Store
 from dipp.errors import DippError, MiscomputedError
 from dipp.odometer import Meter, Odometer
-from dipp.planning.presets import PAPER, SHARP, THRIFTY
+from dipp.planning.presets import PAPER
 from dipp.scoring import Candidates, ScoringTask, known, rescoring
 from dipp.scoring.cpu import CpuBackend
 from dipp.scoring.reference import ReferenceBackend
+from experiments.comparisons.channels import Huber, Logistic
+from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 KINDS: list[type[IntegerLaw]] = [SignLaw, LaplaceLaw, PotentialLaw]
 CHANNELS: list[Channel] = [Sign(period=1), Laplace(), Logistic(), Huber(0.5)]

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from dipp.core.plan import Plan, Step
 from dipp.errors import DippError
-from dipp.planning.presets import PAPER, SHARP
+from dipp.planning.presets import PAPER
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.gaussian import GaussianDiffusion
+from experiments.comparisons.gaussian import GaussianDiffusion
+from experiments.comparisons.unclipped import SHARP
 
 
 def exact_delta(mu: float, epsilon: float) -> Any:

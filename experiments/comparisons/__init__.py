@@ -1,0 +1,8 @@
+"""What dipp is compared with, and nothing of dipp needs.
+
+| module | what it has |
+|---|---|
+| `channels` | logistic and Huber noise as channels |
+| `gaussian` | the (ε, δ) of Gaussian diffusion without a code |
+| `unclipped` | presets along timesteps with the sign channel, as they were before residuals were clipped |
+"""
