@@ -103,6 +103,7 @@ def privatize(
     from dipp import report
     from dipp.cli import progress
     from dipp.data import privatize as release
+    from dipp.data.shards import MAX_ROWS
     from dipp.data.sources import Columns
     from dipp.papers import writing
     from dipp.papers.guarantee import Words
@@ -110,8 +111,8 @@ def privatize(
     columns = Columns(source.image_column, source.label_column, source.split)
     public = public_seed(seed), public_beacon(beacon), Window.of(source.window)
     choices = release.Choices(columns, run.shard_size, source.drop_labels, *public)
-    if run.shard_size < 1:
-        raise DippError(f"shard-size: at least 1 is needed, got {run.shard_size}")
+    if not 1 <= run.shard_size <= MAX_ROWS:
+        raise DippError(f"shard-size: 1 to {MAX_ROWS} is needed, got {run.shard_size}")
     runner = run.runner()
     _refuse_file_names(dst)
     if not dst.parent.is_dir():

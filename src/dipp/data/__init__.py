@@ -8,6 +8,7 @@
 | `repeats` | files that have two names |
 | `worker` | encodes a range of the source as a shard of indices |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
+| `footer` | sees that a Parquet file is not compressed, before it is read |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |
 | `privatize` | the run: seed, plan, source, shards, manifest |
 | `manifest` | what all shards together hold, as a manifest or as one archive; verification |

@@ -10,8 +10,9 @@ images (base64); the certificate of the shard's worst pixel; which positions of 
 which of them were skipped and why; and, if there are any, the ids of grey pictures. So a shard can be
 checked and decoded without any other file. The key `huggingface` names the classes for `datasets`.
 
-A shard is written without compression and without a dictionary of payloads, because they do not compress. It is read a
-few rows at a time, and refused once it takes a multiple of the file's size in memory, whatever its metadata says.
+A shard is written without compression and without a dictionary of payloads, because they do not compress. One from
+others may cost little more memory than its size: compression is refused before a row is read (`footer`), and rows are
+read a few at a time, until they take more than the file can honestly hold.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipp.core.geometry import MAX_PIXELS
+from dipp.data import footer
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
 from dipp.errors import DippError
-from dipp.format.archive import Archive
+from dipp.format.archive import WORK, Archive
 from dipp.format.bytes import Integers, damaged
 from dipp.format.header import release_from_bytes, release_to_bytes
 from dipp.format.packing import Shape
@@ -44,8 +46,14 @@ from dipp.privacy.ledger import Ledger
 VERSION = 1
 METADATA, FEATURES = b"dipp", b"huggingface"
 """Keys of the metadata in the schema: the shard's own, and those of Hugging Face's datasets."""
-MAX_EXPANSION = 64
-"""Bytes of memory that a byte of the file may take, at most: sizes and labels compress well, payloads do not."""
+MAX_ROWS = 1 << 20
+"""Most images of a shard."""
+ROW_BYTES = 256
+"""Bytes of memory that an image may take beyond twice the file's size: sizes and labels are written once for many."""
+BATCH_BYTES = 1 << 30
+"""Most memory of the rows that are read at a time: each value of a dictionary could be as large as the file."""
+MAX_CONTAINER = 1 << 12
+"""Most row groups, columns and other elements of a list in the footer."""
 
 
 class Skipped(NamedTuple):
@@ -199,7 +207,8 @@ class Shard:
     @classmethod
     def _read(cls, path: Path) -> Shard:
         size = path.stat().st_size
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        footer.require_uncompressed(path)
+        with pq.ParquetFile(path, page_checksum_verification=True, thrift_container_size_limit=MAX_CONTAINER) as file:
             _check_form(file, size)
             metadata = file.schema_arrow.metadata
             facts = json.loads(metadata[METADATA])
@@ -239,6 +248,9 @@ class Shard:
             raise damaged("it holds images of another shard")
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
+        # As of an archive: so many sizes and steps are not worth the arithmetic of their layouts.
+        if len(np.unique(self.sizes)) * len(self.release.plan.steps) > max(WORK, 8 * self.size):
+            raise damaged("its images do not fit into it")
         if not self.grey <= set(self.ids.tolist()):
             raise damaged("it speaks of grey images that it does not have")
         if self.claim != claim_of(self.certificate):
@@ -303,19 +315,16 @@ def _check_form(file: pq.ParquetFile, size: int) -> None:
     if not any(found.equals(form, check_metadata=False) for form in forms):
         raise DippError("other columns than those of a dipp shard")
     # Each image takes at least one byte of the file.
-    if file.metadata.num_rows > size:
+    if file.metadata.num_rows > min(size, MAX_ROWS):
         raise damaged("its images do not fit into it")
 
 
 def _rows(file: pq.ParquetFile, size: int) -> pa.Table:
-    """All rows, read a few at a time; refused if they take more memory than `MAX_EXPANSION` allows.
-
-    The compression that the footer states is not examined: pyarrow ends the process at a number that it does not know.
-    """
-    batches, total = [], 0
-    for batch in file.iter_batches(ROWS_PER_READ, use_threads=False):
+    """Return all rows, read a few at a time; raise once they take more memory than such a file can need."""
+    batches, left = [], 2 * size + ROW_BYTES * file.metadata.num_rows
+    for batch in file.iter_batches(max(1, min(ROWS_PER_READ, BATCH_BYTES // size)), use_threads=False):
         batches.append(batch)
-        total += batch.nbytes
-        if total > MAX_EXPANSION * size:
+        left -= batch.nbytes
+        if left < 0:
             raise damaged("its images do not fit into it")
     return pa.Table.from_batches(batches, file.schema_arrow).combine_chunks()
