@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
-from dipp.privacy.advice import advice
+from dipp.privacy import advice
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import UNIT, Certificate, promise
 from dipp.privacy.printing import counted, lower, upper
@@ -122,14 +122,28 @@ def _ledger(facts: dict[str, Any]) -> tuple[str, ...]:
 def release_lines(facts: dict[str, Any]) -> list[str]:
     """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
-    pixels = f", {facts['pixels']:,} pixels in all" if "pixels" in facts else ""
+    pixels = f", {facts['pixels']:,} pixels in all"
     return _head(facts, NO_CERTIFICATE if claim is None else promise(claim["epsilon"], claim["rho"]), pixels)
 
 
-def advice_of(facts: dict[str, Any]) -> tuple[str, ...]:
-    """What must be said with the certificate of a release, from its facts: nothing, if it has none."""
+def advice_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what must be said with a release, for JSON: its grade, that it is recognisable, and its warnings."""
     claim = facts["certificate"]
-    return () if claim is None else advice(claim.get("epsilon_at_delta") or claim["epsilon"])
+    if claim is None:
+        return {"grade": None, "recognisable": True, "warnings": []}
+    said = advice.warnings(claim["epsilon"], claim["delta"], facts["pixels"])
+    return {"grade": advice.grade(claim["epsilon"]).name, "recognisable": True, "warnings": list(said)}
+
+
+def _advice_lines(facts: dict[str, Any]) -> list[str]:
+    """Return the same as lines of a report."""
+    claim, found = facts["certificate"], advice_facts(facts)
+    lines = []
+    if claim is not None:
+        lines.append(f"bound        {found['grade']}: {advice.bound(claim['epsilon'])}")
+        lines.append(f"measured     {advice.measured()}")
+    lines.append(f"recognisable {advice.RECOGNISABLE}")
+    return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(found["warnings"])]
 
 
 def unused(
@@ -165,8 +179,12 @@ def _head(facts: dict[str, Any], statement: str, sizes: str) -> list[str]:
     rate = "none"
     if facts["payload_bpp"] is not None:
         rate = f"{facts['payload_bpp']:.4f} bits per pixel of payload, {facts['file_bpp']:.4f} of file"
-    said = [f"{'mind' if not number else '':<12} {text}" for number, text in enumerate(advice_of(facts))]
-    return [f"certificate  {statement}", *said, f"rate         {rate}", f"images       {facts['images']:,}{sizes}"]
+    return [
+        f"certificate  {statement}",
+        *_advice_lines(facts),
+        f"rate         {rate}",
+        f"images       {facts['images']:,}{sizes}",
+    ]
 
 
 def audit_text(found: Audit) -> str:

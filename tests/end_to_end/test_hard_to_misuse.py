@@ -20,7 +20,8 @@ from dipp import report
 from dipp.cli import bars, console
 from dipp.cli.decode import MADE_UP
 from dipp.cli.options import EMBEDDED
-from dipp.privacy.advice import STRONG, VISIBLE, WEAK, advice
+from dipp.privacy import advice
+from dipp.privacy.advice import RECOGNISABLE, SCALE
 from dipp.privacy.budget import Budget
 from dipp.report import NO_BETTER
 
@@ -126,26 +127,46 @@ def test_a_folder_is_sent_to_privatize(pictures: Path, tmp_path: Path, run: Comm
 # What ε means.
 
 
-def test_the_advice_depends_on_the_claim_alone() -> None:
-    assert advice(STRONG) == (VISIBLE,)
-    assert advice(np.nextafter(STRONG, 5)) == (VISIBLE, WEAK)
-    for text in (VISIBLE, WEAK):
-        assert text.count(". ") == 0, "a sentence"
-
-
 @pytest.mark.parametrize(
-    ("budget", "weak"), [(("--epsilon", 4), False), (("--epsilon", 8), True), (("--rho", 9), True)]
+    ("budget", "grade"),
+    [
+        (("--epsilon", 1), "strong"),
+        (("--epsilon", 4), "weak"),
+        (("--epsilon", 8), "hardly any"),
+        (("--rho", 9), "hardly any"),
+    ],
 )
-def test_encode_and_info_say_what_an_epsilon_does_not_mean(
-    budget: tuple[object, ...], weak: bool, model: Path, pictures: Path, tmp_path: Path, run: Command
+def test_encode_and_info_say_what_an_epsilon_is_worth(
+    budget: tuple[object, ...], grade: str, model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     made = tmp_path / "a.dipp"
     code, encoded, err = run("encode", pictures / "0.png", "-o", made, "--model", model, *budget, *PAPER)
     assert code == 0, err
+    pure = dipp.open(made).certificate.epsilon
+    warned = advice.warnings(pure)
+    assert bool(warned) is (grade != "strong")
     for said in (encoded, run("info", made)[1], run("info", made, "--verify", "--model", model)[1]):
-        assert VISIBLE in said
-        assert (WEAK in said) is weak
-    assert json.loads(run("info", made, "--json")[1])["mind"] == [VISIBLE, WEAK][: 1 + weak]
+        assert f"bound        {grade}: {advice.bound(pure)}\n" in said
+        assert f"measured     {advice.measured()}\n" in said
+        assert f"recognisable {RECOGNISABLE}\n" in said
+        assert all(text in said for text in warned)
+        assert ("warnings " in said) is bool(warned)
+    facts = json.loads(run("info", made, "--json")[1])
+    assert (facts["grade"], facts["recognisable"], facts["warnings"]) == (grade, True, list(warned))
+
+
+def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    """One picture of 8×8 pixels with δ = 1/64; with less, several pictures together are warned of."""
+    made, few = tmp_path / "a.dipp", ("--model", model, "--epsilon", 4, *PAPER)
+    code, _, err = run("encode", pictures / "0.png", "-o", made, *few, "--delta", 1 / 64)
+    assert (code, err.count("\n"), made.exists()) == (1, 1, False)
+    assert "8×8 pixels times δ = 0.015625 is 1 or more" in err
+    assert run("encode", pictures / "0.png", "-o", made, *few, "--delta", 0.015)[0] == 0
+    assert not any("δ" in text for text in json.loads(run("info", made, "--json")[1])["warnings"])
+    several = tmp_path / "several.dipp"
+    assert run("encode", *sorted(pictures.glob("[01].png")), "-o", several, *few, "--delta", 0.015)[0] == 0
+    found = json.loads(run("info", several, "--json")[1])["warnings"]
+    assert any("δ = 0.015 times 128 pixels is 1 or more" in text for text in found)
 
 
 def test_a_dataset_says_it_too_and_what_is_not_covered(
@@ -155,11 +176,11 @@ def test_a_dataset_says_it_too_and_what_is_not_covered(
     folder = tmp_path / "out"
     code, said, err = run("privatize", pictures, folder, "--model", model, "--epsilon", 16, *PAPER)
     assert code == 0, err
-    assert VISIBLE in said
-    assert WEAK in said
-    said = run("info", folder)[1]
-    assert VISIBLE in said
-    assert WEAK in said
+    claim = json.loads(run("info", folder, "--json")[1])["certificate"]
+    for text in (said, said := run("info", folder)[1]):
+        assert f"recognisable {RECOGNISABLE}\n" in text
+        assert f"bound        hardly any: {advice.bound(claim['epsilon'])}\n" in text
+        assert f"warnings     {advice.warnings(claim['epsilon'])[0]}\n" in text
     assert "images       6, 384 pixels in all" in said
     assert "bytes" in said
     code, checked, err = run("info", folder, "--verify", "--model", model)
@@ -172,8 +193,9 @@ def test_a_dataset_says_it_too_and_what_is_not_covered(
     assert [line for line in checked.splitlines() if line.startswith(("  if ", "  not covered: "))] == [
         line for line in lines if line.startswith(("  if ", "  not covered: "))
     ]
-    facts = run("privatize", pictures, tmp_path / "again", "--model", model, "--epsilon", 2, "--json")[1]
-    assert json.loads(facts)["mind"] == [VISIBLE]
+    out = run("privatize", pictures, tmp_path / "again", "--model", model, "--epsilon", 1, "--json")[1]
+    facts = json.loads(out)
+    assert (facts["grade"], facts["recognisable"], facts["warnings"]) == ("strong", True, [])
 
 
 def test_info_has_sizes(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -205,7 +227,7 @@ def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: P
     (shown,) = dipp.Codec.for_archive(archive, model).decode(archive)
     with Image.open(tmp_path / "a.png") as image:
         assert np.array_equal(np.asarray(image.convert("RGB")), shown)
-    assert max(demo.EPSILONS) <= STRONG
+    assert max(demo.EPSILONS) <= SCALE[-2].largest
 
 
 # Waiting.

@@ -47,7 +47,7 @@ def info(
         facts = source.facts()
         text = None if as_json else report.archive_text(source, checked)
     verdict = {"verified": None, "verified_reason": NOT_ASKED} if checked is None else checked.verdict
-    typer.echo(json.dumps({**facts, **verdict, "mind": report.advice_of(facts)}) if text is None else text)
+    typer.echo(json.dumps({**facts, **verdict, **report.advice_facts(facts)}) if text is None else text)
     raise typer.Exit(EXIT_NOT_COMPARED if checked is not None and checked.verified is None else 0)
 
 

@@ -108,7 +108,7 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
     """The summary of a run, for JSON; it contains no names of pictures."""
     return {
         **summary.facts,
-        "mind": report.advice_of(summary.facts),
+        **report.advice_facts(summary.facts),
         "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
         "labels_left_out": summary.labels_left_out,
         "encoded_now": summary.encoded,

@@ -36,8 +36,10 @@ from dipp.models import embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
+from dipp.privacy import advice
 from dipp.privacy.budget import Budget, is_whole
 from dipp.privacy.ledger import Recorder
+from dipp.privacy.printing import upper
 
 if TYPE_CHECKING:
     import torch
@@ -314,11 +316,17 @@ class Codec:
         return found.epsilon, found.rho
 
     def check_shape(self, shape: Sequence[int]) -> None:
-        """Refuse an image that the model cannot take, or that is too small for the budget."""
+        """Raise if the model or the budget cannot take an image of this shape, (height, width, channels)."""
         height, width, channels = shape
         if channels != self.denoiser.channels:
             raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
         if self.budget and not self.budget.allows(promised(self.plan, channels, height * width, self.budget.delta)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
+            )
+        delta = self.budget.delta if self.budget else None
+        if delta is not None and advice.too_large(delta, height * width):
+            raise DippError(
+                f"image: {height}×{width} pixels times δ = {upper(delta)} is 1 or more, which allows a pixel to be "
+                f"published as it is; pass a delta far below {1 / (height * width):.1g}, or none"
             )

@@ -247,6 +247,7 @@ class Archive:
             "payload_bpp": self.payload_bpp,
             "file_bpp": self.file_bpp,
             "images": len(self),
+            "pixels": sum(images * height * width for images, height, width in self.runs.tolist()),
             "mechanism": MECHANISMS.get(plan.coding, plan.channel.name),
             "coding": plan.coding.name,
             "channel": plan.channel.name,

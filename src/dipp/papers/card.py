@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
+import shlex
 
 from dipp.papers.guarantee import FILL_IN, Released
-from dipp.privacy.printing import upper
+from dipp.privacy import advice
 
 
 def card(released: Released) -> str:
@@ -22,6 +22,7 @@ def card(released: Released) -> str:
         "definition": "pure differential privacy; zero-concentrated as well" if claim else "none",
         "unit": f"{released.facts['certificate']['unit']}" if claim else "none",
         "parameters": released.parameters,
+        "recognisable": advice.RECOGNISABLE,
         "not protected": released.unprotected,
         "mechanism": released.mechanism,
         "composition": released.composition,
@@ -31,9 +32,6 @@ def card(released: Released) -> str:
         "versions": f"dipp {facts['dipp']}; denoiser {facts['model']}",
         "public seed": facts["seed"],
     }
-    conversions = []
-    if claim:
-        conversions = ["", "Small ε protect more. " + _meaning(claim["epsilon"])]
     sections = [
         "---",
         *front,
@@ -54,8 +52,8 @@ def card(released: Released) -> str:
         "| | |",
         "|---|---|",
         *(f"| {name} | {text} |" for name, text in rows.items()),
-        *conversions,
         "",
+        *((released.meaning, "") if claim else ()),
         released.unit_details if claim else "This coding is not differentially private: treat it as the pictures.",
         "",
         "**Not covered:**",
@@ -68,13 +66,32 @@ def card(released: Released) -> str:
         "|---|---|---|",
         *(f"| {part.name} | {part.size} | {part.sha256} |" for part in released.parts),
         "",
-        "`dipp info --verify` computes the certificate again; `dipp.load` opens the release as a PyTorch dataset.",
+        *_use(released),
     ]
     return "\n".join(sections) + "\n"
 
 
-def _meaning(epsilon: float) -> str:
-    """ε as odds."""
-    if epsilon > 20:
-        return "At this ε, the odds between two values of a pixel may change by more than e^20: it promises little."
-    return f"The odds between any two values of a pixel change by at most a factor of {upper(math.exp(epsilon), 3)}."
+def _use(released: Released) -> list[str]:
+    """How to check, decode and load the release, from the folder that holds it."""
+    place, outside = (".", "../") if released.is_dataset else (released.parts[0].name, "")
+    file, pictures = shlex.quote(place), f"{outside}pictures"
+    return [
+        "## Use",
+        "",
+        "In the folder of these files, with dipp installed:",
+        "",
+        "```sh",
+        f"dipp info {file} --verify",
+        f"dipp decode {file} -o {pictures}",
+        "```",
+        "",
+        "```python",
+        "import dipp",
+        "",
+        f"data = dipp.load({json.dumps(place, ensure_ascii=False)}, cache={json.dumps(outside + 'decoded')})",
+        "```",
+        "",
+        "The first command computes the certificate again, the second writes PNG files. `data` is a PyTorch dataset "
+        "that decodes each picture once. If the denoiser is not the one that ships with dipp, add `--model FOLDER` to "
+        'the commands and `"FOLDER"` to `dipp.load`.',
+    ]

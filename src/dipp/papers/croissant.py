@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dipp.papers.guarantee import FILL_IN, Released
+from dipp.privacy import advice
 
 CROISSANT = "http://mlcommons.org/croissant/"
 TERMS = (
@@ -70,7 +71,9 @@ def metadata(released: Released, base: str = "", text_labels: bool = False) -> d
         "citeAs": f"{', '.join(words.curators) or FILL_IN}: {released.name}, {released.day.year}.",
         "rai:personalSensitiveInformation": [
             f"Differential privacy: {released.parameters}.",
+            *((released.meaning,) if released.certificate else ()),
             released.unit_details,
+            f"Recognisable: {advice.RECOGNISABLE}.",
             f"Not protected: {released.unprotected}.",
         ],
         "rai:dataManipulationProtocol": f"{released.mechanism} {released.composition} {released.post_processing}",

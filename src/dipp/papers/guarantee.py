@@ -13,13 +13,14 @@ from typing import Any
 
 from dipp import __version__
 from dipp.data import manifest, store
-from dipp.errors import DippError
+from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
+from dipp.privacy import advice
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT
 from dipp.privacy.printing import upper
 
 FILL_IN = "TO BE FILLED IN"
-NEEDED = ("certificate", "dipp", "images", "labels", "mechanism", "model", "payload_bpp", "schedule", "seed")
+NEEDED = ("certificate", "dipp", "images", "labels", "mechanism", "model", "payload_bpp", "pixels", "schedule", "seed")
 """Facts that papers speak of."""
 SELECTION = (
     "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer scores "
@@ -119,9 +120,19 @@ class Released:
         return (
             "Two collections are adjacent if they have the same number of images, of the same sizes in the same order, "
             "and differ in one pixel of one image, in any way (all its channels, from any value to any other). A "
-            "change of k pixels costs k·ε and k²·ρ. The unit is not a person: whoever fills many pixels, or appears in "
-            "many images, is protected by the sum over those pixels."
+            "change of k pixels costs k·ε and k²·ρ. The unit is not a person: somebody who fills many pixels, or "
+            "appears in many images, pays the sum over those pixels, and stays recognisable."
         )
+
+    @property
+    def meaning(self) -> str:
+        """What ε is worth, for whom, with what was measured for other readers; for a release with a certificate."""
+        if self.certificate is None:
+            raise NoCertificateError("meaning: this coding is not differentially private")
+        epsilon = self.certificate["epsilon"]
+        said = (f"As a bound, {advice.grade(epsilon).name}: {advice.bound(epsilon)}", advice.measured())
+        warned = advice.warnings(epsilon, self.certificate["delta"], self.facts["pixels"])
+        return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*said, *warned))
 
     @property
     def parameters(self) -> str:

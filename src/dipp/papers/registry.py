@@ -9,6 +9,7 @@ from typing import Any
 
 from dipp.errors import NoCertificateError
 from dipp.papers.guarantee import FILL_IN, Released
+from dipp.privacy import advice
 from dipp.privacy.certificate import UNIT
 
 
@@ -41,7 +42,7 @@ def entry(released: Released) -> dict[str, Any]:
                 "privacy_unit": UNIT,
                 "privacy_unit_details": released.unit_details,
                 "privacy_parameters": {"epsilon": claim["epsilon"], "rho": claim["rho"]},
-                "privacy_parameters_details": f"{released.parameters}. Both hold; ε is the pure one.",
+                "privacy_parameters_details": f"{released.parameters}. Both hold; ε is pure. {released.meaning}",
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -61,7 +62,7 @@ def entry(released: Released) -> dict[str, Any]:
             },
             "administrative": {
                 "sources": words.url or FILL_IN,
-                "notes": "Not covered: " + "; ".join(released.not_covered) + ".",
+                "notes": f"Recognisable: {advice.RECOGNISABLE}. Not covered: " + "; ".join(released.not_covered) + ".",
                 "registry_authors": curators,
             },
         },

@@ -1,17 +1,100 @@
-"""What an ε per pixel does not mean, in plain sentences that go with every release.
+"""What an ε per pixel is worth and what it does not hide: the one scale of commands, papers, documents and the page.
 
-They depend on the claim alone, never on a pixel.
+Everything here depends on the claim and on public numbers alone, never on a pixel.
 """
 
 from __future__ import annotations
 
-STRONG = 4.0
-"""The largest ε per pixel that is called strong: whoever knows all other pixels may then be e^4, about 55, times as
-sure of this one."""
-VISIBLE = "shapes, faces and text of many pixels, burnt-in names too, stay visible at any ε: it protects a single pixel"
-WEAK = f"above an ε of {STRONG:.0f} the bound of a pixel is not strong any more: choose a smaller one if pixels matter"
+import math
+from dataclasses import dataclass
+
+from dipp.privacy.printing import upper
+
+DEFAULT_EPSILON = 1.0
+"""The ε per pixel to begin with, on every page: the largest that is strong. Commands need a budget, and assume none."""
 
 
-def advice(epsilon: float) -> tuple[str, ...]:
-    """The sentences that go with a release at this ε: pure, or at the δ that was asked for."""
-    return (VISIBLE, WEAK) if epsilon > STRONG else (VISIBLE,)
+@dataclass(frozen=True)
+class Grade:
+    """One row of the scale: what a pure ε per pixel is worth."""
+
+    largest: float
+    """The largest ε of this grade."""
+    name: str
+    meaning: str
+    """What the bound says about one pixel, to somebody who knows every other pixel of the picture."""
+
+
+SCALE = (
+    Grade(1.0, "strong", "the file leaves them unsure of the last pixel"),
+    Grade(4.0, "weak", "the file may make them nearly sure of the last pixel"),
+    Grade(math.inf, "hardly any", "the file may tell them the last pixel"),
+)
+READERS = {0.5: 86, 1.0: 92, 2.0: 95, 4.0: 96, 8.0: 96}
+"""By ε, how often the decoded photograph alone was right about a pixel, in percent (`benchmarks/readers.py`)."""
+RECOGNISABLE = (
+    "yes: an ε per pixel is about single pixels, and faces, plates, text and places are made of many; treat the people "
+    "in the pictures as identifiable in the release"
+)
+
+
+def grade(epsilon: float) -> Grade:
+    """Return the row of the scale that a pure ε per pixel falls into."""
+    return next(row for row in SCALE if epsilon <= row.largest)
+
+
+def bound(epsilon: float) -> str:
+    """Return what a pure ε per pixel promises in words, with the reader whom the promise is about."""
+    return (
+        f"a fifty-fifty guess about one pixel becomes at most {largest_belief(epsilon)} % for somebody who knows every "
+        "other pixel of the picture"
+    )
+
+
+def largest_belief(epsilon: float) -> str:
+    """Return e^ε/(1 + e^ε) in percent, rounded up to three digits."""
+    return upper(100 / (1 + math.exp(-epsilon)), 3)
+
+
+def measured() -> str:
+    """Return what readers of decoded pictures were measured to tell about a pixel, in words."""
+    (first, share), *others = READERS.items()
+    rates = ", ".join([f"{share} % of cases at ε = {first:g}", *(f"{right} % at {value:g}" for value, right in others)])
+    return (
+        "somebody who sees only the decoded picture told a pixel's colour from another colour of the picture in "
+        f"{rates} (measured on public photographs): the neighbours of a pixel tell about it"
+    )
+
+
+def warnings(epsilon: float, delta: float | None = None, pixels: int = 1) -> tuple[str, ...]:
+    """Return the warnings that go with a release.
+
+    Args:
+        epsilon: The pure ε per pixel, also where the budget was (ε, δ): only this one holds for every file.
+        delta: The δ of the budget, if it has one.
+        pixels: The number of pixels of all pictures of the release.
+
+    Returns:
+        One sentence each, without a full stop; none for a strong ε and a small δ.
+
+    """
+    found = []
+    row = grade(epsilon)
+    if row is not SCALE[0]:
+        strong = f"choose {SCALE[0].largest:g} or less if single pixels matter"
+        found.append(f"a pure ε of {upper(epsilon, 3)} per pixel is {row.name} as a bound: {row.meaning}; {strong}")
+    if delta is not None and too_large(delta, pixels):
+        found.append(
+            f"δ = {upper(delta)} times {pixels:,} pixels is 1 or more: (ε, δ) then allows a pixel to be published as "
+            f"it is; rely on the pure ε, or choose a δ far below {1 / pixels:.1g}"
+        )
+    return tuple(found)
+
+
+def too_large(delta: float, pixels: int) -> bool:
+    """Return whether a δ per pixel promises nothing for this many pixels.
+
+    Publishing one of N pixels, drawn at random, as it is satisfies (0, 1/N) per pixel: from δ = 1/N on, (ε, δ) allows
+    that.
+    """
+    return delta * pixels >= 1

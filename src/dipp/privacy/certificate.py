@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dipp.core.plan import Plan
 from dipp.errors import DippError
-from dipp.privacy import conversions
+from dipp.privacy import advice, conversions
 from dipp.privacy.ledger import Ledger
 from dipp.privacy.printing import upper
 
@@ -39,7 +39,8 @@ ASSUMPTIONS = (
 )
 NOT_COVERED = (
     "another encoding of the same image: the costs add up, see Certificate.compose",
-    "pixels that say the same thing: k of them cost k times ε, and shapes are made of many pixels",
+    "what the neighbours of a pixel tell about it: ε bounds what the file adds for somebody who knows them all",
+    "what many pixels show together: k of them cost k times ε, so faces, plates, text and places stay recognisable",
     "what was mixed before encoding: after a resize or a blur, a pixel of the original is in many pixels",
     "width, height, number and order of the images, and that they were encoded at all",
     "one person in many images, and labels or names that come with them",
@@ -249,7 +250,14 @@ class Certificate:
             for head, texts in (("This holds if", self.assumptions), ("It does not cover", self.not_covered))
         )
         head = f"<p><b>{html.escape(self.statement())}</b></p>"
-        return f"<div>{head}<details><summary>the small print</summary>{told}</details></div>"
+        one = self.for_pixels(1).epsilon
+        said = (
+            f"As a bound, {advice.grade(one).name}: {advice.bound(one)}.",
+            f"Without that knowledge, {advice.measured()}.",
+            f"Recognisable: {advice.RECOGNISABLE}.",
+        )
+        words = "".join(f"<p>{html.escape(text)}</p>" for text in said)
+        return f"<div>{head}{words}<details><summary>the small print</summary>{told}</details></div>"
 
     def statement(self) -> str:
         """The certificate in one line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from helpers.commands import Command
 from helpers.datasets import save_folder, save_model, save_table, tiny_codec
 from helpers.paths import ROOT
 from helpers.sensing import sensing_plan
+from helpers.snippets import snippets
 
 import dipp
 from dipp.cli.options import EXIT_NOT_COMPARED, PlanOptions
@@ -28,6 +30,7 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.papers import guarantee, registry, writing
 from dipp.papers.guarantee import FILL_IN, Released, Words
 from dipp.planning.presets import DIFFC
+from dipp.privacy import advice
 from dipp.privacy.printing import upper
 from experiments.comparisons.unclipped import SHARP
 
@@ -223,12 +226,48 @@ def test_the_card_says_what_is_asked(dataset: Path) -> None:
         dipp.__version__,
         json.loads((dataset / "manifest.json").read_text())["model"],
         "The unit is not a person",
+        f"| recognisable | {advice.RECOGNISABLE} |",
+        advice.bound(certificate.epsilon),
+        advice.grade(certificate.epsilon).name,
+        "dipp decode . -o ../pictures",
         *certificate.not_covered,
         *(certificate.assumptions),
         "Ministry of Pets, Cats' Guild",
     ):
         assert word in body, word
     assert FILL_IN not in body
+    assert advice.measured()[1:] in body
+    for paper in PAPERS:
+        assert advice.RECOGNISABLE in (dataset / paper).read_text(), paper
+
+
+def test_what_the_card_says_of_use_works(
+    dataset: Path, model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From within the folder of a release; nothing is added to it."""
+    place = tmp_path / "release"
+    shutil.copytree(dataset, place)
+    writing.write(place, WORDS, overwrite=True)
+    before = {path.name for path in place.iterdir()}
+    monkeypatch.chdir(place)
+    commands, loading = snippets(place / "README.md")
+    info, decode = commands.commands
+    assert "certificate  ε = " in run(*info)[1]
+    code, _, err = run(*decode, "--model", model)
+    assert code == 0, err
+    assert len(list((tmp_path / "pictures").rglob("*.png"))) == 6
+    names: dict[str, Any] = {}
+    exec(loading.text, names)  # noqa: S102 - the card's own example
+    assert len(names["data"]) == 6
+    assert {path.name for path in place.iterdir()} == before
+
+
+def test_the_card_of_a_file_names_it(made: Path) -> None:
+    spaced = made.rename(made.with_name("two words.dipp"))
+    writing.write(spaced, WORDS)
+    commands, loading = snippets(spaced.with_name("two words.dipp.papers") / "README.md")
+    assert [arguments[1] for arguments in commands.commands] == ["two words.dipp"] * 2
+    assert 'dipp.load("two words.dipp", cache="decoded")' in loading.text
 
 
 def test_a_card_of_sensing_names_its_mechanism(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""The scale of ε: one for all, computed from the claim, and with figures that were measured."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics
+
+import numpy as np
+import pytest
+from helpers.archives import build, small_plan
+from helpers.paths import ROOT
+
+from dipp import report
+from dipp.privacy import advice
+from dipp.privacy.advice import DEFAULT_EPSILON, READERS, SCALE
+from dipp.privacy.certificate import Certificate
+from experiments.comparisons.unclipped import SHARP
+
+RECORD = json.loads((ROOT / "benchmarks/results/readers.json").read_text())
+
+
+def test_every_epsilon_has_one_grade() -> None:
+    largest = [row.largest for row in SCALE]
+    assert largest == sorted(set(largest))
+    assert largest[-1] == math.inf
+    for row, following in itertools.pairwise(SCALE):
+        assert advice.grade(row.largest) is row
+        assert advice.grade(float(np.nextafter(row.largest, math.inf))) is following
+    assert advice.grade(DEFAULT_EPSILON) is SCALE[0]
+
+
+def test_only_a_strong_bound_has_no_warning() -> None:
+    assert advice.warnings(SCALE[0].largest) == ()
+    for row in SCALE[1:]:
+        (text,) = advice.warnings(min(row.largest, 1e6))
+        assert row.name in text
+        assert ". " not in text, "one sentence"
+
+
+def test_advice_goes_by_the_pure_epsilon() -> None:
+    """Of a file that was budgeted by (ε, δ), too: there the pure ε is often far larger."""
+    pure = Certificate.of(small_plan(SHARP), 3, 20).epsilon
+    made = build(small_plan(SHARP), [(4, 5, 3)], delta=0.04)
+    claim = made.certificate
+    assert claim.epsilon_at_delta is not None
+    assert claim.epsilon_at_delta < pure == claim.epsilon
+    assert advice.grade(claim.epsilon_at_delta) is not advice.grade(pure)
+    assert report.advice_facts(made.facts())["grade"] == advice.grade(pure).name
+    assert advice.bound(pure) in report.archive_text(made)
+
+
+@pytest.mark.parametrize(("delta", "pixels", "void"), [(1e-5, 99_999, False), (1e-5, 100_000, True), (0.5, 2, True)])
+def test_a_delta_of_one_over_the_pixels_is_void(delta: float, pixels: int, void: bool) -> None:
+    assert advice.too_large(delta, pixels) is void
+    assert bool(advice.warnings(1.0, delta, pixels)) is void
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 4.0, 16.0, 700.0])
+def test_the_bound_is_rounded_up_and_names_its_reader(epsilon: float) -> None:
+    belief = float(advice.largest_belief(epsilon))
+    assert 100 / (1 + math.exp(-epsilon)) <= belief <= 100
+    assert f"at most {advice.largest_belief(epsilon)} % for somebody who knows every other pixel" in advice.bound(
+        epsilon
+    )
+
+
+def test_what_readers_tell_is_what_was_measured() -> None:
+    """The mean over the photographs; the page of small print is none."""
+    for epsilon, share in READERS.items():
+        rows = [row for row in RECORD["pixels"] if row["epsilon"] == epsilon and row["picture"] != "text"]
+        assert len(rows) == 7
+        assert share == round(100 * statistics.mean(row["right"] for row in rows)), epsilon
+        assert f"{share} %" in advice.measured()
+    assert list(READERS) == sorted({row["epsilon"] for row in RECORD["pixels"]})
