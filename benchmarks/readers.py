@@ -33,7 +33,7 @@ from dipp.codec.pictures import Pixels
 
 ROOT = Path(__file__).parents[1]
 PICTURES = sorted(path for folder in ("examples", "benchmarks") for path in (ROOT / folder / "pictures").glob("*.png"))
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PLATE_EPSILONS = (0.25, 0.5, 1.0, 2.0)
 HEIGHTS = (14, 28, 80)
 """Heights of the plates' letters, in pixels."""
