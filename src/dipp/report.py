@@ -67,7 +67,7 @@ def source_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _seed(facts: dict[str, Any]) -> str:
-    """The public seed, and who chose it. Format 1, and manifests of version 0.1, do not say that."""
+    """The public seed, and who chose it. Manifests of version 0.1 do not say that."""
     chosen = {None: "how it was chosen is not recorded", True: "given by the caller", False: "drawn by the encoder"}
     beacon = facts.get("beacon")
     if beacon is None:

@@ -89,19 +89,18 @@ def test_12_the_seed_is_drawn_before_a_picture_or_its_header_is_read(
         ("sharp", True, "given by the caller"),
         ("sharp", False, "drawn by the encoder"),
         ("paper", True, "given by the caller"),
-        ("paper", False, "how it was chosen is not recorded"),
+        ("paper", False, "drawn by the encoder"),
     ],
 )
 def test_a_file_says_whether_its_seed_was_given(
     preset: str, given: bool, said: str, model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """Format 1, in which a seed that was drawn is still written along timesteps, does not record it."""
     made, seed = tmp_path / "made.dipp", "00112233445566778899aabbccddeeff"
     chosen = ("--preset", preset, *(("--seed", seed) if given else ()))
     code, _, err = run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8, *chosen)
     assert code == 0, err
     facts = json.loads(run("info", made, "--json")[1])
-    assert facts["seed_given"] is (True if given else False if preset == "sharp" else None)
+    assert facts["seed_given"] is given
     assert (facts["seed"] == seed) is given
     _, out, _ = run("info", made)
     assert f"seed         {facts['seed']}, {said}" in out

@@ -7,9 +7,12 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
+from dipp.codes import Flat, StepLimited
 from dipp.core.beacon import Beacon
+from dipp.core.channels import Sign
 from dipp.core.plan import Coding, Plan, Step
 from dipp.core.window import Window
 from dipp.format.archive import Archive
@@ -17,6 +20,9 @@ from dipp.format.header import Claim, Header
 from dipp.format.packing import Shape
 from dipp.format.release import Release
 
+FLAT = Coding(Sign(period=3), Flat())
+PPR = Coding(Sign(period=3), StepLimited(Fraction(2)))
+"""The sign channel along timesteps, under the flat code and under the paper's."""
 MODEL = hashlib.sha256(b"a denoiser").hexdigest()
 SEED = bytes(range(16))
 TIMES = (999, 620, 560, 505, 455, 410, 365, 325, 290, 255)

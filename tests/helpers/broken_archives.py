@@ -39,8 +39,19 @@ from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
-from experiments.comparisons.unclipped import SHARP, THRIFTY
-from helpers.archives import MODEL, build, claim_of, header_of, made_up, nine_steps, release, sealed, small_plan
+from helpers.archives import (
+    FLAT,
+    MODEL,
+    PPR,
+    build,
+    claim_of,
+    header_of,
+    made_up,
+    nine_steps,
+    release,
+    sealed,
+    small_plan,
+)
 from helpers.sensing import sensing_plan
 
 TRACED = 16
@@ -78,31 +89,31 @@ class Sample:
 
 
 def seeds() -> list[Archive]:
-    """Small archives of every kind: codes, channels, runs, checksums, options."""
-    gentle = Coding(Laplace(), StepLimited(Fraction(3, 2)))
+    """Small archives of every kind: codes, channels, kinds of steps, runs, checksums, fields."""
+    halves = Coding(Laplace(), StepLimited(Fraction(3, 2)))
     sparse = Coding(Sign(6), Flat())
     return [
-        build(small_plan(SHARP), [(4, 5, 3)] * 3),
+        build(small_plan(FLAT), [(4, 5, 3)] * 3),
         build(small_plan(PAPER), [(4, 5, 3)] * 3, separate=True),
         build(small_plan(DIFFC), [(4, 5, 3), (3, 3, 3)]),
         build(small_plan(sparse, 3), [(4, 5, 3), (2, 10, 3), (5, 5, 3)], delta=1e-6),
-        build(small_plan(gentle), [(3, 3, 1)] * 2, delta=1e-9),
+        build(small_plan(halves), [(3, 3, 1)] * 2, delta=1e-9),
         build(small_plan(Coding(Gaussian(), Flat())), [(2, 2, 1)] * 9),
-        build(small_plan(SHARP, 1), [(5, 6, 3)] * 2),
+        build(small_plan(FLAT, 1), [(5, 6, 3)] * 2),
         build(small_plan(DIFFC, 1), [(5, 6, 1)]),
-        build(nine_steps(SHARP, 32), [(4, 4, 3)]),
+        build(nine_steps(FLAT, 32), [(4, 4, 3)]),
         build(small_plan(PAPER), ()),
-        build(small_plan(THRIFTY), [(4, 5, 3)] * 3),
-        *newer_seeds(),
+        build(small_plan(PPR), [(4, 5, 3)] * 3),
+        *sensing_seeds(),
     ]
 
 
-def newer_seeds() -> list[Archive]:
-    """Small archives of format 2: sensing of every code, and steps along timesteps with a field of format 2."""
+def sensing_seeds() -> list[Archive]:
+    """Small archives of sensing by every code, and of steps along timesteps, with every field."""
     shapes = [(4, 5, 3), (4, 5, 3), (1, 7, 3)]
     plans = (sensing_plan(), sensing_plan(Flat(), steps=3), sensing_plan(StepLimited(), groups=1, steps=2))
     made = [made_of(release(plan, 3, delta), shapes) for plan, delta in zip(plans, (None, 1e-6, None), strict=True)]
-    stepped = release(small_plan(SHARP), 3, None, MODEL, True)
+    stepped = release(small_plan(FLAT), 3, None, MODEL, True)
     mixed = release(plans[0], 3, None, MODEL, True, Beacon(7, bytes(range(32)), bytes(range(16))))
     windowed = release(plans[0], 3, window=Window(-100, 900))
     return [
@@ -128,7 +139,7 @@ def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
     out = bytearray(data)
     at = rng.randrange(len(out))
     # The numbers that steer the parser come before the payload.
-    front = rng.randrange(54, min(len(out), 140))
+    front = rng.randrange(53, min(len(out), 140))
     match rng.randrange(8):
         case 0:
             for _ in range(rng.randint(1, 8)):

@@ -1,4 +1,4 @@
-"""What the golden archives of real encodings hold: codings, pictures and reconstructions."""
+"""What the golden archives hold: plans, made-up indices, pictures and reconstructions."""
 
 from __future__ import annotations
 
@@ -8,39 +8,43 @@ from typing import Any
 import numpy as np
 
 from dipp.codec.codec import Codec
-from dipp.codes import Flat, Pairs
+from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC, PAPER
-from experiments.comparisons.unclipped import SHARP, THRIFTY
+from dipp.privacy.budget import Budget
+from helpers.archives import FLAT, PPR, build, nine_steps
 from helpers.codecs import make_plan, pictures
 from helpers.sensing import sensing_plan
 
-STEPPED = {
-    "coded-sharp": SHARP,
-    "coded-thrifty": THRIFTY,
-    "coded-paper": PAPER,
-    "coded-diffc": DIFFC,
-    "coded-sizes": SHARP,
-}
-"""Format 1: steps along timesteps."""
-SENSED = {"sensing-pairs": Pairs(), "sensing-flat": Flat()}
-"""Format 2: a pass and a half of clipped sensing, with the digest of a table."""
-MIXED = {"beacon-sharp": Beacon(4242, bytes(range(100, 132)), bytes(range(16)))}
-"""Format 2: steps along timesteps, with a seed that follows from a beacon."""
+MADE_UP = {"made-up-flat": FLAT, "made-up-ppr": PPR, "made-up-paper": PAPER, "made-up-diffc": DIFFC}
+"""Nine steps along timesteps, with indices that no encoder drew: the same bytes on every machine."""
+STEPPED = {"coded-flat": FLAT, "coded-ppr": PPR, "coded-paper": PAPER, "coded-diffc": DIFFC, "coded-sizes": FLAT}
+"""Encodings along timesteps."""
+SENSED = {"sensing-pairs": Pairs(), "sensing-flat": Flat(), "sensing-ppr": StepLimited()}
+"""A pass and a half of clipped sensing, with the digest of a table."""
+MIXED = {"beacon-flat": Beacon(4242, bytes(range(100, 132)), bytes(range(16)))}
+"""Steps along timesteps, with a seed that follows from a beacon, and a δ."""
 SOURCED = {"source-pairs": Window(-100, 900)}
-"""Format 2: pairs, with a window, and pictures in colour and in grey."""
-ARCHIVES = (*STEPPED, *SENSED, *MIXED, *SOURCED)
+"""Pairs, with a window, and pictures in colour and in grey."""
+CODED = (*STEPPED, *SENSED, *MIXED, *SOURCED)
 SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
-"""Of pictures in the archive `sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
+"""Sizes of the pictures of `coded-sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
 SENSED_SIZES = ((8, 8), (8, 8), (7, 9), (1, 1))
+MADE_UP_SHAPES = [(16, 16, 3)] * 5 + [(8, 24, 3)]
 TABLE = hashlib.sha256(b"a table").hexdigest()
 
 
+def made_up_archive(name: str) -> Archive:
+    """Return the archive of made-up indices of a name."""
+    return build(nine_steps(MADE_UP[name]), MADE_UP_SHAPES)
+
+
 def images(name: str) -> list[Any]:
+    """Return the pictures of an encoding."""
     if name in SOURCED:
         colour = pictures(2)
         return [colour[0], colour[1, :, :, 0], colour[1, :, :, :1].astype(np.int16) * 4 - 100]
@@ -50,18 +54,21 @@ def images(name: str) -> list[Any]:
 
 
 def plan_of(name: str, denoiser: Denoiser) -> Plan:
+    """Return the plan of an encoding."""
     if name in SOURCED:
         return sensing_plan(Pairs())
-    return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED.get(name, SHARP), denoiser.schedule)
+    return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED.get(name, FLAT), denoiser.schedule)
 
 
 def codec_of(name: str, denoiser: Denoiser) -> Codec:
-    """What encodes the archive of a name."""
-    return Codec(denoiser, plan_of(name, denoiser), table=TABLE if plan_of(name, denoiser).sensing else None)
+    """Return the codec that makes the encoding of a name."""
+    plan = plan_of(name, denoiser)
+    budget = Budget.approximate(1e6, 1e-6) if name in MIXED else None
+    return Codec(denoiser, plan, budget, table=TABLE if plan.sensing else None)
 
 
 def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:
-    """Of all pictures, one after the other."""
+    """Return the last states and posterior means of all pictures, one after the other."""
     found: dict[str, list[Any]] = {"noisy": [], "mean": []}
     for state, t in codec.states(source):
         found["noisy"].append(state.cpu().numpy().ravel())

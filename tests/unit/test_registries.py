@@ -20,7 +20,7 @@ import pytest
 import torch
 from helpers.codecs import SEED, make_plan, pictures
 from helpers.commands import Command
-from helpers.datasets import pixels, save_model, save_table, tiny_codec
+from helpers.datasets import pixels, save_model, tiny_codec
 from helpers.networks import linear_schedule, tiny_denoiser
 from helpers.sensing import made_up_residuals
 from numpy.typing import NDArray
@@ -125,7 +125,7 @@ class Eager(Exponential):
     """The flat code at α = 3/2: half as much ε again, for a smaller bias."""
 
     alpha: Fraction = Fraction(3, 2)
-    name = "eager"
+    name, number = "eager", 7
 
     @property
     def fixed_length(self) -> bool:
@@ -189,15 +189,13 @@ def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     release = codec.release(SEED)
     layout = release.layout(64)
     assert (layout.rows(layout.payloads(rows)) == rows).all()
-    source = save_table(tmp_path / "s.parquet", 3)
-    for refused in (
-        lambda: codec.encode(images),
-        lambda: privatize(str(source), tmp_path / "out", codec, "", Local(1), Choices()),
-        lambda: privatize(str(source), tmp_path / "out.dipp", codec, "", Local(1), Choices()),
-    ):
-        with pytest.raises(DippError, match=r"^code: eager has no place in format 1 of the file$"):
-            refused()
-    assert list(tmp_path.iterdir()) == [source]
+    codec.encode(images).save(tmp_path / "eager.dipp")
+    opened = dipp.open(tmp_path / "eager.dipp")
+    assert opened.release.plan == codec.plan
+    assert opened.certificate == found
+    monkeypatch.delitem(codes.CODES, Eager.name)
+    with pytest.raises(DippError, match="there is no code 7"):
+        dipp.open(tmp_path / "eager.dipp")
 
 
 # A preset.

@@ -103,14 +103,16 @@ test("what is no archive, cut short or changed gets one line", () => {
   }
   assert.throws(() => Archive.fromBytes(new TextEncoder().encode("\x89PNG....")), /not a dipp archive/);
   const newer = whole.slice();
-  newer[4] = 3;
+  newer[4] = 4;
   assert.throws(() => Archive.fromBytes(newer), /newer dipp/);
+  newer[4] = 2;
+  assert.throws(() => Archive.fromBytes(newer), /written in format 2, before 1.0; the last commit that reads it is 89b0fc8/);
   const changed = whole.slice();
   changed[60]! ^= 1;
   assert.throws(() => Archive.fromBytes(changed), /checksum/);
 });
 
-test("golden files of earlier versions open, and say what they said", () => {
+test("golden files open, and say what they said", () => {
   for (const one of vectors.golden!) {
     const data = fromHex(one.file);
     if (!one.readable) {
@@ -128,7 +130,7 @@ test("golden files of earlier versions open, and say what they said", () => {
 
 test("what a file says of its source means something", () => {
   const whole = fromHex(vectors.golden!.find((one) => one.name === "source-pairs")!.file);
-  const at = 54 + 3; // behind name, version, flags, model, seed, the number of fields, key and length
+  const at = 53 + 3; // behind name, version, model, seed, the number of fields, key and length
   assert.deepEqual([...whole.slice(at, at + 10)], [5, 0x9c, 0xff, 0xff, 0xff, 0x84, 3, 0, 0, 0x60]);
   for (const [place, value] of [[at, 0], [at, 7], [at, 3], [at, 4], [at + 9, 0], [at + 9, 0xe0], [at + 9, 0x61], [at + 6, 0xff]]) {
     const changed = whole.slice();

@@ -21,6 +21,7 @@ class Exponential(Code):
     """A code whose index is drawn by the exponential mechanism on integer scores. Subclasses have a rational α."""
 
     alpha: Fraction
+    parameters = ("alpha",)
 
     @classmethod
     def at(cls, alpha: Fraction) -> Exponential:

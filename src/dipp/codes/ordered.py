@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dipp.codes.oneshot import OneShot
 from dipp.core import entropy, randomness
 from dipp.core.code import Code, Floats
+from dipp.core.columns import EXPONENT_UNITS
 from dipp.errors import DippError
 
 
@@ -36,6 +37,8 @@ def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: 
 
 class Ordered(Code):
     """A code over a Poisson process, for the codec."""
+
+    columns = (*Code.columns, EXPONENT_UNITS)
 
     @property
     @abstractmethod

@@ -68,6 +68,7 @@ class Pairs(Code):
     """One bit a coordinate, for the codec."""
 
     name, number = "pairs", 1
+    columns = ()
 
     @property
     def score_alpha(self) -> Fraction:

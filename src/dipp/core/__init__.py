@@ -14,5 +14,6 @@
 | `masks` | who is touched when |
 | `chunking` | which coordinates are coded together |
 | `entropy` | indices to bytes and back |
+| `columns` | the public numbers of steps as files list them |
 | `code`, `plan` | the face of a code; everything public about an encoding's steps |
 """

@@ -1,8 +1,8 @@
 """The face of a code: how the index of a chunk is drawn, what it costs in privacy and in bits, and how it is packed.
 
-Plans and the codec speak to every code through this class alone, and have no flag of their own. The planner of sensing
-and its check know pairs, audits know how a code draws, and ledgers and headers know the codes of format 1, which did
-not name them. The codes themselves are in `dipp.codes`, a file each.
+Plans, the codec and the file format speak to every code through this class alone, and have no flag of their own. The
+planner of sensing and its check know pairs, and audits know how a code draws. The codes themselves are in `dipp.codes`,
+a file each.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core.channels import Channel
+from dipp.core.columns import CHUNK_SIZE, INDEX_BITS, Column
 from dipp.core.entropy import Model
 from dipp.errors import DippError, NoCertificateError
 
@@ -69,7 +70,11 @@ class Code(ABC):
 
     name: ClassVar[str]
     number: ClassVar[int]
-    """What it is called in files of format 2."""
+    """Number of the code in files."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Its rational parameters, in the order in which files list them behind the number."""
+    columns: ClassVar[tuple[Column, ...]] = (CHUNK_SIZE, INDEX_BITS)
+    """What files list of every step for this code. A size that is not listed is 1 in every step."""
 
     @classmethod
     def at(cls, alpha: Fraction) -> Code:

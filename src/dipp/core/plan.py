@@ -11,15 +11,17 @@ import functools
 import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
 from dipp.core.code import Code
+from dipp.core.columns import Column, floats
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.masks import Mask
 from dipp.core.selection import MAX_CANDIDATES
@@ -54,6 +56,10 @@ class Coding:
 class CodedStep(ABC):
     """What every step has: a gain in SNR, the sizes of its chunks and indices, and its integers."""
 
+    number: ClassVar[int]
+    """Number of the kind in files."""
+    columns: ClassVar[tuple[Column, ...]]
+    """What files list of the kind, beside the columns of the code."""
     snr_gain: float
     chunk_size: int
     """Coordinates of a chunk, at most: an image of d touched ones has ⌈d/chunk_size⌉ chunks of nearly equal size."""
@@ -66,6 +72,17 @@ class CodedStep(ABC):
     def candidates(self) -> int:
         """n: what each chunk selects among."""
         return 1 << self.index_bits
+
+    @classmethod
+    def to_columns(cls, steps: Sequence[Self]) -> dict[str, list[Any]]:
+        """Return the numbers of `columns`, by name."""
+        return {column.name: [getattr(step, column.name) for step in steps] for column in cls.columns}
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Self, ...]:
+        """Return the steps whose columns, those of the code included, these are."""
+        rows = zip(*columns.values(), strict=True)
+        return tuple(cls(**dict(zip(columns, row, strict=True))) for row in rows)
 
     @abstractmethod
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
@@ -94,11 +111,26 @@ class Step(CodedStep):
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
+    number = 0
+    columns = (Column("timesteps", 0, (1 << 16) - 1, more=1), floats("snr_gain"))
 
     def __post_init__(self) -> None:
         if not 0 <= self.end < self.start < 1 << 16:
             raise DippError(f"step: timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
         self._check()
+
+    @classmethod
+    def to_columns(cls, steps: Sequence[Step]) -> dict[str, list[Any]]:
+        """Return the timestep at which the first step starts and those at which the steps end, and the gains."""
+        times = [steps[0].start, *(step.end for step in steps)]
+        return {"timesteps": times, "snr_gain": [step.snr_gain for step in steps]}
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Step, ...]:
+        """Return the steps from each timestep to the next."""
+        rest = {name: values for name, values in columns.items() if name != "timesteps"}
+        times = columns["timesteps"]
+        return super().from_columns({"start": times[:-1], "end": times[1:], **rest})
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
         """The integers of an unclipped step."""
@@ -122,6 +154,8 @@ class SensingStep(CodedStep):
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
+    number = 1
+    columns = (floats("tilt"), floats("clip"), floats("snr_gain"))
 
     def __post_init__(self) -> None:
         _require_float32("tilt", self.tilt)
@@ -137,6 +171,10 @@ def _require_float32(name: str, value: float) -> None:
     """Numbers that sender and receiver compute with are 32-bit floats, as the file has them."""
     if not (math.isfinite(value) and value > 0 and value == float(np.float32(value))):
         raise DippError(f"{name}: a finite 32-bit float above 0 is needed, got {value}")
+
+
+STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, SensingStep)}
+"""The kinds of steps by number. A new kind needs its class and an entry here."""
 
 
 @dataclass(frozen=True)

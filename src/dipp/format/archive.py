@@ -256,7 +256,7 @@ class Archive:
             "schedule": steps,
             "model": self.release.model,
             "seed": self.release.seed.hex(),
-            "seed_given": self.release.seed_given if self.release.version > 1 else None,
+            "seed_given": self.release.seed_given,
             "beacon": _beacon_facts(self.release),
             "window": None if self.release.window is None else str(self.release.window),
             "grey": int(self.grey.sum()),

@@ -48,6 +48,10 @@ class ByteReader:
             raise damaged(f"{name} has too many bytes")
         return self._within(name, value, low, high)
 
+    def byte(self, name: str, low: int, high: int) -> int:
+        """Read a number from low to high in one byte."""
+        return self._within(name, self.take(1)[0], low, high)
+
     def column(self, name: str, count: int, low: int, high: int) -> Integers:
         """`count` numbers from low to high: the smallest, the width of the differences to it, the differences.
 
@@ -58,7 +62,7 @@ class ByteReader:
         base = self.varint(name, low, high)
         if count == 1:
             return np.array([base])
-        width = self._within(name, self.take(1)[0], 0, MAX_COLUMN_WIDTH)
+        width = self.byte(name, 0, MAX_COLUMN_WIDTH)
         bits = np.unpackbits(np.frombuffer(self.take(-(-count * width // 8)), np.uint8))
         differences = np.zeros(count, np.int64)
         for place in bits[: count * width].reshape(count, width).T:

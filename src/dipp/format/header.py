@@ -1,4 +1,4 @@
-"""The header of a `.dipp` file: all that is public about an archive, in about 128 bytes.
+"""The header of a `.dipp` file: everything public about an archive, in about 128 bytes.
 
 `docs/format.md` describes every byte. Reading never trusts: each number has a range, each count is compared with what
 the file can hold before anything is allocated, and every header has one spelling only, so that a header that is read
@@ -13,51 +13,38 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dipp.core import units
 from dipp.core.beacon import MAX_VALUE, MIN_VALUE, Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS
-from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
-from dipp.format import source
+from dipp.format import codings, source, steps
 from dipp.format.bytes import ByteReader, Integers, column, damaged, varint
-from dipp.format.codings import (
-    alpha_to_bytes,
-    channel_number,
-    channel_to_bytes,
-    code_number,
-    rational_to_bytes,
-    read_channel,
-    read_code,
-    read_numbered_code,
-)
-from dipp.format.release import MAX_STEPS, MODEL_BYTES, Release
-from dipp.format.source import NO_MARKS, Flags, Marks
-from dipp.format.steps import (
-    float_column,
-    read_floats,
-    read_sizes,
-    read_timesteps,
-    sizes_to_bytes,
-    tilts_to_bytes,
-    timesteps_to_bytes,
-)
+from dipp.format.release import MODEL_BYTES, Release
+from dipp.format.source import NO_MARKS, Flags
 
 MAGIC = b"DIPP"
-VERSION = 2
-"""The newest version of the format. What version 1 can say is still written in version 1."""
-SENSING, ORDERED, SEPARATE, DELTA, SHORT_GAINS = 0x01, 0x10, 0x20, 0x40, 0x80
-SEED_GIVEN, BEACON, SOURCE, TABLE = 1, 2, 3, 4
-"""Keys of the fields of format 2."""
+VERSION = 3
+"""The version of the format. Formats 1 and 2 came before the first release, and are no longer read."""
+LAST_OF_OLD = "89b0fc8"
+"""The last commit that reads formats 1 and 2."""
+SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA = 1, 2, 3, 4, 5
+"""Keys of the fields."""
 FIELD_BYTES = {
     SEED_GIVEN: (0, 0),
     BEACON: (SEED_BYTES + 8 + MIN_VALUE, SEED_BYTES + 8 + MAX_VALUE),
     SOURCE: source.FIELD_BYTES,
     TABLE: (32, 32),
+    DELTA: (8, 8),
 }
 """Fields that this version of dipp knows, and their least and largest lengths."""
 MAX_FIELDS = 255
-"""As many as there are keys: whoever has more than are known here has an unknown one among them."""
-CHANNEL_BITS = 0x0F
+"""The number of keys: a header with more fields than are known here has an unknown one among them."""
+MAX_UNIT_BYTES = 1 << 16
+"""Largest length of a unit's bytes."""
+TOGETHER, SEPARATE = 0, 1
+"""How touched coordinates are dealt to chunks: whether channels of a pixel may share one."""
 TRAILER_BYTES = 4
 
 Claim = tuple[float, float]
@@ -74,79 +61,66 @@ class Header:
     claim: Claim | None
     """Pure ε and ρ of the certificate; None where the coding has none."""
     grey: Flags = field(default_factory=lambda: np.zeros(0, bool))
-    """Which images are grey; empty, if none is."""
+    """Which images are grey; empty if none is."""
 
     def to_bytes(self) -> bytes:
-        """The header as it stands in the file, in the version that it takes."""
-        version = 2 if self.grey.any() else self.release.version
-        front = MAGIC + bytes([version])
-        body = self._version_1() if version == 1 else self._version_2()
-        return front + body + varint(len(self.runs)) + b"".join(map(column, self.runs.T))
-
-    def _version_1(self) -> bytes:
+        """Return the header as it stands in the file."""
         release, plan = self.release, self.release.plan
-        gains, short = float_column([step.snr_gain for step in plan.steps])
-        flags = channel_number(plan.channel)
-        flags |= ORDERED * (not plan.code.fixed_length) | SEPARATE * plan.separate
-        flags |= DELTA * (release.delta is not None) | SHORT_GAINS * short
+        unit = release.unit.to_bytes()
         return b"".join(
             (
-                bytes([flags]) + bytes.fromhex(release.model) + release.seed,
-                channel_to_bytes(plan.channel) + alpha_to_bytes(plan.code) + varint(release.channels),
-                self._doubles(),
-                timesteps_to_bytes(plan),
-                gains,
-                *sizes_to_bytes(plan),
+                MAGIC + bytes([VERSION]),
+                bytes.fromhex(release.model) + release.seed,
+                self._fields(),
+                varint(len(unit)) + unit,
+                varint(release.channels),
+                codings.to_bytes(plan.coding),
+                varint(SEPARATE if plan.separate else TOGETHER),
+                struct.pack("<2d", *self.claim) if self.claim else b"",
+                steps.to_bytes(plan),
+                varint(len(self.runs)) + b"".join(map(column, self.runs.T)),
             )
         )
 
-    def _version_2(self) -> bytes:
-        release, plan = self.release, self.release.plan
-        names = ("clip", "snr_gain") if plan.sensing else ("snr_gain",)
-        floats = [float_column([getattr(step, name) for step in plan.steps]) for name in names]
-        flags = SENSING * plan.sensing | SEPARATE * plan.separate | DELTA * (release.delta is not None)
-        flags |= SHORT_GAINS * all(short for _, short in floats)
-        if not flags & SHORT_GAINS:
-            floats = [float_column([getattr(step, name) for step in plan.steps], short=False) for name in names]
-        fields = {SEED_GIVEN: b"" if release.seed_given else None}
-        fields |= {BEACON: None if release.beacon is None else release.beacon.to_bytes()}
-        fields |= {SOURCE: source.to_bytes(release.window, self.grey)}
-        fields |= {TABLE: None if release.table is None else bytes.fromhex(release.table)}
+    def _fields(self) -> bytes:
+        release = self.release
+        fields = {
+            SEED_GIVEN: b"" if release.seed_given else None,
+            BEACON: None if release.beacon is None else release.beacon.to_bytes(),
+            SOURCE: source.to_bytes(release.window, self.grey),
+            TABLE: None if release.table is None else bytes.fromhex(release.table),
+            DELTA: None if release.delta is None else struct.pack("<d", release.delta),
+        }
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
-        return b"".join(
-            (
-                bytes([flags]) + bytes.fromhex(release.model) + release.seed,
-                varint(len(stored)),
-                *(varint(key) + varint(len(value)) + value for key, value in stored),
-                varint(channel_number(plan.channel)) + channel_to_bytes(plan.channel),
-                varint(code_number(plan.code)) + rational_to_bytes(plan.code.score_alpha) + varint(release.channels),
-                self._doubles(),
-                tilts_to_bytes(plan) if plan.sensing else timesteps_to_bytes(plan),
-                *(content for content, _ in floats),
-                *sizes_to_bytes(plan),
-            )
-        )
-
-    def _doubles(self) -> bytes:
-        """Claim and δ, where there are any."""
-        doubles = [*(self.claim or ()), *([] if self.release.delta is None else [self.release.delta])]
-        return struct.pack(f"<{len(doubles)}d", *doubles)
+        return varint(len(stored)) + b"".join(varint(key) + varint(len(value)) + value for key, value in stored)
 
     @classmethod
     def read(cls, reader: ByteReader) -> Header:
-        """Read a header and leave the reader behind it. A claim that does not follow from the plan is refused."""
-        version = check_kind(reader.take(len(MAGIC) + 1))
-        release, claim, marks = _read_version_1(reader) if version == 1 else _read_version_2(reader)
-        # A run has an image, and an image has a byte or, after the first of a run, at least a bit.
-        count = reader.varint("runs", 0, reader.left)
-        images = reader.column("images", count, 1, 8 * reader.left)
-        sides = [reader.column(name, count, 1, MAX_PIXELS) for name in ("height", "width")]
-        runs = np.stack([images, *sides], axis=1)
-        if (runs[1:, 1:] == runs[:-1, 1:]).all(axis=1).any():
-            raise damaged("runs of one size are listed apart")
-        found = cls(release, runs, claim, source.read_grey(marks, int(images.sum())))
-        if release.version < version and not found.grey.any():
-            raise damaged("format 1 would have done")
+        """Read a header and leave the reader behind it, or raise if its certificate does not follow from its plan."""
+        check_kind(reader.take(len(MAGIC) + 1))
+        model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
+        fields = _read_fields(reader)
+        unit = units.from_bytes(reader.take(reader.varint("unit", 1, MAX_UNIT_BYTES)))
+        channels = reader.varint("channels", 1, MAX_CHANNELS)
+        coding = codings.read(reader)
+        separate = reader.varint("deal", TOGETHER, SEPARATE) == SEPARATE
+        claim = struct.unpack("<2d", reader.take(16)) if coding.certified else None
+        plan = Plan(coding, steps.read(reader, coding.code), separate)
+        window, marks = source.read(fields[SOURCE]) if SOURCE in fields else (None, NO_MARKS)
+        release = Release(
+            plan,
+            model,
+            seed,
+            channels,
+            delta=struct.unpack("<d", fields[DELTA])[0] if DELTA in fields else None,
+            table=fields[TABLE].hex() if TABLE in fields else None,
+            seed_given=SEED_GIVEN in fields,
+            beacon=Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None,
+            window=window,
+            unit=unit,
+        )
+        runs = _read_runs(reader)
+        found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
         if claim != release.claim(found.smallest):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
         return found
@@ -158,13 +132,13 @@ class Header:
 
 
 def release_to_bytes(release: Release) -> bytes:
-    """A release without its images, as the file of none: shards and unfinished runs carry it."""
+    """Return a release without its images, as the file of no images: shards and unfinished runs carry it."""
     content = Header(release, np.zeros((0, 3), np.int64), release.claim(None)).to_bytes()
     return content + checksum(content)
 
 
 def release_from_bytes(data: bytes) -> Release:
-    """The release that `release_to_bytes` wrote."""
+    """Read the release that `release_to_bytes` wrote."""
     content = unsealed(memoryview(data))
     reader = ByteReader(content)
     header = Header.read(reader)
@@ -174,12 +148,12 @@ def release_from_bytes(data: bytes) -> Release:
 
 
 def checksum(content: bytes | memoryview) -> bytes:
-    """The last bytes of a file: the CRC-32 of all that comes before."""
+    """Return the last bytes of a file: the CRC-32 of everything before them."""
     return zlib.crc32(content).to_bytes(TRAILER_BYTES, "little")
 
 
 def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
-    """A file without its checksum, which must be right; verify = False does not compute it."""
+    """Return a file without its checksum, which must be right; verify = False does not compute it."""
     check_kind(bytes(data[: len(MAGIC) + 1]))
     content, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
     if verify and checksum(content) != bytes(trailer):
@@ -187,67 +161,36 @@ def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
     return content
 
 
-def check_kind(front: bytes) -> int:
-    """Refuse what is no archive, or a newer one, by the first bytes of the file; its version of the format."""
+def check_kind(front: bytes) -> None:
+    """Raise if the first bytes of a file are not those of an archive of this version."""
     if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
         raise DippError("this is not a dipp archive")
     version = front[len(MAGIC)] if len(front) > len(MAGIC) else VERSION
     if version > VERSION:
         raise DippError(f"written by a newer dipp (format {version}); upgrade")
-    if version < 1:
+    if version in (1, 2):
+        raise DippError(f"written in format {version}, before 1.0; the last commit that reads it is {LAST_OF_OLD}")
+    if version != VERSION:
         raise DippError("this is not a dipp archive")
-    return version
 
 
-def _read_version_1(reader: ByteReader) -> tuple[Release, Claim | None, Marks]:
-    flags = reader.take(1)[0]
-    model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
-    coding = Coding(read_channel(reader, flags & CHANNEL_BITS), read_code(reader, bool(flags & ORDERED)))
-    channels = reader.varint("channels", 1, MAX_CHANNELS)
-    claim, delta = _read_doubles(reader, coding, flags)
-    times = read_timesteps(reader)
-    (gains,) = read_floats(reader, ("snr_gain",), len(times) - 1, bool(flags & SHORT_GAINS))
-    sizes = read_sizes(reader, coding.code, len(gains))
-    steps = tuple(map(Step, times[:-1], times[1:], gains, *sizes))
-    return Release(Plan(coding, steps, bool(flags & SEPARATE)), model, seed, channels, delta), claim, NO_MARKS
-
-
-def _read_version_2(reader: ByteReader) -> tuple[Release, Claim | None, Marks]:
-    flags = reader.take(1)[0]
-    if flags & ~(SENSING | SEPARATE | DELTA | SHORT_GAINS):
-        raise damaged("it has flags that mean nothing")
-    model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
+def _read_fields(reader: ByteReader) -> dict[int, bytes]:
     fields: dict[int, bytes] = {}
     for _ in range(reader.varint("fields", 0, MAX_FIELDS)):
         key = reader.varint("field", max(fields, default=0) + 1, MAX_FIELDS)
         if key not in FIELD_BYTES:
             raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
         fields[key] = reader.take(reader.varint("length", *FIELD_BYTES[key]))
-    channel = read_channel(reader, reader.varint("channel", 0, 255))
-    coding = Coding(channel, read_numbered_code(reader))
-    channels = reader.varint("channels", 1, MAX_CHANNELS)
-    claim, delta = _read_doubles(reader, coding, flags)
-    short, code = bool(flags & SHORT_GAINS), coding.code
-    if flags & SENSING:
-        count = reader.varint("steps", 1, MAX_STEPS)
-        # All digits of the tilt, by which the certificate is computed; it is mostly the same for all steps.
-        tilts = read_floats(reader, ("tilt",), count, None)
-        floats = tilts + read_floats(reader, ("clip", "snr_gain"), count, short)
-        steps: tuple[Step, ...] | tuple[SensingStep, ...] = tuple(
-            map(SensingStep, *floats, *read_sizes(reader, code, count))
-        )
-    else:
-        times = read_timesteps(reader)
-        (gains,) = read_floats(reader, ("snr_gain",), len(times) - 1, short)
-        steps = tuple(map(Step, times[:-1], times[1:], gains, *read_sizes(reader, code, len(gains))))
-    table = fields[TABLE].hex() if TABLE in fields else None
-    plan = Plan(coding, steps, bool(flags & SEPARATE))
-    beacon = Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None
-    window, marks = source.read(fields[SOURCE]) if SOURCE in fields else (None, NO_MARKS)
-    release = Release(plan, model, seed, channels, delta, table, SEED_GIVEN in fields, beacon, window)
-    return release, claim, marks
+    return fields
 
 
-def _read_doubles(reader: ByteReader, coding: Coding, flags: int) -> tuple[Claim | None, float | None]:
-    claim = struct.unpack("<2d", reader.take(16)) if coding.certified else None
-    return claim, struct.unpack("<d", reader.take(8))[0] if flags & DELTA else None
+def _read_runs(reader: ByteReader) -> Integers:
+    """Read the runs of images of one size: rows (images, height, width)."""
+    # A run has an image, and an image has a byte or, after the first of a run, at least a bit.
+    count = reader.varint("runs", 0, reader.left)
+    images = reader.column("images", count, 1, 8 * reader.left)
+    sides = [reader.column(name, count, 1, MAX_PIXELS) for name in ("height", "width")]
+    runs = np.stack([images, *sides], axis=1)
+    if (runs[1:, 1:] == runs[:-1, 1:]).all(axis=1).any():
+        raise damaged("runs of one size are listed apart")
+    return runs

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dipp.core.beacon import Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
+from dipp.core.units import Pixel, Unit
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.bytes import checked
@@ -49,6 +50,8 @@ class Release:
     """The public beacon that the seed follows from, with the sender's own part; None without one."""
     window: Window | None = None
     """Which values of pictures of more than eight bits became black and white; None: no such picture was taken."""
+    unit: Unit = field(default_factory=Pixel)
+    """What the certificate protects."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -70,12 +73,6 @@ class Release:
             checked("zeta codes", len(parameters), 1, MAX_ENTROPY_CODES)
         for step in steps:
             checked("exponent_units", step.exponent_units, *((0, 0) if code.fixed_length else (1, 255)))
-
-    @property
-    def version(self) -> int:
-        """The version of the file format that this takes: 1, if it has nothing that came with 2."""
-        later = (self.table, self.beacon, self.window) != (None, None, None) or self.seed_given
-        return 2 if self.plan.sensing or later else 1
 
     def layout(self, pixels: int) -> Layout:
         """How the indices of an image of so many pixels are packed."""

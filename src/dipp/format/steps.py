@@ -1,65 +1,79 @@
-"""The steps of a plan in the header, in columns: one number of every step, then the next number of every step."""
+"""The steps of a plan in the header: their kind, their number, and the columns that the kind and the code name."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dipp.core.code import Code
-from dipp.core.plan import Plan, SensingStep, Step
-from dipp.format.bytes import ByteReader, column, damaged, varint
+from dipp.core.columns import Column
+from dipp.core.plan import STEPS, CodedStep, Plan
+from dipp.errors import DippError
+from dipp.format.bytes import ByteReader, Integers, column, damaged, varint
+from dipp.format.codings import MAX_NUMBER
 from dipp.format.release import MAX_STEPS
 
-
-def tilts_to_bytes(plan: Plan) -> bytes:
-    """Number of steps, and all digits of their tilts, from which the certificate is computed: mostly all the same."""
-    tilts = [step.tilt for step in plan.steps if isinstance(step, SensingStep)]
-    return varint(len(tilts)) + float_column(tilts, short=False)[0]
+FLOAT_BITS = 32
 
 
-def timesteps_to_bytes(plan: Plan) -> bytes:
-    """Number of steps, the first timestep, and the timesteps that each step takes."""
-    along = [step for step in plan.steps if isinstance(step, Step)]
-    steps = (varint(step.start - step.end) for step in along)
-    return varint(len(along)) + varint(along[0].start) + b"".join(steps)
+def to_bytes(plan: Plan) -> bytes:
+    """Return the kind and the number of the steps, then the columns of the kind and those of the code."""
+    kind = type(plan.steps[0])
+    if STEPS.get(kind.number) is not kind:
+        raise DippError(f"steps: {kind.__name__} has no number in the file format")
+    listed = kind.to_columns(plan.steps)
+    listed |= {one.name: [getattr(step, one.name) for step in plan.steps] for one in plan.code.columns}
+    columns = (_column_to_bytes(one, listed[one.name]) for one in (*kind.columns, *plan.code.columns))
+    return varint(kind.number) + varint(len(plan.steps)) + b"".join(columns)
 
 
-def read_timesteps(reader: ByteReader) -> list[int]:
-    """The first timestep, and those at which steps end."""
-    count = reader.varint("steps", 1, MAX_STEPS)
-    times = [reader.varint("start", 1, (1 << 16) - 1)]
-    for _ in range(count):
-        times.append(times[-1] - reader.varint("timesteps", 1, times[-1]))
-    return times
+def read(reader: ByteReader, code: Code) -> tuple[CodedStep, ...]:
+    """Read the steps that `to_bytes` wrote for this code."""
+    number = reader.varint("kind of steps", 0, MAX_NUMBER)
+    if number not in STEPS:
+        raise damaged(f"there is no kind {number} of steps")
+    kind, count = STEPS[number], reader.varint("steps", 1, MAX_STEPS)
+    listed = {one.name: _read_column(reader, one, count) for one in (*kind.columns, *code.columns)}
+    ones = [1] * count
+    return kind.from_columns({"chunk_size": ones, "index_bits": ones} | listed)
 
 
-def float_column(values: Sequence[float], short: bool | None = None) -> tuple[bytes, bool]:
-    """32-bit floats as a column of their bits, or of the upper half of these, if the lower half of all is zero."""
-    bits = np.array([int.from_bytes(struct.pack("<f", value), "little") for value in values], np.int64)
-    short = not (bits & 0xFFFF).any() if short is None else short
-    return column(bits >> 16 * short), short
+def _column_to_bytes(kind: Column, values: Sequence[Any]) -> bytes:
+    return float_column(values) if kind.floats else column(np.array(values, np.int64))
 
 
-def read_floats(reader: ByteReader, names: Sequence[str], count: int, short: bool | None) -> list[tuple[float, ...]]:
-    """Columns of floats that are short if all are (None: never)."""
-    columns = [reader.column(name, count, 1, (1 << (16 if short else 32)) - 1) for name in names]
-    if short is False and not any((values & 0xFFFF).any() for values in columns):
-        raise damaged(f"{names[-1]} has too many bytes")
-    patterns = ((values << 16 * bool(short)).astype(np.uint32).astype("<u4").tobytes() for values in columns)
-    return [struct.unpack(f"<{count}f", pattern) for pattern in patterns]
+def _read_column(reader: ByteReader, kind: Column, count: int) -> list[Any]:
+    read_values = _read_floats if kind.floats else _read_whole
+    return read_values(reader, kind, count + kind.more)
 
 
-def sizes_to_bytes(plan: Plan) -> list[bytes]:
-    """Chunk sizes, index bits and, where indices are entropy coded, the parameters of their codes."""
-    names = ["chunk_size", "index_bits"] + ["exponent_units"] * (not plan.code.fixed_length)
-    return [column(np.array([getattr(step, name) for step in plan.steps])) for name in names]
+def _read_whole(reader: ByteReader, kind: Column, count: int) -> list[int]:
+    values: list[int] = reader.column(kind.name, count, kind.low, kind.high).tolist()
+    return values
 
 
-def read_sizes(reader: ByteReader, code: Code, count: int) -> tuple[list[int], list[int], list[int]]:
-    """What `sizes_to_bytes` wrote, by step; a code of fixed length has no parameters."""
-    sizes = reader.column("chunk_size", count, 1, (1 << 32) - 1).tolist()
-    bits = reader.column("index_bits", count, 1, 255).tolist()
-    exponents = [0] * count if code.fixed_length else reader.column("exponent_units", count, 1, 255).tolist()
-    return sizes, bits, exponents
+def float_column(values: Sequence[float]) -> bytes:
+    """Return 32-bit floats as the column of their bits, less the zeros that all of them end in, and how many these are.
+
+    So numbers that were rounded to a few bits take few bits, and there is one spelling.
+    """
+    bits = np.array(values, np.float32).view(np.uint32).astype(np.int64)
+    zeros = _trailing_zeros(bits)
+    return bytes([zeros]) + column(bits >> zeros)
+
+
+def _read_floats(reader: ByteReader, kind: Column, count: int) -> list[float]:
+    zeros = reader.byte(kind.name, 0, FLOAT_BITS - 2)
+    bits = reader.column(kind.name, count, 1, kind.high >> zeros)
+    if _trailing_zeros(bits):
+        raise damaged(f"{kind.name} has too many bits")
+    values: list[float] = (bits << zeros).astype(np.uint32).view(np.float32).tolist()
+    return values
+
+
+def _trailing_zeros(bits: Integers) -> int:
+    """How many zeros all of these numbers end in."""
+    every = int(np.bitwise_or.reduce(bits))
+    return (every & -every).bit_length() - 1

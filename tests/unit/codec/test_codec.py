@@ -201,14 +201,13 @@ def test_the_seed_is_drawn_before_the_images_are_read(denoiser: Denoiser, monkey
 
 @pytest.mark.parametrize("plan", [SHARP, THRIFTY, DIFFC, "sensing"], ids=str)
 def test_an_archive_says_truthfully_who_chose_its_seed(plan: Any, denoiser: Denoiser) -> None:
-    """In every coding; format 1 has no room for it, and is written only if the seed was drawn."""
+    """In every coding."""
     codec = Codec(denoiser, sensing_plan() if plan == "sensing" else make_plan(plan, denoiser.schedule))
     drawn = codec.encode(pictures(1))
     fixed, ahead = (codec.encode(pictures(1), seed=SEED, given=given) for given in (True, False))
     assert codec.encode(pictures(1), seed=SEED).release == fixed.release
     assert [made.release.seed_given for made in (drawn, fixed, ahead)] == [False, True, False]
-    assert {made.release.version for made in (drawn, ahead)} == {2 if plan == "sensing" else 1}
-    assert [made.facts()["seed_given"] for made in (drawn, fixed)] == [False if plan == "sensing" else None, True]
+    assert [made.facts()["seed_given"] for made in (drawn, fixed)] == [False, True]
     for made in (drawn, fixed, ahead):
         opened = archive.Archive.from_bytes(made.to_bytes())
         assert opened.release == made.release

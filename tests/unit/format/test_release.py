@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from helpers.archives import build, release, sealed, small_plan
+from helpers.archives import FLAT, PPR, build, release, sealed, small_plan
 
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding
@@ -15,9 +15,8 @@ from dipp.format.header import release_from_bytes, release_to_bytes
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
-from experiments.comparisons.unclipped import SHARP, THRIFTY
 
-CODINGS = {"paper": PAPER, "sharp": SHARP, "thrifty": THRIFTY, "diffc": DIFFC}
+CODINGS = {"paper": PAPER, "flat": FLAT, "ppr": PPR, "diffc": DIFFC}
 every = pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())
 
 
@@ -33,7 +32,7 @@ def test_a_release_comes_back(coding: Coding, delta: float | None) -> None:
 
 
 def test_an_archive_with_images_is_no_release() -> None:
-    made = build(small_plan(SHARP), [(4, 5, 3)])
+    made = build(small_plan(FLAT), [(4, 5, 3)])
     for data in (made.to_bytes(), sealed(release_to_bytes(made.release)[:-4] + bytes(5))):
         with pytest.raises(DippError, match="it speaks of images"):
             release_from_bytes(data)
@@ -64,7 +63,7 @@ def test_certificates_are_those_of_the_plan() -> None:
 
 
 def test_what_was_recorded_must_be_what_was_planned() -> None:
-    public = release(small_plan(SHARP))
+    public = release(small_plan(FLAT))
     planned = Ledger.planned(public.plan, 3, 20)
     public.require_recorded(20, planned)
     public.require_recorded(20, None)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from helpers.archives import SEED, release
 from helpers.ledgers import record
-from helpers.paths import GOLDEN
 from helpers.sensing import code_of, sensing_plan
 from helpers.statistics import bounded
 from hypothesis import given
@@ -22,7 +21,6 @@ from dipp.codes import CODES, Flat, Pairs, StepLimited
 from dipp.core import chunking
 from dipp.core.plan import Plan, SensingStep, Step
 from dipp.errors import DippError
-from dipp.format import archive
 from dipp.format.archive import Archive
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
@@ -84,19 +82,6 @@ def test_json_comes_back(code: Any) -> None:
     for row, step in zip(rows, found.ledger.selections, strict=True):
         assert (row["code"], row["clip"], row["slope"]) == (code.name, step.clip, step.slope)
         assert row["sensitivity"] == 2 * min(row["clip"], row["slope"])
-
-
-def test_old_ledgers_say_what_they_said() -> None:
-    """Records of format 1 have no clip, no slope and no code, and their JSON is the same to the last bit."""
-    known = json.loads((GOLDEN / "certificates.json").read_text(encoding="utf-8"))
-    assert len(known) == 7
-    for name, content in known.items():
-        found = json.loads(archive.open(GOLDEN / name).certificate.to_json())
-        stated = {key: value for key, value in found.items() if key not in ("assumptions", "not_covered")}
-        assert json.dumps(stated) == json.dumps(content)
-        words = {key: found[key] for key in ("assumptions", "not_covered")}
-        again = Certificate.from_json(json.dumps({**content, **words}))
-        assert again == archive.open(GOLDEN / name).certificate
 
 
 def forgeries() -> dict[str, dict[str, Any]]:

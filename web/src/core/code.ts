@@ -20,7 +20,7 @@ export interface Charge {
 
 export interface Code {
   readonly name: string;
-  /** What it is called in files of format 2. */
+  /** Number of the code in files. */
   readonly number: number;
   /** α that is folded into the integer scores. */
   readonly alpha: Rational;

@@ -122,10 +122,6 @@ export class Archive {
     return this.header.release;
   }
 
-  get version(): number {
-    return this.header.version;
-  }
-
   get runs(): readonly Run[] {
     return this.header.runs;
   }

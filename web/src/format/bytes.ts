@@ -35,12 +35,17 @@ export class ByteReader {
     throw damaged(`${name} has too many bytes`);
   }
 
+  /** A number from low to high in one byte. */
+  byte(name: string, low: number, high: number): number {
+    return within(name, this.take(1)[0]!, low, high);
+  }
+
   /** `count` numbers from low to high: the smallest, the width of the differences to it, the differences. */
   column(name: string, count: number, low: number, high: number): number[] {
     if (!count) return [];
     const base = this.varint(name, low, high);
     if (count === 1) return [base];
-    const width = within(name, this.take(1)[0]!, 0, MAX_COLUMN_WIDTH);
+    const width = this.byte(name, 0, MAX_COLUMN_WIDTH);
     const bits = new BitReader(this.take(Math.ceil((count * width) / 8)));
     const differences = Array.from({ length: count }, () => bits.take(width));
     let [least, most] = [Infinity, 0];

@@ -1,8 +1,8 @@
 /**
  * The header of a `.dipp` file: all that is public about it. `docs/format.md` describes every byte.
  *
- * Formats 1 and 2 are read, of the sign channel under pairs or the flat code; what the page writes is sensing with pairs,
- * in format 2. Reading never trusts: each number has a range, and every header has one spelling only.
+ * The page reads files of the sign channel under pairs or the flat code, and writes clipped sensing with pairs. Reading
+ * never trusts: each number has a range, and every header has one spelling only.
  */
 
 import { flat } from "../codes/flat";
@@ -18,20 +18,31 @@ import { Certificate } from "../privacy/certificate";
 import { type ByteReader, column, fromHex, hex, joined, varint } from "./bytes";
 
 const MAGIC = [0x44, 0x49, 0x50, 0x50];
-const VERSION = 2;
-const [SENSING, ORDERED, SEPARATE, DELTA, SHORT_GAINS] = [0x01, 0x10, 0x20, 0x40, 0x80];
-const [SEED_GIVEN, BEACON, SOURCE, TABLE] = [1, 2, 3, 4];
-/** Fields of format 2, and their least and largest lengths. */
+export const VERSION = 3;
+/** The last commit that reads formats 1 and 2, which came before the first release. */
+const LAST_OF_OLD = "89b0fc8";
+const [SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA] = [1, 2, 3, 4, 5];
+/** Fields that this page knows, and their least and largest lengths. */
 const FIELD_BYTES = new Map<number, readonly [number, number]>([
   [SEED_GIVEN, [0, 0]],
   [BEACON, [40, 88]],
   [SOURCE, [1, 9 + MAX_PIXELS]],
   [TABLE, [32, 32]],
+  [DELTA, [8, 8]],
 ]);
 /** First byte of the field about the source. */
 const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
-const CHANNEL_BITS = 0x0f;
 const SIGN = 4;
+/** The unit that a certificate protects: a pixel has a number and no parameters. */
+const PIXEL = 0;
+const MAX_UNIT_BYTES = 2 ** 16;
+/** How touched coordinates are dealt to chunks: whether channels of a pixel may share one. */
+const [TOGETHER, SEPARATE] = [0, 1];
+/** Kinds of steps. */
+const [TIMED, SENSED] = [0, 1];
+const MAX_NUMBER = 255;
+/** The bits of the largest finite 32-bit float. */
+const MAX_FLOAT_BITS = 0x7f7fffff;
 const MODEL_BYTES = 32;
 const MAX_STEPS = 4096;
 const MAX_FIELDS = 255;
@@ -65,7 +76,6 @@ export interface Run {
 }
 
 export interface Header {
-  readonly version: number;
   readonly release: Release;
   readonly runs: readonly Run[];
   readonly certificate: Certificate;
@@ -73,21 +83,77 @@ export interface Header {
   readonly grey: (image: number) => boolean;
 }
 
-/** Refuse what is no archive, or a newer one, by the first bytes of the file; its version of the format. */
-export function checkKind(front: Uint8Array): number {
+/** Refuse what is no archive of this version, by the first bytes of the file. */
+export function checkKind(front: Uint8Array): void {
   if (!front.length || MAGIC.some((byte, i) => i < front.length && front[i] !== byte)) {
     throw new DippError("this is not a dipp archive");
   }
   const version = front[MAGIC.length] ?? VERSION;
   if (version > VERSION) throw new DippError(`written by a newer dipp (format ${version}); upgrade`);
-  if (version < 1) throw new DippError("this is not a dipp archive");
-  return version;
+  if (version === 1 || version === 2) {
+    throw new DippError(`written in format ${version}, before 1.0; the last commit that reads it is ${LAST_OF_OLD}`);
+  }
+  if (version !== VERSION) throw new DippError("this is not a dipp archive");
 }
 
 /** Read a header and leave the reader behind it. A claim that does not follow from the plan is refused. */
 export function readHeader(reader: ByteReader): Header {
-  const version = checkKind(reader.take(MAGIC.length + 1));
-  const { release, claim, marks } = version === 1 ? readVersion1(reader) : readVersion2(reader);
+  checkKind(reader.take(MAGIC.length + 1));
+  const model = hex(reader.take(MODEL_BYTES));
+  const seed = reader.take(SEED_BYTES).slice();
+  const fields = readFields(reader);
+  readUnit(reader);
+  const channels = reader.varint("channels", 1, MAX_CHANNELS);
+  if (reader.varint("channel", 0, MAX_NUMBER) !== SIGN) throw new DippError(`coded by another channel: ${ELSEWHERE}`);
+  const period = reader.varint("period", 1, MAX_PERIOD);
+  const code = readCode(reader);
+  const separate = reader.varint("deal", TOGETHER, SEPARATE) === SEPARATE;
+  const claim: [number, number] = [reader.double(), reader.double()];
+  const plan = new Plan(period, code, readSteps(reader, code), separate);
+  const release = { plan, model, seed, channels, ...readOptions(fields, seed) };
+  const runs = readRuns(reader);
+  const smallest = runs.reduce((least, run) => Math.min(least, run.height * run.width), MAX_PIXELS);
+  const certificate = Certificate.of(plan, channels, smallest);
+  if (!follows(claim, certificate, code)) {
+    throw new DippError("the certificate in the file is not the one of its plan; do not trust the file");
+  }
+  const images = runs.reduce((sum, run) => sum + run.images, 0);
+  return { release, runs, certificate, grey: readGrey(fields.get(SOURCE), images) };
+}
+
+function readFields(reader: ByteReader): Map<number, Uint8Array> {
+  const fields = new Map<number, Uint8Array>();
+  let last = 0;
+  for (let left = reader.varint("fields", 0, MAX_FIELDS); left; left -= 1) {
+    last = reader.varint("field", last + 1, MAX_FIELDS);
+    const bytes = FIELD_BYTES.get(last);
+    if (bytes === undefined) throw new DippError(`written by a newer dipp (field ${last} of the header); upgrade`);
+    fields.set(last, reader.take(reader.varint("length", bytes[0], bytes[1])));
+  }
+  return fields;
+}
+
+function readUnit(reader: ByteReader): void {
+  const [number, ...parameters] = reader.take(reader.varint("unit", 1, MAX_UNIT_BYTES));
+  if (number !== PIXEL) throw new DippError(`unit: there is no kind ${number}; upgrade dipp`);
+  if (parameters.length) throw new DippError(`unit: pixel has no parameters, got ${parameters.length} bytes`);
+}
+
+/** What the fields say of a release. */
+function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<Release, "plan" | "model" | "seed" | "channels"> {
+  const [table, beacon, stated, source] = [TABLE, BEACON, DELTA, SOURCE].map((key) => fields.get(key)?.slice());
+  const delta = stated && new DataView(stated.buffer).getFloat64(0, true);
+  if (delta !== undefined && !(delta > 0 && delta < 1)) {
+    throw new DippError(`delta: a number between 0 and 1 is needed, got ${delta}`);
+  }
+  if (beacon && hex(seedOfBeacon(beacon)) !== hex(seed)) {
+    throw new DippError("the seed does not follow from its beacon; do not trust the file");
+  }
+  const window = source && readWindow(source);
+  return { delta, table: table && hex(table), seedGiven: fields.has(SEED_GIVEN), beacon, window };
+}
+
+function readRuns(reader: ByteReader): Run[] {
   const count = reader.varint("runs", 0, reader.left);
   const images = reader.column("images", count, 1, 8 * reader.left);
   const heights = reader.column("height", count, 1, MAX_PIXELS);
@@ -96,12 +162,7 @@ export function readHeader(reader: ByteReader): Header {
   if (runs.some((run, i) => i && run.height === runs[i - 1]!.height && run.width === runs[i - 1]!.width)) {
     throw damaged("runs of one size are listed apart");
   }
-  const smallest = runs.reduce((least, run) => Math.min(least, run.height * run.width), MAX_PIXELS);
-  const certificate = Certificate.of(release.plan, release.channels, smallest);
-  if (!follows(claim, certificate, release.plan.code)) {
-    throw new DippError("the certificate in the file is not the one of its plan; do not trust the file");
-  }
-  return { version, release, runs, certificate, grey: readGrey(marks, images.reduce((sum, one) => sum + one, 0)) };
+  return runs;
 }
 
 /**
@@ -113,80 +174,25 @@ function follows(claim: readonly [number, number], found: Certificate, code: Cod
   return claim[0] === found.epsilon && Math.abs(claim[1] - found.rho) <= slack * found.rho;
 }
 
-/** What says which images are grey: the kind, and a bit an image. */
-interface Marks {
-  kind: number;
-  which: Uint8Array;
-}
-
-interface Front {
-  release: Release;
-  claim: [number, number];
-  marks?: Marks | undefined;
-}
-
-function readVersion1(reader: ByteReader): Front {
-  const flags = reader.take(1)[0]!;
-  const model = hex(reader.take(MODEL_BYTES));
-  const seed = reader.take(SEED_BYTES).slice();
-  if ((flags & CHANNEL_BITS) !== SIGN || flags & ORDERED) throw new DippError(`coded by another channel or code: ${ELSEWHERE}`);
-  const period = reader.varint("period", 1, MAX_PERIOD);
-  const code = flat(readRational(reader));
-  const channels = reader.varint("channels", 1, MAX_CHANNELS);
-  const { claim, delta } = readDoubles(reader, flags);
-  const plan = new Plan(period, code, readTimed(reader, Boolean(flags & SHORT_GAINS)), Boolean(flags & SEPARATE));
-  return { release: { plan, model, seed, channels, delta, seedGiven: false }, claim };
-}
-
-function readVersion2(reader: ByteReader): Front {
-  const flags = reader.take(1)[0]!;
-  if (flags & ~(SENSING | SEPARATE | DELTA | SHORT_GAINS)) throw damaged("it has flags that mean nothing");
-  const model = hex(reader.take(MODEL_BYTES));
-  const seed = reader.take(SEED_BYTES).slice();
-  const fields = new Map<number, Uint8Array>();
-  let last = 0;
-  for (let left = reader.varint("fields", 0, MAX_FIELDS); left; left -= 1) {
-    last = reader.varint("field", last + 1, MAX_FIELDS);
-    const bytes = FIELD_BYTES.get(last);
-    if (bytes === undefined) throw new DippError(`written by a newer dipp (field ${last} of the header); upgrade`);
-    fields.set(last, reader.take(reader.varint("length", bytes[0], bytes[1])));
-  }
-  if (reader.varint("channel", 0, 255) !== SIGN) throw new DippError(`coded by another channel: ${ELSEWHERE}`);
-  const period = reader.varint("period", 1, MAX_PERIOD);
-  const code = readCode(reader);
-  const channels = reader.varint("channels", 1, MAX_CHANNELS);
-  const { claim, delta } = readDoubles(reader, flags);
-  const steps = (flags & SENSING ? readSensed : readTimed)(reader, Boolean(flags & SHORT_GAINS));
-  const plan = new Plan(period, code, steps, Boolean(flags & SEPARATE));
-  const [table, beacon] = [fields.get(TABLE), fields.get(BEACON)?.slice()];
-  if (beacon && hex(seedOfBeacon(beacon)) !== hex(seed)) {
-    throw new DippError("the seed does not follow from its beacon; do not trust the file");
-  }
-  if (!(flags & SENSING) && !fields.size) throw damaged("format 1 would have done");
-  const seedGiven = fields.has(SEED_GIVEN);
-  const source = fields.get(SOURCE);
-  const { window, marks } = source ? readSource(source) : {};
-  const release = { plan, model, seed, channels, delta, table: table && hex(table), seedGiven, beacon, window };
-  return { release, claim, marks };
-}
-
-/** The window of the source, and what says which images are grey. */
-function readSource(content: Uint8Array): { window: [number, number] | undefined; marks: Marks } {
+/** The window of the source, if its field has one. */
+function readWindow(content: Uint8Array): [number, number] | undefined {
   const kind = content[0]!;
-  const rest = content.subarray(1);
   const windowed = Boolean(kind & WINDOW);
-  if (kind < 1 || kind > 5 || (windowed && rest.length < 8)) throw damaged("what it says of its source means nothing");
-  const view = new DataView(rest.buffer, rest.byteOffset, rest.length);
-  const window: [number, number] | undefined = windowed ? [view.getInt32(0, true), view.getInt32(4, true)] : undefined;
-  if (window && window[0] >= window[1]) throw damaged("its window has no width");
-  return { window, marks: { kind, which: rest.slice(windowed ? 8 : 0) } };
+  if (kind < 1 || kind > 5 || (windowed && content.length < 9)) throw damaged("what it says of its source means nothing");
+  if (!windowed) return undefined;
+  const view = new DataView(content.buffer, content.byteOffset, content.length);
+  const window: [number, number] = [view.getInt32(1, true), view.getInt32(5, true)];
+  if (window[0] >= window[1]) throw damaged("its window has no width");
+  return window;
 }
 
-function readGrey(marks: Marks | undefined, images: number): (image: number) => boolean {
-  const { kind, which } = marks ?? { kind: 0, which: new Uint8Array(0) };
+/** Which images are grey, by the field about the source: all, none, or those whose bits are set. */
+function readGrey(source: Uint8Array | undefined, images: number): (image: number) => boolean {
+  const kind = source?.[0] ?? 0;
+  const which = source?.slice(kind & WINDOW ? 9 : 1) ?? new Uint8Array(0);
   const bit = (image: number): boolean => Boolean(which[image >> 3]! & (0x80 >> (image & 7)));
   const set = which.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0);
-  const filled = Array.from({ length: 8 * which.length - images }, (_, i) => images + i).some(bit);
+  const filled = Array.from({ length: Math.max(0, 8 * which.length - images) }, (_, i) => images + i).some(bit);
   const whole = kind & SOME_GREY ? which.length === Math.ceil(images / 8) && set > 0 && set < images && !filled : !which.length;
   if (!whole || (kind & ALL_GREY && !images)) throw damaged("it does not say of each image whether it is grey");
   return kind & SOME_GREY ? bit : () => Boolean(kind & ALL_GREY);
@@ -198,14 +204,10 @@ function seedOfBeacon(beacon: Uint8Array): Uint8Array {
 }
 
 function readCode(reader: ByteReader): Code {
-  const number = reader.varint("code", 0, 255);
-  const alpha = readRational(reader);
-  if (number === PAIRS.number) {
-    if (alpha.numerator !== 1 || alpha.denominator !== 1) throw new DippError("alpha: 1 is needed with pairs");
-    return PAIRS;
-  }
+  const number = reader.varint("code", 0, MAX_NUMBER);
+  if (number === PAIRS.number) return PAIRS;
   if (number !== 0) throw new DippError(`coded by another code: ${ELSEWHERE}`);
-  return flat(alpha);
+  return flat(readRational(reader));
 }
 
 function readRational(reader: ByteReader): Rational {
@@ -217,90 +219,86 @@ function readRational(reader: ByteReader): Rational {
   return { numerator, denominator };
 }
 
-function readDoubles(reader: ByteReader, flags: number): { claim: [number, number]; delta: number | undefined } {
-  const claim: [number, number] = [reader.double(), reader.double()];
-  const delta = flags & DELTA ? reader.double() : undefined;
-  if (delta !== undefined && !(delta > 0 && delta < 1)) {
-    throw new DippError(`delta: a number between 0 and 1 is needed, got ${delta}`);
-  }
-  return { claim, delta };
+/** The steps: their kind, their number, the columns of the kind, and those of the code (pairs have none). */
+function readSteps(reader: ByteReader, code: Code): Step[] {
+  const kind = reader.varint("kind of steps", 0, MAX_NUMBER);
+  if (kind !== TIMED && kind !== SENSED) throw damaged(`there is no kind ${kind} of steps`);
+  const count = reader.varint("steps", 1, MAX_STEPS);
+  const own = (kind === SENSED ? readSensed : readTimed)(reader, count);
+  const listed = code.number !== PAIRS.number;
+  const sizes = listed ? reader.column("chunk_size", count, 1, 2 ** 32 - 1) : [];
+  const bits = listed ? reader.column("index_bits", count, 1, 255) : [];
+  return own.map((step, i) => ({ ...step, chunkSize: sizes[i] ?? 1, indexBits: bits[i] ?? 1 }));
 }
 
+type OwnColumns = Omit<Step, "chunkSize" | "indexBits">;
+
 /** Steps of clipped sensing. */
-function readSensed(reader: ByteReader, short: boolean): Step[] {
-  const count = reader.varint("steps", 1, MAX_STEPS);
-  const [tilts] = readFloats(reader, ["tilt"], count, undefined);
-  const [clips, gains] = readFloats(reader, ["clip", "snr_gain"], count, short);
-  return readSizes(reader, count).map((size, i) => ({ tilt: tilts![i]!, clip: clips![i]!, gain: gains![i]!, ...size }));
+function readSensed(reader: ByteReader, count: number): OwnColumns[] {
+  const [tilts, clips, gains] = ["tilt", "clip", "snr_gain"].map((name) => readFloats(reader, name, count));
+  return tilts!.map((tilt, i) => ({ tilt, clip: clips![i]!, gain: gains![i]! }));
 }
 
 /** Steps along the timesteps of a diffusion. */
-function readTimed(reader: ByteReader, short: boolean): Step[] {
-  const times = readTimesteps(reader);
-  const [gains] = readFloats(reader, ["snr_gain"], times.length - 1, short);
-  const sizes = readSizes(reader, times.length - 1);
-  return gains!.map((gain, i) => ({ start: times[i]!, end: times[i + 1]!, gain, ...sizes[i]! }));
+function readTimed(reader: ByteReader, count: number): OwnColumns[] {
+  const times = reader.column("timesteps", count + 1, 0, 2 ** 16 - 1);
+  const gains = readFloats(reader, "snr_gain", count);
+  if (times.some((time, i) => i && time >= times[i - 1]!)) throw new DippError("step: descending timesteps are needed");
+  return gains.map((gain, i) => ({ start: times[i]!, end: times[i + 1]!, gain }));
 }
 
-function readTimesteps(reader: ByteReader): number[] {
-  const count = reader.varint("steps", 1, MAX_STEPS);
-  const times = [reader.varint("start", 1, 2 ** 16 - 1)];
-  for (let i = 0; i < count; i += 1) times.push(times[i]! - reader.varint("timesteps", 1, times[i]!));
-  return times;
+/** A column of 32-bit floats: the zeros that the bits of all of them end in, and the bits without these. */
+function readFloats(reader: ByteReader, name: string, count: number): number[] {
+  const zeros = reader.byte(name, 0, 30);
+  const bits = reader.column(name, count, 1, MAX_FLOAT_BITS >>> zeros);
+  if (!bits.some((one) => one & 1)) throw damaged(`${name} has too many bits`);
+  return Array.from(new Float32Array(Uint32Array.from(bits, (one) => one << zeros).buffer));
 }
 
-/** Columns of 32-bit floats, of their upper halves if `short`; undefined: never short. */
-function readFloats(reader: ByteReader, names: string[], count: number, short: boolean | undefined): number[][] {
-  const columns = names.map((name) => reader.column(name, count, 1, 2 ** (short ? 16 : 32) - 1));
-  if (short === false && !columns.some((values) => values.some((bits) => bits & 0xffff))) {
-    throw damaged(`${names[names.length - 1]} has too many bytes`);
-  }
-  return columns.map((values) => Array.from(new Float32Array(Uint32Array.from(values, (bits) => bits * (short ? 65536 : 1)).buffer)));
+/** The bytes that `readFloats` reads. */
+function floatColumn(values: readonly number[]): Uint8Array {
+  const bits = Array.from(new Uint32Array(Float32Array.from(values).buffer));
+  const every = bits.reduce((sum, one) => sum | one, 0);
+  const zeros = 31 - Math.clz32(every & -every);
+  return joined([Uint8Array.of(zeros), column(bits.map((one) => one >>> zeros))]);
 }
 
-function readSizes(reader: ByteReader, count: number): Pick<Step, "chunkSize" | "indexBits">[] {
-  const sizes = reader.column("chunk_size", count, 1, 2 ** 32 - 1);
-  const bits = reader.column("index_bits", count, 1, 255);
-  return sizes.map((chunkSize, i) => ({ chunkSize, indexBits: bits[i]! }));
-}
-
-/** The header of a sensing release, in format 2. */
+/** The header of a release of clipped sensing with pairs. */
 export function headerBytes(release: Release, runs: readonly Run[], certificate: Certificate): Uint8Array {
   const { plan } = release;
-  if (!plan.sensing) throw new DippError("header: the page writes files of sensing alone");
-  const [tilts, clips, gains] = (["tilt", "clip", "gain"] as const).map((name) =>
-    Array.from(new Uint32Array(Float32Array.from(plan.steps, (step) => step[name]!).buffer)),
-  );
-  const short = ![...clips!, ...gains!].some((bits) => bits & 0xffff);
-  const floats = (bits: number[]): Uint8Array => column(short ? bits.map((one) => one >>> 16) : bits);
-  const flags =
-    SENSING | (plan.separate ? SEPARATE : 0) | (release.delta === undefined ? 0 : DELTA) | (short ? SHORT_GAINS : 0);
+  if (!plan.sensing || plan.code.number !== PAIRS.number) {
+    throw new DippError("header: the page writes files of sensing with pairs alone");
+  }
+  if (release.window) throw new DippError("header: the page takes no pictures of more than eight bits");
   const fields: [number, Uint8Array][] = [];
   if (release.seedGiven) fields.push([SEED_GIVEN, new Uint8Array(0)]);
   if (release.beacon) fields.push([BEACON, release.beacon]);
-  if (release.window) throw new DippError("header: the page takes no pictures of more than eight bits");
   if (release.table !== undefined) fields.push([TABLE, fromHex(release.table)]);
-  const doubles = [certificate.epsilon, certificate.rho, ...(release.delta === undefined ? [] : [release.delta])];
+  if (release.delta !== undefined) fields.push([DELTA, doubles(release.delta)]);
   return joined([
-    Uint8Array.from([...MAGIC, VERSION, flags]),
+    Uint8Array.from([...MAGIC, VERSION]),
     fromHex(release.model),
     release.seed,
     varint(fields.length),
     ...fields.flatMap(([key, value]) => [varint(key), varint(value.length), value]),
+    Uint8Array.of(1, PIXEL),
+    varint(release.channels),
     varint(SIGN),
     varint(plan.period),
     varint(plan.code.number),
-    varint(plan.code.alpha.numerator),
-    varint(plan.code.alpha.denominator),
-    varint(release.channels),
-    new Uint8Array(Float64Array.from(doubles).buffer),
+    varint(plan.separate ? SEPARATE : TOGETHER),
+    doubles(certificate.epsilon, certificate.rho),
+    varint(SENSED),
     varint(plan.steps.length),
-    column(tilts!),
-    floats(clips!),
-    floats(gains!),
-    column(plan.steps.map((step) => step.chunkSize)),
-    column(plan.steps.map((step) => step.indexBits)),
+    ...(["tilt", "clip", "gain"] as const).map((name) => floatColumn(plan.steps.map((step) => step[name]!))),
     varint(runs.length),
     ...(["images", "height", "width"] as const).map((name) => column(runs.map((run) => run[name]))),
   ]);
+}
+
+/** 64-bit floats, the lowest byte first. */
+function doubles(...values: number[]): Uint8Array {
+  const view = new DataView(new ArrayBuffer(8 * values.length));
+  values.forEach((value, i) => view.setFloat64(8 * i, value, true));
+  return new Uint8Array(view.buffer);
 }

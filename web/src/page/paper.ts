@@ -1,6 +1,7 @@
 /** The certificate as people read it: a statement, what it rests on, what it leaves out, and the ledger. */
 
 import type { Archive } from "../format/archive";
+import { VERSION } from "../format/header";
 import { hex } from "../format/bytes";
 import { largestBelief, upper } from "../privacy/certificate";
 import { element, grouped, made, row } from "./dom";
@@ -19,7 +20,7 @@ export function showCertificate(archive: Archive, table: Table): void {
     `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. Whoever knew everything else, and held black and ` +
     `white equally likely for this pixel, holds neither more likely than ${largestBelief(certificate.epsilon)} % afterwards. ` +
     `k pixels together cost k times ε. This page has computed it from the file's public numbers` +
-    (archive.version === 1 || release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
+    (release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
   list("assumptions", table.assumptions);
   list("not-covered", table.notCovered);
   element("ledger").replaceChildren(
@@ -35,7 +36,7 @@ export function showCertificate(archive: Archive, table: Table): void {
   element("ledger-total").replaceChildren(worst);
   const facts: [string, string][] = [
     ["(ε, δ)", DELTAS.map((delta) => `ε = ${upper(certificate.approximate(delta))} at δ = 10^−${Math.round(-Math.log10(delta))}`).join(", ")],
-    ["code", `${release.plan.code.name} on the sign channel, ${release.plan.steps.length} steps, format ${archive.version}`],
+    ["code", `${release.plan.code.name} on the sign channel, ${release.plan.steps.length} steps, format ${VERSION}`],
     ["images", archive.runs.map((run) => `${run.images} of ${run.width}×${run.height}`).join(", ")],
     ["seed", `${hex(release.seed)}${release.seedGiven ? ", given by the caller" : ", drawn before the picture was read"}`],
     ...(release.beacon ? [["beacon", beaconWords(release.beacon)] as [string, string]] : []),

@@ -1,4 +1,4 @@
-"""Format 2: releases of sensing and of fields come back in one spelling; what is newer is named; tampering shows."""
+"""Headers: every release comes back in one spelling; what is newer is named; tampering shows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.archives import MODEL, header_of, made_up, release, sealed, small_plan
-from helpers.broken_archives import made_of, newer_seeds, written_again
-from helpers.paths import GOLDEN
+from helpers.archives import FLAT, MODEL, header_of, made_up, release, sealed, small_plan
+from helpers.broken_archives import made_of, sensing_seeds, written_again
 from helpers.sensing import sensing_plan
 from helpers.statistics import bounded
 from hypothesis import given
@@ -21,18 +20,17 @@ from hypothesis import strategies as st
 
 from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.core.beacon import Beacon
-from dipp.core.channels import Channel, Gaussian, Laplace, Sign
+from dipp.core.channels import CHANNELS, Channel, Gaussian, Laplace, Sign
 from dipp.core.code import Code
-from dipp.core.plan import Coding, Plan, SensingStep, Step
-from dipp.core.window import FULL, LEAST, MOST, Window
+from dipp.core.plan import STEPS, Coding, Plan, SensingStep, Step
+from dipp.core.window import LEAST, MOST, Window
 from dipp.errors import DippError
-from dipp.format import archive, header
+from dipp.format import steps
 from dipp.format.archive import Archive
-from dipp.format.bytes import varint
+from dipp.format.bytes import column, varint
 from dipp.format.header import (
     BEACON,
-    SENSING,
-    SHORT_GAINS,
+    DELTA,
     SOURCE,
     VERSION,
     Header,
@@ -41,14 +39,11 @@ from dipp.format.header import (
 )
 from dipp.format.packing import Shape
 from dipp.format.release import Release
-from dipp.format.steps import float_column
-from dipp.planning.presets import DIFFC, PAPER
-from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 MIXED = Beacon(7, bytes(32))
 TABLE = hashlib.sha256(b"a table").hexdigest()
-FIELDS_AT = 4 + 1 + 1 + 32 + 16
-"""Where the number of the fields stands: behind name, version, flags, model and seed."""
+FIELDS_AT = 4 + 1 + 32 + 16
+"""Where the number of the fields stands: behind name, version, model and seed."""
 
 
 def float32(low: float, high: float) -> st.SearchStrategy[float]:
@@ -92,7 +87,7 @@ def sensing_drawn(draw: st.DrawFn) -> Release:
 
 @st.composite
 def stepped_drawn(draw: st.DrawFn) -> Release:
-    """Along timesteps, with one field of format 2 at the least."""
+    """Along timesteps, with any fields."""
     channel: Channel = draw(st.sampled_from([Laplace(), Gaussian(), Sign(3), Sign(7), Sign(1)]))
     code: Code = draw(st.one_of(st.builds(Flat, alphas), st.builds(StepLimited, alphas), st.just(Functional())))
     times = sorted(draw(st.sets(st.integers(0, 65535), min_size=2, max_size=5)), reverse=True)
@@ -101,9 +96,8 @@ def stepped_drawn(draw: st.DrawFn) -> Release:
         Step(start, end, draw(float32(2**-14, 2**-9)), draw(st.integers(1, 99)), draw(st.integers(1, 22)), draw(units))
         for start, end in itertools.pairwise(times)
     )
-    some = draw(fields.filter(lambda one: one[1] or {*one[:1], *one[2:]} != {None}))
     plan = Plan(Coding(channel, code), tuple(steps), draw(st.booleans()))
-    return release(plan, draw(st.integers(1, 3)), draw(deltas), *some)
+    return release(plan, draw(st.integers(1, 3)), draw(deltas), *draw(fields))
 
 
 @bounded
@@ -112,7 +106,7 @@ def stepped_drawn(draw: st.DrawFn) -> Release:
 )
 def test_releases_come_back_in_one_spelling(public: Release, sizes: list[tuple[int, int]]) -> None:
     data = release_to_bytes(public)
-    assert data[4] == VERSION == 2
+    assert data[4] == VERSION == 3
     again = release_from_bytes(data)
     assert again == public
     assert release_to_bytes(again) == data
@@ -129,26 +123,6 @@ def test_releases_come_back_in_one_spelling(public: Release, sizes: list[tuple[i
         )
 
 
-@pytest.mark.parametrize("coding", [SHARP, PAPER, THRIFTY, DIFFC], ids=lambda one: one.name)
-def test_what_format_1_can_say_is_said_in_format_1(coding: Coding) -> None:
-    plain = release(small_plan(coding))
-    assert (plain.version, release_to_bytes(plain)[4]) == (1, 1)
-    mixed = {"beacon": MIXED, "seed": MIXED.seed}
-    for more in ({"table": TABLE}, {"seed_given": True}, {"window": FULL}, mixed):
-        other: Any = dataclasses.replace(plain, **more)
-        assert (other.version, release_to_bytes(other)[4]) == (2, 2)
-    assert release(sensing_plan()).version == 2
-
-
-def test_format_1_is_not_written_in_format_2() -> None:
-    """Every archive has one spelling: fields are what makes it format 2."""
-    data = release_to_bytes(release(small_plan(SHARP), seed_given=True))
-    assert data[FIELDS_AT : FIELDS_AT + 3] == bytes([1, 1, 0])
-    bare = sealed(data[:FIELDS_AT] + bytes([0]) + data[FIELDS_AT + 3 :])
-    with pytest.raises(DippError, match="format 1 would have done"):
-        release_from_bytes(bare)
-
-
 # What is newer.
 
 
@@ -160,7 +134,7 @@ def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
     return sealed(data[:FIELDS_AT] + varint(len(parts)) + packed + data[FIELDS_AT + 1 :])
 
 
-@pytest.mark.parametrize("key", [5, 60, 255])
+@pytest.mark.parametrize("key", [6, 60, 255])
 def test_fields_that_are_not_known_are_newer(key: int) -> None:
     public = release(sensing_plan())
     newer = f"written by a newer dipp (field {key} of the header); upgrade"
@@ -176,7 +150,7 @@ def test_fields_that_are_not_known_are_newer(key: int) -> None:
 ENDS = struct.pack("<2i", 5, 9)
 
 
-@pytest.mark.parametrize("plan", [sensing_plan(), small_plan(SHARP)], ids=["sensing", "stepped"])
+@pytest.mark.parametrize("plan", [sensing_plan(), small_plan(FLAT)], ids=["sensing", "stepped"])
 @given(st.lists(st.booleans(), max_size=20))
 def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> None:
     """Beside the sizes, and not in the release; a file of none is what it was before."""
@@ -186,7 +160,6 @@ def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> 
     assert back.grey.tolist() == grey
     assert back.release == public
     assert back.facts()["grey"] == sum(grey)
-    assert made.to_bytes()[4] == (2 if any(grey) else public.version)
     if not any(grey):
         assert made.to_bytes() == made_of(public, shapes).to_bytes()
     assert Archive.build(public, shapes, made_up(plan, shapes), grey=back.grey.tolist()).to_bytes() == made.to_bytes()
@@ -242,6 +215,7 @@ def test_grey_images_that_are_not_there_are_refused(content: bytes) -> None:
         ([(4, bytes(33))], "length"),
         ([(BEACON, bytes(39))], "length"),
         ([(BEACON, bytes(89))], "length"),
+        ([(DELTA, bytes(4))], "length"),
         ([(4, bytes(32)), (1, b"")], "field"),
         ([(1, b""), (1, b"")], "field"),
         ([(0, b"")], "field"),
@@ -272,92 +246,63 @@ def test_known_fields_are_read() -> None:
     assert both == dataclasses.replace(public, table=TABLE, seed_given=True)
 
 
-@pytest.mark.parametrize("version", [3, 4, 255])
+@pytest.mark.parametrize("version", [4, 5, 255])
 def test_newer_versions_get_one_line(version: int) -> None:
-    for data in (one.to_bytes() for one in newer_seeds()):
+    for data in (one.to_bytes() for one in sensing_seeds()):
         with pytest.raises(DippError) as error:
             Archive.from_bytes(data[:4] + bytes([version]) + data[5:])
         assert str(error.value) == f"written by a newer dipp (format {version}); upgrade"
 
 
-@pytest.mark.parametrize("flag", [0x02, 0x04, 0x08, 0x10])
-def test_flags_that_mean_nothing_are_refused(flag: int) -> None:
-    data = bytearray(release_to_bytes(release(sensing_plan())))
-    assert data[5] & SENSING
-    data[5] |= flag
-    with pytest.raises(DippError, match="flags that mean nothing"):
-        release_from_bytes(sealed(bytes(data)))
+@pytest.mark.parametrize("kind", [2, 255])
+def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
+    public = release(sensing_plan())
+    data = release_to_bytes(public)
+    listed = steps.to_bytes(public.plan)
+    assert data.count(listed) == 1
+    with pytest.raises(DippError, match=f"there is no kind {kind} of steps"):
+        release_from_bytes(sealed(data.replace(listed, varint(kind) + listed[1:])))
 
 
-def test_codes_have_their_numbers() -> None:
-    """They stand in files, and are for ever."""
+def test_codes_channels_and_steps_have_their_numbers() -> None:
+    """They stand in files."""
     assert {kind.number: name for name, kind in CODES.items()} == {
         0: "flat",
         1: "pairs",
         2: "step-limited PPR",
         3: "PFR",
     }
+    assert {CHANNELS[number].name for number in (0, 1, 4)} == {"laplace", "gaussian", "sign"}
+    assert {number: kind.__name__ for number, kind in STEPS.items()} == {0: "Step", 1: "SensingStep"}
 
 
-def test_numbers_are_short_where_all_of_them_are() -> None:
+@given(st.lists(float32(2**-20, 2**20), min_size=1, max_size=9))
+def test_floats_drop_the_zeros_that_all_of_them_end_in(values: list[float]) -> None:
+    """So one number with more digits lengthens its own column alone."""
+    data = steps.float_column(values)
+    bits = [int(np.float32(value).view(np.int32)) for value in values]
+    zeros = min((one & -one).bit_length() - 1 for one in bits)
+    assert data == bytes([zeros]) + column(np.array(bits) >> zeros)
+
+
+def test_numbers_of_few_digits_are_short() -> None:
     short, long = release(sensing_plan()), float(np.float32(0.1))
-    steps = short.plan.steps
-    last = steps[-1]
-    assert isinstance(last, SensingStep)
-    lengths = [len(release_to_bytes(short))]
-    for change in ({"clip": long}, {"snr_gain": long}, {"clip": long, "snr_gain": long}):
-        changed: Any = dataclasses.replace(last, **change)  # type: ignore[arg-type]
-        other = dataclasses.replace(short, plan=Plan(short.plan.coding, (*steps[:-1], changed)))
-        data = release_to_bytes(other)
-        assert release_from_bytes(data) == other
-        assert not data[5] & SHORT_GAINS
-        lengths.append(len(data))
-    assert release_to_bytes(short)[5] & SHORT_GAINS
-    assert lengths[0] < lengths[1]
-
-
-@pytest.mark.parametrize("public", [release(sensing_plan()), release(small_plan(SHARP), seed_given=True)])
-def test_numbers_that_could_be_short_must_be(public: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or an archive would have two spellings."""
-    real, right = float_column, release_to_bytes(public)
-    monkeypatch.setattr(header, "float_column", lambda values, **_: real(values, short=False))
-    longer = release_to_bytes(public)
-    assert len(longer) > len(right)
-    with pytest.raises(DippError, match="snr_gain has too many bytes"):
-        release_from_bytes(longer)
-    assert release_from_bytes(right) == public
+    last, lengths = short.plan.steps[-1], [len(release_to_bytes(short))]
+    for change in ({"clip": long}, {"clip": long, "snr_gain": long}, {"clip": long, "snr_gain": long, "tilt": long}):
+        changed: Any = dataclasses.replace(last, **change)
+        other = dataclasses.replace(short, plan=Plan(short.plan.coding, (*short.plan.steps[:-1], changed)))
+        assert release_from_bytes(release_to_bytes(other)) == other
+        lengths.append(len(release_to_bytes(other)))
+    assert lengths == sorted(set(lengths))
 
 
 def test_the_cost_of_a_header() -> None:
     """A plan of 32 steps of one tilt takes about a picture's worth of 40×40 pixels at a bit a pixel."""
     plan = sensing_plan(groups=32, steps=32)
-    assert len(release_to_bytes(release(plan, table=TABLE))) < 250
+    assert len(release_to_bytes(release(plan, table=TABLE))) < 200
 
 
-# Golden files, and what tampering does.
-
-KNOWN = {
-    "coded-diffc": "90ce60e94d020dd8d09f133e40429799a1a9218f67379f6066dddfb2d4ea28e3",
-    "coded-paper": "d1c0b8f7e32f03edb21ff0498c3f28cdecf138e39a2d213e198d0bcb4ee72522",
-    "coded-sharp": "199185d7a730bcfb8ad19914976f8c0df2f0cc088adce976797d6d0bbdc268d1",
-    "coded-sizes": "dc0c3aa1b3ab9ee29d6cccc067fa494c76cae9527156ebd95157cd1fe3d73701",
-    "coded-thrifty": "19d442a33daa92f3d80667a0315ae310b2ee9f73297cccb3cc31d0998e128671",
-    "diffc": "8a68fb87d64c57e3bd1520ab600a512a95d36b302d16c1558c3570586fb37b0e",
-    "paper": "7886e84e819681ef85d44529b8e6c726595c6cc3292456b8d67c90c96bd719dd",
-    "sharp": "aab0690beee2af895b2acfcbc0dfc629ad5e0922d0785d6cdd5390cbc5dc1729",
-    "thrifty": "5964775c847a5bdf153957653996e211ce420872675079d69ba2316e55d17501",
-}
-"""SHA-256 of the golden files of format 1."""
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_files_of_format_1_are_read_and_written_as_they_were(name: str) -> None:
-    data = (GOLDEN / f"{name}.dipp").read_bytes()
-    assert hashlib.sha256(data).hexdigest() == KNOWN[name]
-    opened = archive.open(GOLDEN / f"{name}.dipp")
-    assert data[4] == opened.release.version == 1
-    assert (opened.release.table, opened.release.seed_given) == (None, False)
-    assert written_again(opened) == data
+# What tampering does.
 
 
 def tampered(made: Archive, **change: float) -> bytes:

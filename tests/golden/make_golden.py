@@ -1,9 +1,10 @@
-"""Make the golden denoiser, of each coding an archive and its reconstructions, one of pictures of other sizes, and of
-each code of sensing, of a beacon and of a source that is described an archive, where they are missing:
+"""Make the golden files: archives of made-up indices, and real encodings with what they decode to.
 
-    PYTHONPATH=src:tests:. python tests/golden/make_coded.py FOLDER
+    PYTHONPATH=src:tests python tests/golden/make_golden.py tests/golden
 
-Files once released are never made again. The private randomness differs from run to run, and so do the archives.
+It writes what is missing and leaves the rest, so delete a file to make it again. Encodings draw private randomness,
+which differs from run to run, and so do the archives. From version 1.0 on, files are never made again: they show that
+what was written once is read for ever.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import DDPMScheduler
-from helpers.golden_codec import ARCHIVES, MIXED, SOURCED, codec_of, images, reconstructions
+from helpers.golden_codec import CODED, MADE_UP, MIXED, SOURCED, codec_of, images, made_up_archive, reconstructions
 from helpers.networks import tiny_network
 
 from dipp import models
 
 
 def main(folder: Path) -> None:
-    """Write everything into the folder."""
+    """Write every missing file into the folder."""
     place = folder / "denoiser"
     if not place.exists():
         tiny_network().half().save_pretrained(place / "unet", safe_serialization=True)
@@ -31,12 +32,15 @@ def main(folder: Path) -> None:
         scheduler().save_pretrained(place / "scheduler")
         (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
     denoiser = models.load(place)
-    for name in ARCHIVES:
+    for name in MADE_UP:
+        target = folder / f"{name}.dipp"
+        if not target.exists():
+            made_up_archive(name).save(target)
+    for name in CODED:
         target = folder / f"{name}.dipp"
         if target.exists():
             continue
-        codec = codec_of(name, denoiser)
-        beacon = MIXED.get(name)
+        codec, beacon = codec_of(name, denoiser), MIXED.get(name)
         archive = codec.encode(
             images(name), seed=beacon.own if beacon else None, beacon=beacon, window=SOURCED.get(name)
         )
