@@ -55,6 +55,19 @@ def test_encode_info_decode(
         assert image.size == (8, 8)
 
 
+def test_decoding_has_a_limit_that_can_be_raised(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+    made, out = tmp_path / "made.dipp", tmp_path / "out"
+    assert run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 8)[0] == 0
+    for target in (out, tmp_path / "out.parquet"):
+        code, _, err = run("decode", made, "-o", target, "--model", model, "--max-work", 1e-9)
+        assert code == 1
+        (line,) = err.splitlines()
+        assert line.startswith("dipp: archive: decoding its ")
+        assert "--max-work 0.1 " in line
+        code, _, err = run("decode", made, "-o", target, "--model", model, "--max-work", 0.1)
+        assert code == 0, err
+
+
 def test_encode_says_when_the_rate_binds(pictures: Path, tmp_path: Path, run: Command) -> None:
     """1 bit per pixel unless told, of which a header is no part; not to a timestep. By the denoiser that ships."""
     said = {}

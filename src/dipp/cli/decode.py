@@ -54,6 +54,13 @@ def decode(
         typer.Option(help="Network calls that denoise: 1 gives the expected picture, more sample.", show_default="1"),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
+    max_work: Annotated[
+        float | None,
+        typer.Option(
+            help="Billions of pixels that the file may send through the network: pixels × steps.",
+            show_default="1.07, or more for a large file",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     device: Device = AUTO,
 ) -> None:
@@ -71,7 +78,9 @@ def decode(
     if archive.is_dir() or output.suffix.lower() == TABLE:
         if steps is not None or ancestral:
             raise DippError("steps, ancestral: these are for a .dipp file that is decoded to pictures; leave them out")
-        data = dipp.load(archive, model, device=device, denoise=not noisy, sample=sample, calls=calls)
+        data = dipp.load(
+            archive, model, device=device, denoise=not noisy, sample=sample, calls=calls, max_work=max_work
+        )
         _export(data, output, overwrite)
         typer.echo(f"{counted(len(data), 'picture')} written to {output}")
         if invented:
@@ -86,7 +95,8 @@ def decode(
     if not single:
         _refuse_others(output, (_place(output, number) for number in range(len(source))))
     codec = dipp.Codec.for_archive(source, model, device=device)
-    pictures = codec.pictures(source, denoise=not noisy, sample=sample, ancestral=ancestral, calls=calls, steps=steps)
+    wanted = {"denoise": not noisy, "sample": sample, "ancestral": ancestral}
+    pictures = codec.pictures(source, **wanted, calls=calls, steps=steps, max_work=max_work)
     sizes = [height * width for images, height, width in source.runs.tolist() for _ in range(images)]
     with shown("decoding", sizes):
         for number, picture in enumerate(pictures):

@@ -7,6 +7,7 @@
 | `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
 | `encoder` | the one place where the private pixels are read |
 | `decoder`, `finish` | the indices of a file, and where they lead; the last state as a picture |
+| `work` | what a received file may cost, before anything is decoded |
 | `codec` | `Codec`, the façade |
 """
 

@@ -14,6 +14,7 @@ depend on seed, step and size, and are shared by all images, as is x_T; the cand
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 
     from dipp.models.denoiser import Denoiser
 
-LARGE_PICTURE = 1 << 16
-"""Pixels above which one deal is kept at a time, not one for every step."""
+KEPT_BYTES = 1 << 28
+"""Memory of the deals of all steps, at most; if they take more, one is kept at a time."""
+DEAL_BYTES = 16
+"""Bytes that a deal takes for each coordinate."""
 
 Indices = NDArray[np.int64]
 Choose = Callable[["StepLayout", "torch.Tensor"], Indices]
@@ -88,9 +91,8 @@ class Chain:
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
-        # Of a large picture, one deal at a time: it takes 16 bytes a coordinate, and there is one for every step.
-        large = self.shape[0] * self.shape[1] > LARGE_PICTURE
-        return functools.lru_cache(maxsize=1 if large else None)(self._deal)
+        kept = math.prod(self.shape) * DEAL_BYTES * len(self.plan.steps) <= KEPT_BYTES
+        return functools.lru_cache(maxsize=None if kept else 1)(self._deal)
 
     def _deal(self, number: int) -> chunking.Chunks:
         height, width, channels = self.shape

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dipp import models
-from dipp.codec import batches
+from dipp.codec import batches, work
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import End, Sources, each_archive, walked
 from dipp.codec.encoder import Selector
@@ -225,6 +225,7 @@ class Codec:
         calls: int | None = None,
         ancestral: bool = False,
         steps: int | None = None,
+        max_work: float | None = None,
     ) -> list[Pixels]:
         """Decode all images of an archive, of a .dipp file, or of several: the expected pictures, unless told.
 
@@ -235,9 +236,12 @@ class Codec:
         network (None: 8); a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every
         timestep, as the paper does. denoise = False gives the noisy reconstruction.
         `steps` decodes only the first so many steps of the plan: a preview.
+        `max_work` allows a file to cost more than its size justifies (`codec.work`), in billions of pixels through the
+        network.
         """
         decoded = []
-        drawn = self.pictures(source, denoise=denoise, sample=sample, calls=calls, ancestral=ancestral, steps=steps)
+        wanted = {"denoise": denoise, "sample": sample, "ancestral": ancestral}
+        drawn = self.pictures(source, **wanted, calls=calls, steps=steps, max_work=max_work)
         for number, picture in enumerate(drawn):
             decoded.append(picture)
             progress(number + 1)
@@ -252,11 +256,12 @@ class Codec:
         calls: int | None = None,
         ancestral: bool = False,
         steps: int | None = None,
+        max_work: float | None = None,
     ) -> Iterator[Pixels]:
         """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
         finish = Finish(denoise, sample, calls, ancestral)
         for archive in each_archive(source):
-            for end in self._ends(archive, steps, finish):
+            for end in self._ends(archive, steps, finish, max_work):
                 yield from self._finished(end, finish)
 
     def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
@@ -264,7 +269,9 @@ class Codec:
         for end in self._ends(source, steps):
             yield end.chain.trajectory.noisy(end.steps, end.state)
 
-    def _ends(self, source: Archive, steps: int | None, finish: Finish = UNFINISHED) -> Iterator[End]:
+    def _ends(
+        self, source: Archive, steps: int | None, finish: Finish = UNFINISHED, max_work: float | None = None
+    ) -> Iterator[End]:
         """The ends of the chains of an archive, batch by batch; whoever watches is told of the calls that follow."""
         self.denoiser.require_identity(source.release.model)
         plan = source.release.plan
@@ -272,6 +279,8 @@ class Codec:
             raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps!r}")
         done = len(plan.steps) if steps is None else steps
         codec, first = Codec(self.denoiser, plan), 0
+        sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
+        work.require_affordable(sizes, codec.network_calls(finish, done), source.size, max_work)
         for images, height, width in source.runs.tolist():
             if height * width > MAX_PICTURE:
                 raise DippError(f"image: {height}×{width} is larger than can be decoded")
@@ -282,6 +291,11 @@ class Codec:
                 rows, grey = source.batch(first, last), source.grey[first:last]
                 yield walked(chain, rows, range(first, last), grey, done, finish)
                 first = last
+
+    def network_calls(self, finish: Finish, steps: int | None = None) -> int:
+        """Return the network calls that decode one picture, or its first steps."""
+        done = len(self.plan.steps) if steps is None else steps
+        return done + finish.network_calls(trajectory(self.plan, self.denoiser), done)
 
     def _finished(self, end: End, finish: Finish) -> Pixels:
         found = finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise)

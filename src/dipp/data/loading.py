@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import operator
 import os
 from bisect import bisect_right
@@ -24,6 +25,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from dipp import files
+from dipp.codec import work
 from dipp.codec.batches import batch_size
 from dipp.codec.codec import Codec
 from dipp.codec.finish import Finish
@@ -54,6 +56,7 @@ def load(
     calls: int | None = None,
     cache: str | Path | None = None,
     transform: Callable[[torch.Tensor], Any] | None = None,
+    max_work: float | None = None,
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
@@ -63,9 +66,13 @@ def load(
 
     `cache` is a folder in which decoded pictures are kept: a second epoch reads them there. `transform` is applied to
     each picture, a uint8 tensor (C, H, W), whenever it is asked for; the cache holds what was before it.
+
+    `max_work` allows a file to cost more than its size justifies (`codec.work`), in billions of pixels through the
+    network.
     """
     finish = Finish(denoise, sample, calls)
-    return Pictures(Path(destination), str(model), device, finish, None if cache is None else Path(cache), transform)
+    folder = None if cache is None else Path(cache)
+    return Pictures(Path(destination), str(model), device, finish, folder, transform, max_work)
 
 
 def collate(items: Sequence[Item]) -> Any:
@@ -95,9 +102,11 @@ class Pictures(Dataset[Item]):
         finish: Finish,
         cache: Path | None,
         transform: Callable[[torch.Tensor], Any] | None,
+        max_work: float | None = None,
     ) -> None:
         self._place, self._model, self._device, self._finish = place, model, device, finish
-        self._cache_folder, self._transform = cache, transform
+        self._cache_folder, self._transform, self._max_work = cache, transform, max_work
+        self._affordable: set[Part] = set()
         self._codec: Codec | None = None
         self._process = os.getpid()
         self._parts: list[Part]
@@ -262,12 +271,21 @@ class Pictures(Dataset[Item]):
         self._check_process()
         release = places[0][0].release
         codec = self._codec_for(release)
+        for part, _ in places:
+            self._require_affordable(part, codec)
         if any(part.release.seed != release.seed for part, _ in places):
             raise DippError("the shards belong to several releases; get them again")
         numbers = [part.number(row) for part, row in places]
         grey = [part.grey(row) for part, row in places]
         wanted, choice = self._finish, (rows, shape, numbers, release.seed)
         return codec.reconstruct(*choice, denoise=wanted.denoise, sample=wanted.sample, calls=wanted.calls, grey=grey)
+
+    def _require_affordable(self, part: Part, codec: Codec) -> None:
+        """Raise if a part costs more than its file justifies; once for each part."""
+        if part not in self._affordable:
+            sizes = [(1, math.prod(part.shape(row)[:2])) for row in range(part.images)]
+            work.require_affordable(sizes, codec.network_calls(self._finish), part.size, self._max_work)
+            self._affordable.add(part)
 
     def _check_process(self) -> None:
         """See that a forked process decodes with one thread: the parent's are gone, and a GPU does not come along."""

@@ -42,6 +42,11 @@ class Part(ABC):
     def certificate(self) -> Certificate | None:
         """Certificate of the part; None if the mechanism has none."""
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of the file."""
+
     @abstractmethod
     def shape(self, row: int) -> Shape:
         """Height, width and channels."""
@@ -105,6 +110,11 @@ class ShardPart(Part):
         """As computed from the shard."""
         return self._shard.certificate
 
+    @property
+    def size(self) -> int:
+        """That of the shard."""
+        return self._shard.size
+
     def shape(self, row: int) -> Shape:
         """As the shard says."""
         return self._shard.shape(row)
@@ -147,6 +157,11 @@ class ArchivePart(Part):
     def certificate(self) -> Certificate | None:
         """As computed from the file."""
         return self.archive.certificate if self.release.plan.coding.certified else None
+
+    @property
+    def size(self) -> int:
+        """That of the archive."""
+        return self.archive.size
 
     def shape(self, row: int) -> Shape:
         """As the file says."""

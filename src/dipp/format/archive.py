@@ -211,6 +211,11 @@ class Archive:
         return int(np.searchsorted(self._images, image, side="right")) - 1
 
     @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self._data)
+
+    @property
     def pixels(self) -> int:
         """Pixels of all images."""
         return sum(math.prod(run) for run in self.runs.tolist())
