@@ -45,7 +45,7 @@ def main() -> None:
         plan = plans.choose(budget, bpp=None if preset.certified else UNCERTIFIED_BPP).plan
         codecs = {device: Codec(denoiser, plan, budget) for device, denoiser in denoisers.items()}
         for encoder, codec in codecs.items():
-            archive = codec.encode(pixels)
+            archive = codec.encode(pixels, odometer=False)
             found: dict[str, list[Any]] = {"noisy": [], "mean": []}
             for device, other in codecs.items():
                 states, means = zip(*((x, denoisers[device].x0(x, t)) for x, t in other.states(archive)), strict=True)

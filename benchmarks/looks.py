@@ -43,7 +43,7 @@ def row(original: Pixels) -> tuple[dict[str, Pixels], dict[str, Any]]:
     shown, facts = {"original": original}, dict[str, Any]()
     for epsilon in EPSILONS:
         codec = dipp.Codec.from_pretrained(epsilon=epsilon, pixels=original.shape[0] * original.shape[1])
-        archive = codec.encode([original])
+        archive = codec.encode([original], odometer=False)
         ways = {f"ε = {epsilon:g}": 1}
         if epsilon == EPSILONS[0]:
             ways |= {f"ε = {epsilon:g}, {calls} calls": calls for calls in CALLS}

@@ -102,7 +102,7 @@ def seams(pixels: Pixels) -> dict[str, float]:
         near[max(0, place - SEAM_WIDTH) : place + SEAM_WIDTH] = 0 < place < height
     for place in itertools.chain.from_iterable(tiles.spans(width, config.stride, SEAM_SIDE)):
         near[:, max(0, place - SEAM_WIDTH) : place + SEAM_WIDTH] |= 0 < place < width
-    archive = codec.encode([pixels])
+    archive = codec.encode([pixels], odometer=False)
     (whole,) = codec.decode(archive)
     photonet.TILE = SEAM_SIDE
     (tiled,) = codec.decode(archive)

@@ -69,7 +69,7 @@ def main() -> None:
         codec = Codec.from_pretrained(
             arguments.model, epsilon=epsilon, preset=arguments.preset, calibration=arguments.calibration
         )
-        archive = codec.encode(list(pixels))
+        archive = codec.encode(list(pixels), odometer=False)
         found = archive.certificate
         denoised, noisy = (np.stack(codec.decode(archive, denoise=flag)) for flag in (True, False))
         baseline, bits = noise_then(("png",), pixels, epsilon)

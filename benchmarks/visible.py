@@ -94,7 +94,7 @@ def main() -> None:
         codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, pixels=SIDE * SIDE)
         shown[epsilon] = {}
         for name, pixels in originals.items():
-            archive = codec.encode([pixels])
+            archive = codec.encode([pixels], odometer=False)
             (decoded,) = codec.decode(archive)
             shown[epsilon][name] = decoded
             row = {"picture": name, "epsilon": epsilon, "certificate": archive.certificate.epsilon}

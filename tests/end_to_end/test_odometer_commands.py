@@ -23,7 +23,7 @@ from dipp.cli.options import PlanOptions
 from dipp.codec import pictures
 from dipp.codec.codec import Codec
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Watcher, privatize
+from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import CHANGED
 from dipp.data.store import Store
@@ -65,7 +65,8 @@ def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Comm
     (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
     code, _, err = run("encode", one, other, "-o", made)
     assert code == 0
-    assert "odometer" not in err
+    assert err.count("\n") == 1
+    assert err.startswith("dipp: odometer: begun in ")
     once = len(made.read_bytes())
     with Image.open(one) as image:
         image.save(tmp_path / "copy.bmp")
@@ -84,7 +85,7 @@ def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tm
     """And charges nobody, not even for the pictures that are still within the limit."""
     (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
     limit = 1.5 * codec.losses(64)[0]
-    assert run("encode", one, "-o", made, "--odometer-limit", limit)[0] == 0
+    assert run("encode", one, "-o", made, "--odometer-limit", limit, "--odometer-begin")[0] == 0
     made.unlink()
     code, out, err = run("encode", "--overwrite", other, one, "-o", made, "--odometer-limit", limit)
     assert code == 1
@@ -172,10 +173,9 @@ def test_a_picture_that_changes_meanwhile_is_not_released(
     (one, other) = images(tmp_path, 2)
     charge = Meter.charge
 
-    def swapped(self: Meter, *arguments: Any) -> str:
-        said = charge(self, *arguments)
+    def swapped(self: Meter, *arguments: Any) -> None:
+        charge(self, *arguments)
         one.write_bytes(other.read_bytes())
-        return said
 
     monkeypatch.setattr(Meter, "charge", swapped)
     code, _, err = run("encode", one, "-o", tmp_path / "a.dipp")
@@ -198,6 +198,73 @@ def test_charged_when_the_file_appears(codec: Codec, tmp_path: Path, run: Comman
     monkeypatch.setattr(Archive, "save", look)
     assert run("encode", one, "-o", tmp_path / "a.dipp")[0] == 0
     assert seen == [b"1\n"]
+
+
+def test_a_limit_in_a_new_home_releases_nothing(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
+    """Three fresh homes were three releases; the option that begins an odometer is explicit."""
+    source, made = tmp_path / "source", tmp_path / "a.dipp"
+    source.mkdir()
+    (one,) = images(source, 1)
+    code, out, err = run("encode", one, "-o", made, "--odometer-limit", 3)
+    assert (code, out) == (1, "")
+    assert err.startswith("dipp: odometer-limit: there is no odometer yet")
+    code, _, err = run("privatize", source, tmp_path / "release", "--odometer-limit", 3, "--epsilon", 2)
+    assert code == 1
+    assert err.startswith("dipp: odometer-limit: there is no odometer yet")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+    assert not odometer.exists()
+    code, _, err = run("encode", one, "-o", made, "--odometer-limit", 2 * codec.losses(64)[0], "--odometer-begin")
+    assert code == 0
+    assert f"odometer: begun in {odometer}; " in err
+
+
+def test_a_refused_picture_begins_no_odometer(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
+    del codec
+    (one,) = images(tmp_path, 1)
+    (tmp_path / "bad.png").write_bytes(one.read_bytes()[:60])
+    assert run("encode", one, tmp_path / "bad.png", "-o", tmp_path / "a.dipp")[0] == 1
+    assert not odometer.exists()
+
+
+# Python.
+
+
+def test_python_charges_as_the_command_does(
+    codec: Codec, tmp_path: Path, run: Command, caplog: pytest.LogCaptureFixture
+) -> None:
+    (one, other) = images(tmp_path, 2)
+    assert run("encode", one, other, "-o", tmp_path / "a.dipp")[0] == 0
+    caplog.clear()
+    codec.encode([one, np.asarray(Image.open(other))])
+    (said,) = caplog.messages
+    assert said.startswith("odometer: 2 of 2 pictures were released more than once by now")
+    assert (releases(one), releases(other)) == (2, 2)
+    first, second = ([row[2:] for row in Odometer.open().releases()][number] for number in (0, 1))
+    assert first == second
+    codec.encode([one, other], odometer=False)
+    assert (releases(one), releases(other)) == (2, 2)
+
+
+def test_python_keeps_a_limit(codec: Codec, tmp_path: Path, odometer: Path) -> None:
+    (one,) = images(tmp_path, 1)
+    limit = 1.5 * codec.losses(64)[0]
+    with pytest.raises(DippError, match="there is no odometer yet"):
+        codec.encode(one, odometer=Meter(limit))
+    assert not odometer.exists()
+    codec.encode(one, odometer=Meter(limit, begin=True))
+    with pytest.raises(LimitError):
+        codec.encode(one, odometer=Meter(limit))
+    assert releases(one) == 1
+
+
+def test_python_charges_before_it_reads_twice(codec: Codec, tmp_path: Path) -> None:
+    """Pictures of an iterator are all charged before the first is encoded."""
+    paths = images(tmp_path, 3)
+    with pytest.raises(DippError, match="image: "):
+        codec.encode(iter([*paths, np.zeros((8, 8, 5), np.uint8)]))
+    assert not Odometer.exists()
+    codec.encode(iter(paths))
+    assert [releases(path) for path in paths] == [1, 1, 1]
 
 
 # dipp odometer.
@@ -250,26 +317,13 @@ def charged_once(source_images: int) -> None:
     assert {one.releases for one in counted.pictures(10**6)} == {1}
 
 
-class Said(Watcher):
-    """Keeps what the odometer says."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def charged(self, said: str) -> None:
-        self.said.append(said)
-
-
-def test_datasets_add_up(light_model: Path, tmp_path: Path) -> None:
+def test_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Copies in other folders and formats, too; the released bytes are as without an odometer."""
     first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
-    codec, choices, watcher = tiny_codec(light_model), Choices(shard_size=5), Said()
+    codec, choices = tiny_codec(light_model), Choices(shard_size=5)
     for source, target in ((first, "one"), (again, "two"), (again, "three.dipp")):
-        meter = Meter(Odometer.open())
-        privatize(
-            str(source), tmp_path / target, codec, str(light_model), Local(1), choices, watcher=watcher, meter=meter
-        )
-    assert [text.split(" pictures")[0] for text in watcher.said] == ["odometer: 9 of 9"] * 2
+        privatize(str(source), tmp_path / target, codec, str(light_model), Local(1), choices, meter=Meter())
+    assert [text.split(" pictures")[0] for text in caplog.messages[1:]] == ["odometer: 9 of 9"] * 2
     found = Odometer.open()
     assert found.count() == 12
     assert found.pictures(1)[0].epsilon == pytest.approx(3 * codec.losses(64)[0])
@@ -298,7 +352,7 @@ def test_the_command_refuses_before_a_shard_is_published(
     assert Odometer.open().count() == 1
     code, out, err = run("privatize", source, tmp_path / "out", *privatized, "--odometer-limit", 3 * epsilon, "--json")
     assert code == 0, err
-    assert err.startswith("odometer: 1 of 7 pictures")
+    assert err.startswith("dipp: odometer: 1 of 7 pictures")
     assert "odometer" not in out
 
 
@@ -322,7 +376,7 @@ def test_what_was_no_picture_when_it_was_charged_is_not_released(
         str(light_model),
         Local(1),
         Choices(),
-        meter=Meter(Odometer.open()),
+        meter=Meter(),
     )
     (shard,) = (Shard.read(path) for path in Store(tmp_path / "out").shards())
     assert shard.ids.tolist() == [0, 1, 3]
@@ -340,13 +394,13 @@ def test_a_run_that_goes_on_is_charged_once(light_model: Path, tmp_path: Path) -
             yield next(iter(super().run(*arguments)))
             raise KeyboardInterrupt
 
-    codec, meter, choices = tiny_codec(light_model), Meter(Odometer.open()), Choices(shard_size=10)
+    codec, meter, choices = tiny_codec(light_model), Meter(), Choices(shard_size=10)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             privatize(str(source), tmp_path / "out", codec, str(light_model), Stopping(), choices, meter=meter)
     charged_once(30)
     # With a limit that a second charge would exceed; and another release does exceed it.
-    meter = Meter(Odometer.open(), 1.5 * codec.losses(64)[0])
+    meter = Meter(1.5 * codec.losses(64)[0])
     privatize(str(source), tmp_path / "out", codec, str(light_model), Local(1), choices, meter=meter)
     charged_once(30)
     with pytest.raises(LimitError):
@@ -367,7 +421,7 @@ def test_pictures_that_change_places_are_not_released_twice(light_model: Path, t
             yield next(iter(super().run(*arguments)))
             raise KeyboardInterrupt
 
-    codec, meter, choices = tiny_codec(light_model), Meter(Odometer.open()), Choices(shard_size=1)
+    codec, meter, choices = tiny_codec(light_model), Meter(), Choices(shard_size=1)
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(light_model), Stopping(1), choices, meter=meter)
     shutil.copytree(source, tmp_path / "copy")

@@ -42,7 +42,11 @@ def main(folder: Path) -> None:
             continue
         codec, beacon = codec_of(name, denoiser), MIXED.get(name)
         archive = codec.encode(
-            images(name), seed=beacon.own if beacon else None, beacon=beacon, window=SOURCED.get(name)
+            images(name),
+            seed=beacon.own if beacon else None,
+            beacon=beacon,
+            window=SOURCED.get(name),
+            odometer=False,
         )
         archive.save(target)
         np.savez_compressed(folder / f"{name}.npz", allow_pickle=False, **reconstructions(codec, archive))

@@ -14,7 +14,7 @@ from unittest import mock
 from dipp.data import privatize
 from dipp.data.engines import Local
 from dipp.data.store import Store
-from dipp.odometer import Meter, Odometer
+from dipp.odometer import Meter
 from helpers.datasets import SHARD_SIZE, tiny_codec
 from helpers.held_store import HeldStore
 
@@ -23,7 +23,7 @@ def main() -> None:
     model, source, destination, workers, *held = sys.argv[1:]
     store = functools.partial(HeldStore, held_at=int(held[0]), gate=Path(held[1])) if held else Store
     choices, codec = privatize.Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
-    engine, meter = Local(int(workers)), Meter(Odometer.open()) if "COUNTED" in os.environ else None
+    engine, meter = Local(int(workers)), Meter() if "COUNTED" in os.environ else None
     with mock.patch.object(privatize, "Store", store):
         privatize.privatize(source, Path(destination), codec, model, engine, choices, meter=meter)
 

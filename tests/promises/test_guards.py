@@ -42,6 +42,7 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
+from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
 from dipp.privacy.ledger import Observed, Recorder
@@ -392,7 +393,11 @@ def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pyte
 def test_10_encoding_says_nothing_of_the_image(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The log of the sender says when an odometer begins, and that a picture was released before; nothing else."""
     caplog.set_level(0)
+    Odometer.open()
+    caplog.clear()
+    capsys.readouterr()
     make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")

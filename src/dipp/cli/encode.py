@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dipp import files
-from dipp.cli.console import LOGGER
 from dipp.cli.options import (
     AUTO,
     BeaconRound,
@@ -26,11 +24,6 @@ from dipp.cli.options import (
 from dipp.core import randomness
 from dipp.core.window import Window
 from dipp.errors import DippError
-
-if TYPE_CHECKING:
-    from dipp.codec import Codec
-    from dipp.codec.pictures import Picture
-    from dipp.odometer import Meter
 
 
 def encode(
@@ -58,37 +51,19 @@ def encode(
     _refuse_doubles(images, output)
     _refuse_output(output, overwrite)
     codec, meter = plan.codec(device, min(sizes)), counting.meter(plan.delta)
-    given = _pictures(images, codec, mapped, meter)
     with shown("encoding", sizes):
-        made = codec.encode(given, seed=public, given=fixed is not None, beacon=published, window=mapped)
+        made = codec.encode(
+            images,
+            seed=public,
+            given=fixed is not None,
+            beacon=published,
+            window=mapped,
+            odometer=meter or False,
+        )
     made.save(output)
     typer.echo(report.archive_text(made))
     for line in report.unused(codec.budget, made.facts()["certificate"], codec.bound, plan.final_timestep):
         typer.echo(line)
-
-
-def _pictures(images: list[Path], codec: Codec, window: Window | None, meter: Meter | None) -> Iterator[Picture]:
-    """The pictures. All are charged before the first is given away, and each is given as it was charged."""
-    from dipp.codec import pictures
-    from dipp.odometer import Charge, fresh_release
-
-    marks: list[bytes] = []
-
-    def charges(meter: Meter) -> Iterator[Charge]:
-        for number, path in enumerate(images):
-            picture = pictures.read_picture(path, codec.denoiser.channels, window)
-            height, width, _ = picture.pixels.shape
-            codec.check_shape(picture.pixels.shape)
-            marks.append(meter.mark(picture.known_by))
-            yield meter.item(number, marks[-1], codec.losses(height * width), path.name)
-
-    if meter is not None and (said := meter.charge(fresh_release(), "encode", charges(meter))):
-        LOGGER.info(said)
-    for number, path in enumerate(images):
-        picture = pictures.read_picture(path, codec.denoiser.channels, window)
-        if meter is not None and meter.mark(picture.known_by) != marks[number]:
-            raise DippError(f"{path.name}: it was changed while it was read; nothing was released, try again")
-        yield picture
 
 
 def _refuse_others(images: list[Path]) -> None:

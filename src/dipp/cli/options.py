@@ -115,27 +115,31 @@ class OdometerOptions:
     """Options of what is counted over all releases of a picture."""
 
     odometer: Annotated[
-        bool, typer.Option(help="Add up what the releases of each picture cost, on this machine alone.")
+        bool, typer.Option(help="Add up what your releases of each picture cost, for this user on this machine.")
     ] = True
     odometer_limit: Annotated[
         float | None,
-        typer.Option(help="Most ε (at --delta, if given) that all releases of a picture may cost: refuse beyond."),
+        typer.Option(help="Most ε (at --delta, if given) that all releases of a picture may cost."),
     ] = None
+    odometer_begin: Annotated[
+        bool,
+        typer.Option("--odometer-begin", help="Let --odometer-limit begin a new odometer, which knows no release yet."),
+    ] = False
     odometer_names: Annotated[
         bool, typer.Option("--odometer-names", help="Keep the names of the pictures in the odometer.")
     ] = False
 
     def meter(self, delta: float | None) -> Meter | None:
         """The odometer for these options; None if nothing is counted."""
-        from dipp.odometer import Meter, Odometer
+        from dipp.odometer import Meter
 
-        if self.odometer_limit is not None and not self.odometer_limit > 0:
-            raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.odometer_limit}")
-        if not self.odometer:
-            if self.odometer_limit is not None or self.odometer_names:
-                raise DippError("odometer-limit, odometer-names: these go with the odometer; leave out --no-odometer")
-            return None
-        return Meter(Odometer.open(), self.odometer_limit, delta, self.odometer_names)
+        if self.odometer:
+            return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin)
+        if self.odometer_limit is not None or self.odometer_names or self.odometer_begin:
+            raise DippError(
+                "odometer-limit, odometer-begin, odometer-names: these go with the odometer; leave out --no-odometer"
+            )
+        return None
 
 
 @dataclass(frozen=True)

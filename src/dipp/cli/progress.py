@@ -51,11 +51,7 @@ class Bar(Watcher):
     def surveying(self, images: int) -> None:
         """Say on a terminal why there is no bar yet."""
         if self.bar.console.is_terminal:
-            self.charged(f"reading {counted(images, 'picture')} for the odometer, before the first is encoded")
-
-    def charged(self, said: str) -> None:
-        """Print what the odometer says."""
-        LOGGER.info(said)
+            LOGGER.info(f"reading {counted(images, 'picture')} for the odometer, before the first is encoded")
 
     def start(self, images: int, published: int) -> None:
         """Show the bar, starting where an interrupted run stopped."""

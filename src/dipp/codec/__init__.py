@@ -4,6 +4,7 @@
 |---|---|
 | `pictures`, `dicom` | any picture as eight-bit pixels; those in DICOM files |
 | `batches` | each file once, as many at a time as a device holds |
+| `charging` | all pictures are charged to the odometer before the first is encoded |
 | `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
 | `encoder` | the one place where the private pixels are read |
 | `decoder`, `finish` | the indices of a file, and where they lead; the last state as a picture |

@@ -32,6 +32,11 @@ def once(images: Iterable[Any]) -> Iterator[Any]:
         yield image
 
 
+def name(image: Any) -> str | None:
+    """Return the name of a picture that is given by its path; None for one in memory."""
+    return Path(image).name if isinstance(image, str | os.PathLike) else None
+
+
 def batch_size(device: str, shape: Sequence[int]) -> int:
     """Images of a size that are taken at a time on a type of device."""
     return max(1, min(BATCH[device], BATCH_PIXELS // (shape[0] * shape[1])))

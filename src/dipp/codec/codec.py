@@ -18,6 +18,7 @@ import numpy as np
 from dipp import models
 from dipp.codec import batches, work
 from dipp.codec.chain import Chain, Indices
+from dipp.codec.charging import charged
 from dipp.codec.decoder import End, Sources, each_archive, walked
 from dipp.codec.encoder import Selector
 from dipp.codec.finish import UNFINISHED, Finish
@@ -34,6 +35,7 @@ from dipp.format.packing import Shape
 from dipp.format.release import Release, promised
 from dipp.models import embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
+from dipp.odometer import Meter
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
 from dipp.privacy import advice
@@ -150,9 +152,14 @@ class Codec:
         given: bool = True,
         beacon: Beacon | None = None,
         window: Window | str | tuple[int, int] | None = None,
+        odometer: bool | Meter = True,
         progress: Progress = lambda _: None,
     ) -> Archive:
         """Encode one picture, or an iterable of them: each is released once, and a file that is named twice is refused.
+
+        All pictures are charged to this user's odometer before the first is encoded, as `dipp encode` does. So an
+        iterator is read to its end first: give paths if the pictures do not fit into memory. `odometer` may be a
+        `Meter`, with a limit for instance; False counts nothing, and is for pictures that are not private.
 
         A picture is a path, a PIL image, a uint8 array (H, W, C) or (H, W), or a uint8 tensor (C, H, W); an array or
         tensor of four dimensions is a stack of them. What is ambiguous is refused. Pictures of more than eight bits
@@ -170,9 +177,7 @@ class Codec:
         shapes: list[Shape] = []
         grey: list[bool] = []
         done = 0
-        for batch in self._batches(
-            as_picture(image, self.denoiser.channels, public) for image in batches.once(each(images))
-        ):
+        for batch in self._batches(self._pictures(batches.once(each(images)), public, odometer)):
             pixels = [picture.pixels for picture in batch]
             rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
             height, width, channels = pixels[0].shape
@@ -183,6 +188,24 @@ class Codec:
         if not done:
             raise DippError("images: a picture is needed, there is none")
         return Archive.build(release, shapes, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
+
+    def _pictures(self, images: Iterator[Any], window: Window | None, odometer: bool | Meter) -> Iterator[Picture]:
+        """Return the pictures that can be encoded, after all of them were charged."""
+
+        def read(image: Any) -> Picture:
+            picture = as_picture(image, self.denoiser.channels, window)
+            self.check_shape(picture.pixels.shape)
+            return picture
+
+        if odometer is False:
+            return map(read, images)
+        delta = self.budget.delta if self.budget else None
+        meter = Meter(delta=delta) if odometer is True else odometer
+        return charged(list(images), read, self._losses_of, meter)
+
+    def _losses_of(self, picture: Picture) -> tuple[float, float]:
+        height, width, _ = picture.pixels.shape
+        return self.losses(height * width)
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
         """The indices of equal-sized images, a row each; what was done is written down by the recorder.
@@ -310,7 +333,6 @@ class Codec:
         batch: list[Picture] = []
         for image in images:
             shape = image.pixels.shape
-            self.check_shape(shape)
             if batch and (shape != batch[0].pixels.shape or len(batch) == self.batch_size(shape)):
                 yield batch
                 batch = []

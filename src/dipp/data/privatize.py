@@ -83,9 +83,6 @@ class Watcher:
     def surveying(self, images: int) -> None:
         """So many pictures are about to be read, to be charged to the odometer."""
 
-    def charged(self, said: str) -> None:
-        """All pictures were charged to the odometer, which says something of them: for the terminal only."""
-
     def start(self, images: int, published: int) -> None:
         """The run starts: the number of pictures, and of those in shards that were published before."""
 
@@ -123,6 +120,8 @@ def privatize(
     single = destination.suffix == ".dipp"
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
     _refuse_places(source, destination, single)
+    if meter is not None:
+        meter.prepare()
 
     def listed(scratch: Path) -> Job:
         """The job for the source, whose listing goes into `scratch`; it has no token yet."""
@@ -284,8 +283,7 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
             raise
 
     try:
-        if said := meter.charge(job.token, "privatize", charges()):
-            watcher.charged(said)
+        meter.charge(job.token, "privatize", charges())
     except LimitError:
         job.store.abandon()
         raise

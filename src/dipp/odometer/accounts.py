@@ -34,6 +34,7 @@ import contextlib
 import functools
 import hmac
 import itertools
+import logging
 import math
 import os
 import sqlite3
@@ -52,11 +53,13 @@ from dipp.odometer import place
 from dipp.privacy import conversions
 from dipp.privacy.printing import upper
 
+LOGGER = logging.getLogger("dipp.odometer")
 DATABASE = "odometer.sqlite"
 KEY = "key"
 VERSION = 1
 PATIENCE = 600.0
 """Seconds to wait for another process's transaction, which takes a few for a million pictures."""
+INDEX = "charges_of_picture"
 SCHEMA = (
     "CREATE TABLE keys (proof BLOB NOT NULL)",
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
@@ -64,8 +67,12 @@ SCHEMA = (
         release TEXT NOT NULL REFERENCES releases (id), image INTEGER NOT NULL, picture BLOB NOT NULL,
         epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, PRIMARY KEY (release, image)
     ) WITHOUT ROWID""",
-    "CREATE INDEX charges_of_picture ON charges (picture)",
+    f"CREATE INDEX {INDEX} ON charges (picture)",
     f"PRAGMA user_version = {VERSION}",
+)
+BEGUN = (
+    "odometer: begun in {folder}; it adds up what this user releases on this machine from now on, and knows of no "
+    "other release (dipp odometer explains)"
 )
 SUMS = "SELECT picture, COUNT(*), losses(epsilon), losses(rho), MAX(name) FROM charges"
 
@@ -140,10 +147,16 @@ class Odometer:
     key: bytes = field(repr=False)
 
     @classmethod
-    def open(cls, folder: Path | None = None, *, make: bool = True) -> Odometer:
-        """The odometer of this user (`place.folder`) or of a folder.
+    def exists(cls, folder: Path | None = None) -> bool:
+        """Return whether there is an odometer of this user (`place.folder`), or in a folder, usable or not."""
+        found = place.folder() if folder is None else folder
+        return any((found / name).exists() for name in (DATABASE, KEY))
 
-        If there is none, a new one is made or, with make = False, that is an error: whoever only asks changes nothing.
+    @classmethod
+    def open(cls, folder: Path | None = None, *, make: bool = True) -> Odometer:
+        """Open the odometer of this user (`place.folder`) or of a folder, and check that its database is sound.
+
+        If there is none, a new one is made, and the log says so; with make = False, that is an error.
         """
         found = place.folder() if folder is None else folder
         try:
@@ -156,9 +169,13 @@ class Odometer:
             os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
             with _connected(found) as database:
                 with _transaction(database):
-                    _require_tables(database, found)
+                    new = _require_tables(database, found)
+                _require_sound(database, found)
                 with _transaction(database):
-                    return cls(found, _unlocked(database, found / KEY))
+                    opened = cls(found, _unlocked(database, found / KEY))
+            if new:
+                LOGGER.warning(BEGUN.format(folder=found))
+            return opened
         except OSError as error:
             raise _unusable(found, error.strerror or str(error)) from None
 
@@ -310,8 +327,31 @@ def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Itera
     database.commit()
 
 
-def _require_tables(database: sqlite3.Connection, folder: Path) -> None:
-    """Give a new database its tables. The caller holds the lock.
+def _require_sound(database: sqlite3.Connection, folder: Path) -> None:
+    """Raise if pages of the database are damaged: what a lost page held would count as no release.
+
+    `quick_check` reads every page, in a sixth of a second for a million rows, but does not compare an index with its
+    table. A row that only the index lacks would be left out of the sums, so both are counted.
+    """
+    rows = "SELECT COUNT(*) FROM charges"
+    try:
+        sound = database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)] and (
+            database.execute(f"{rows} INDEXED BY {INDEX}").fetchone()
+            == database.execute(f"{rows} NOT INDEXED").fetchone()
+        )
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # such as a lock that another process holds for too long
+            raise
+        sound = False
+    if not sound:
+        raise DippError(
+            f"odometer: {folder / DATABASE} is damaged, and would count too little; restore it from a backup, or move "
+            "the folder away to start anew"
+        )
+
+
+def _require_tables(database: sqlite3.Connection, folder: Path) -> bool:
+    """Give a new database its tables, and return whether it is new. The caller holds the lock.
 
     The key is made after they are on the disk: so a key beside a database without tables tells that one with rows was
     lost, and whoever went on would count from nothing.
@@ -324,6 +364,7 @@ def _require_tables(database: sqlite3.Connection, folder: Path) -> None:
             raise DippError(f"odometer: {folder / DATABASE} is lost; restore it, or move the folder away to start anew")
         for line in SCHEMA:
             database.execute(line)
+    return not version
 
 
 def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:

@@ -1,48 +1,75 @@
-"""An odometer as a command uses it: with its limit, and in words."""
+"""An odometer as an encoder uses it: with a limit, opened when it is needed, and in words."""
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from dipp.errors import DippError
 from dipp.odometer.accounts import Charge, Odometer
 from dipp.privacy.printing import counted
+
+LOGGER = logging.getLogger("dipp.odometer")
 
 
 @dataclass(frozen=True)
 class Meter:
-    """An odometer, and what a command was told about it."""
+    """How releases are counted. The database is begun with the first charge, and not before."""
 
-    odometer: Odometer
     limit: float | None = None
-    """Most ε that the releases of a picture may add up to; None for no limit."""
+    """Most ε that all releases of a picture may add up to; None for no limit."""
     delta: float | None = None
     """δ at which ε is meant; None for pure ε."""
     names: bool = False
-    """Whether names of pictures are kept."""
+    """Whether the database keeps the names of the pictures."""
+    begin: bool = False
+    """Whether a limit may begin a new database. Otherwise it needs one that exists: a new one knows no release."""
+    folder: Path | None = None
+    """Folder of the database; None for this user's (`place.folder`)."""
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not self.limit > 0:
+            raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.limit}")
+
+    def prepare(self) -> None:
+        """Raise if the odometer cannot be used, before any work is done. Nothing is made here."""
+        if Odometer.exists(self.folder):
+            self.odometer  # noqa: B018 - opens it, and raises if it is damaged
+        elif self.limit is not None and not self.begin:
+            raise DippError(
+                "odometer-limit: there is no odometer yet, so earlier releases are not known; name its folder in "
+                "DIPP_ODOMETER, or begin one with --odometer-begin (in Python: Meter(begin=True))"
+            )
+
+    @functools.cached_property
+    def odometer(self) -> Odometer:
+        """The database, which is made if there is none."""
+        return Odometer.open(self.folder)
 
     def mark(self, pixels: NDArray[Any]) -> bytes:
-        """The mark by which a picture is known again."""
+        """Return the mark by which a picture is recognised."""
         return self.odometer.mark(pixels)
 
-    def item(self, image: int, mark: bytes, losses: tuple[float, float], name: str) -> Charge:
-        """What a picture is charged, with its name if names are kept."""
+    def item(self, image: int, mark: bytes, losses: tuple[float, float], name: str | None) -> Charge:
+        """Return the row of a picture, with its name if names are kept."""
         return Charge(image, mark, *losses, name if self.names else None)
 
-    def charge(self, release: str, command: str, charges: Iterable[Charge]) -> str:
-        """Charge a release, before anything of it is released; what is to be said of it, or "".
+    def charge(self, release: str, command: str, charges: Iterable[Charge]) -> None:
+        """Charge a release, before anything of it is released, and warn of pictures that were released before.
 
-        Whatever is said depends on the pixels: it is for the terminal of the sender, and for nothing that is released.
+        The warning depends on the pixels: it goes to the log of the sender, and into nothing that is released.
         """
         reading = self.odometer.charge(release, command, charges, self.limit, self.delta)
-        if not reading.again or reading.worst is None:
-            return ""
-        return (
-            f"odometer: {reading.again} of {counted(reading.pictures, 'picture')} "
-            f"{'was' if reading.pictures == 1 else 'were'} released more than once by now; "
-            f"the most of one, {counted(reading.worst.releases, 'release')} together: "
-            f"{reading.worst.statement(self.delta)}"
-        )
+        if reading.again and reading.worst is not None:
+            LOGGER.warning(
+                f"odometer: {reading.again} of {counted(reading.pictures, 'picture')} "
+                f"{'was' if reading.pictures == 1 else 'were'} released more than once by now; "
+                f"the most of one, {counted(reading.worst.releases, 'release')} together: "
+                f"{reading.worst.statement(self.delta)}"
+            )

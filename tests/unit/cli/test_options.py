@@ -125,7 +125,7 @@ PLAN = {
     "--final-timestep": None,
     "--calibration": None,
 }
-COUNTED = {"--odometer": True, "--odometer-limit": None, "--odometer-names": False}
+COUNTED = {"--odometer": True, "--odometer-limit": None, "--odometer-begin": False, "--odometer-names": False}
 COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "simulate": (
         [],

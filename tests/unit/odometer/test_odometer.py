@@ -185,12 +185,12 @@ def test_marks_need_the_key(counted: Odometer, tmp_path: Path) -> None:
 
 
 def test_it_holds_neither_pixels_nor_names(counted: Odometer) -> None:
-    one, meter = picture(16, 16, 3), Meter(counted)
+    one, meter = picture(16, 16, 3), Meter(folder=counted.folder)
     meter.charge("r", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png")])
     content = (counted.folder / "odometer.sqlite").read_bytes()
     assert b"ward-7" not in content
     assert not any(one.tobytes()[at : at + 8] in content for at in range(0, 700, 4))
-    meter = Meter(counted, names=True)
+    meter = Meter(names=True, folder=counted.folder)
     meter.charge("s", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png")])
     assert counted.spent(meter.mark(one)).name == "ward-7.png"
 
@@ -311,12 +311,74 @@ def test_lists(counted: Odometer) -> None:
     assert [(one.release, one.epsilon) for one in counted.history(PICTURE)] == [("a", 1.0), ("b", 2.0)]
 
 
-def test_what_is_said(counted: Odometer) -> None:
-    meter = Meter(counted)
-    assert meter.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)]) == ""
-    said = meter.charge("b", "test", [Charge(0, PICTURE, 1.0, 0.1), Charge(1, OTHER, 3.0, 0.1)])
+def test_what_is_said(counted: Odometer, caplog: pytest.LogCaptureFixture) -> None:
+    meter = Meter(folder=counted.folder)
+    caplog.clear()
+    meter.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
+    assert not caplog.messages
+    meter.charge("b", "test", [Charge(0, PICTURE, 1.0, 0.1), Charge(1, OTHER, 3.0, 0.1)])
+    (said,) = caplog.messages
     assert said.startswith("odometer: 1 of 2 pictures")
     assert "ε = 3 pure" in said
+
+
+# How it begins.
+
+
+def test_it_says_once_that_it_begins(odometer: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        Odometer.open(odometer)
+    (said,) = caplog.messages
+    assert said.startswith(f"odometer: begun in {odometer}; it adds up what this user releases on this machine")
+
+
+def test_a_limit_needs_an_odometer_that_exists(odometer: Path) -> None:
+    """A new one knows no release, so a limit that begins one in every new home would refuse nothing."""
+    Meter(folder=odometer).prepare()
+    with pytest.raises(DippError, match=r"there is no odometer yet.* begin one with --odometer-begin"):
+        Meter(limit=3.0, folder=odometer).prepare()
+    assert not odometer.exists(), "to prepare makes nothing"
+    begun = Meter(limit=3.0, begin=True, folder=odometer)
+    begun.prepare()
+    begun.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
+    Meter(limit=3.0, folder=odometer).prepare()
+    (odometer / "odometer.sqlite").unlink()
+    with pytest.raises(DippError, match=r"odometer\.sqlite is lost"):  # it did exist: its key is there
+        Meter(limit=3.0, folder=odometer).prepare()
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, math.nan])
+def test_a_limit_is_positive(limit: float) -> None:
+    with pytest.raises(DippError, match="odometer-limit: an ε above 0 is needed"):
+        Meter(limit=limit)
+
+
+@pytest.mark.parametrize("page", ["root", "leaf", "emptied"])
+def test_a_damaged_index_is_not_taken_for_no_release(page: str, counted: Odometer) -> None:
+    """Sums are read through an index: what a lost page of it held would count as nothing."""
+    count = 2000
+    marks = [number.to_bytes(32, "big") for number in range(count)]
+    counted.charge("r", "test", [Charge(number, mark, 1.0, 0.1) for number, mark in enumerate(marks)])
+    path = counted.folder / "odometer.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'charges_of_picture'"
+        (root,) = database.execute(query).fetchone()
+    content = bytearray(path.read_bytes())
+    start = (root - 1) * size
+    if page != "root":  # the child of the first cell of the root, an interior page of an index
+        cell = start + int.from_bytes(content[start + 12 : start + 14], "big")
+        start = (int.from_bytes(content[cell : cell + 4], "big") - 1) * size
+        assert content[start] == 10, "a leaf of an index"
+    if page == "emptied":  # a sound page without any entry
+        content[start + 1 : start + 8] = bytes(4) + size.to_bytes(2, "big") + bytes(1)
+        content[start + 8 : start + size] = bytes(size - 8)
+    else:
+        content[start : start + size] = bytes(size)
+    path.write_bytes(content)
+    with pytest.raises(DippError, match=r"odometer\.sqlite is damaged.*; restore it from a backup, or move") as caught:
+        Odometer.open(counted.folder)
+    assert "\n" not in str(caught.value)
 
 
 # Processes.

@@ -252,7 +252,7 @@ def test_a_mismatch_ends_a_run_for_good(
     store = Store(tmp_path / ".out.dipp.work" if single else out)
 
     def run(**more: Any) -> None:
-        meter = Meter(Odometer.open())
+        meter = Meter()
         privatize(str(source), out, codec, str(model), Local(1), Choices(shard_size=2), meter=meter, **more)
 
     with monkeypatch.context() as broken:
