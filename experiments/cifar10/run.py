@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import signal
@@ -15,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dipp.cli.experiment import ExperimentOptions
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
 from dipp.data import cifar
@@ -23,6 +21,7 @@ from dipp.data.sources import Cifar
 from dipp.errors import DippError
 from dipp.models.denoiser import torch_device
 from experiments.cifar10.config import SPLITS, Config
+from experiments.cifar10.options import Options
 from experiments.cifar10.releases import Maker
 from experiments.cifar10.stages import STAGES, Run, Say, UnfinishedError
 from experiments.cifar10.store import Store
@@ -44,13 +43,11 @@ def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDAr
     return pixels, np.array([row.label for row in rows], np.int64)
 
 
-def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
+def run(options: Options, *, command: str, say: Say) -> bool:
     """Run a stage, or all of them, and note how long each took, and where; whether there was time for all of it."""
     stage, minutes = options.stage, options.minutes
     if stage is not None and stage not in STAGES:
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
-    if stage in (None, "report"):
-        _require_report()
     if minutes is not None and not minutes > 0:
         raise DippError(f"minutes: a number above 0 is needed, got {minutes}")
     chosen, place = Config.load(options.config), torch_device(options.device)
@@ -58,7 +55,7 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
     # After the seeds: nobody can choose one that suits a picture.
     pixels, labels = load(options.data, chosen.images, chosen.split)
-    store = Store(options.folder)
+    store = Store(options.output)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     maker = Maker(chosen, store, pixels, options.model, options.calibration, str(place), seeds)
     part = Run(maker, labels, releases, deadline, say)
@@ -88,14 +85,6 @@ def run(options: ExperimentOptions, *, command: str, say: Say) -> bool:
                 if name != "report":
                     store.write_record(f"run.{started:%Y%m%dT%H%M%S%f}.{name}", took | facts)
     return True
-
-
-def _require_report() -> None:
-    """Refuse a run that would end with a report, if the libraries that draw it are missing."""
-    try:
-        importlib.import_module("cifar10.report")
-    except ModuleNotFoundError as error:
-        raise DippError(f"experiment: {error.name} is missing; pip install -e '.[experiment]'") from None
 
 
 def _commit() -> str | None:

@@ -241,9 +241,9 @@ def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path
     assert "no certificate" in err
 
 
-def test_schedule_prints_json(model: Path, tmp_path: Path, run: Command) -> None:
+def test_plan_prints_json(model: Path, tmp_path: Path, run: Command) -> None:
     """What a script needs: the certificate, what is expected, the steps; a drawing is told of elsewhere."""
-    code, out, err = run("schedule", "--model", model, "--epsilon", 4, "--json", "--plot", tmp_path / "plan.png")
+    code, out, err = run("plan", "--model", model, "--epsilon", 4, "--json", "--plot", tmp_path / "plan.png")
     assert code == 0, err
     found = json.loads(out)
     assert 0 < found["certificate"]["epsilon"] <= 4
@@ -252,8 +252,8 @@ def test_schedule_prints_json(model: Path, tmp_path: Path, run: Command) -> None
     assert "plan.png" in err
 
 
-def test_schedule_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:
-    arguments = ("schedule", "--model", model, "--preset", "paper", "--epsilon", 8)
+def test_plan_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:
+    arguments = ("plan", "--model", model, "--preset", "paper", "--epsilon", 8)
     code, out, err = run(*arguments, "--plot", tmp_path / "f.png")
     assert code == 0, err
     # The column is per pixel, so that it adds up to the budget and not to a third of it.
@@ -278,7 +278,6 @@ def encoding(
         (encoding("--epsilon", "1e-9"), "budget"),
         (encoding("--epsilon", "4", "--rho", "1"), "budget"),
         (encoding("--epsilon", "4", "--preset", "x"), "preset"),
-        (encoding("--epsilon", "4", "--preset", "thrifty"), "preset: thrifty is gone; sharp takes its code"),
         (encoding("--delta", "1e-6", "--preset", "diffc"), "preset: diffc has no certificate"),
         (encoding("--epsilon", "4", "--seed", "x"), "seed"),
         (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),
@@ -331,7 +330,7 @@ def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_pat
         ("output", "decode", made, "-o", folder, "--model", model),
         ("steps", "decode", made, "-o", tmp_path / "none", "--model", model, "--steps", 99),
         ("calls", "decode", made, "-o", tmp_path / "none", "--model", model, "--calls", 0),
-        ("output", "schedule", "--model", model, "--epsilon", "8", "--plot", folder),
+        ("output", "plan", "--model", model, "--epsilon", "8", "--plot", folder),
         ("output", "calibrate", model, pictures, "-o", folder),
     ):
         code, _, err = run(*arguments)

@@ -18,26 +18,27 @@ import pytest
 import torch
 from helpers.commands import Command
 from helpers.datasets import save_cifar
+from helpers.paths import ROOT
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import dipp
-from dipp.cli import experiment
-from dipp.cli.experiment import ExperimentOptions
-from dipp.cli.main import main
+from dipp.cli.main import run_app
 from dipp.core import randomness
 from dipp.errors import DippError
 from dipp.models import embedded
 from experiments.cifar10 import figures, stages, tables
 from experiments.cifar10 import run as running
+from experiments.cifar10.__main__ import app
 from experiments.cifar10.baseline import CODECS
 from experiments.cifar10.config import Config
+from experiments.cifar10.options import Options
 from experiments.cifar10.releases import Maker
 from experiments.cifar10.store import Store
 from experiments.cifar10.training import Task, Wave
 from experiments.comparisons.unclipped import SHARP, THRIFTY
 
-SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
+SMOKE = ROOT / "experiments" / "cifar10" / "smoke.toml"
 IMAGES = 32
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -60,8 +61,8 @@ def run_stages(
     cifar: Path, out: Path, *, config: Path = SMOKE, say: Callable[[str], None] | None = None, **options: Any
 ) -> list[str]:
     said: list[str] = []
-    given = ExperimentOptions(config=config, data=cifar, out=out, commit="abc", **options)
-    running.run(given, command="dipp experiment", say=say or said.append)
+    given = Options(config=config, data=cifar, output=out, commit="abc", **options)
+    running.run(given, command="experiment", say=say or said.append)
     return said
 
 
@@ -460,9 +461,9 @@ def test_a_run_that_was_stopped_goes_on(
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["dipp", "experiment", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["experiments.cifar10", *map(str, arguments)])
         with pytest.raises(SystemExit) as stop:
-            main()
+            run_app(app)
         out = capsys.readouterr()
         return int(stop.value.code or 0), out.out, out.err
 
@@ -470,26 +471,25 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
-    common = ("--data", cifar, "--out", finished)
-    code, out, _ = command("cifar10", SMOKE, *common, "--stage", "report")
+    common = ("--data", cifar, "--output", finished)
+    code, out, _ = command(SMOKE, *common, "--stage", "report")
     assert (code, out) == (0, f"report: {finished / 'report'}\n")
     for arguments, line in (
-        (("mnist", SMOKE, *common), "dipp: experiment: one of cifar10 is needed, got mnist"),
         (
-            ("cifar10", SMOKE, *common, "--stage", "dance"),
+            (SMOKE, *common, "--stage", "dance"),
             "dipp: stage: one of baseline, encode, ",
         ),
-        (("cifar10", cifar, *common), "dipp: config: "),
+        ((cifar, *common), "dipp: config: "),
         (
-            ("cifar10", SMOKE, "--data", embedded.FOLDER, "--out", finished),
+            (SMOKE, "--data", embedded.FOLDER, "--output", finished),
             f"dipp: data: {embedded.FOLDER} has no CIFAR-10; give the folder that holds cifar-10-batches-py",
         ),
-        (("cifar10", SMOKE, "--data", "nowhere", "--out", finished), "dipp: data: there is no folder nowhere; "),
-        (("cifar10", SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
-        (("cifar10", SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
-        (("cifar10", SMOKE, *common, "--minutes", "-5"), "dipp: minutes: a number above 0 is needed, got -5"),
+        ((SMOKE, "--data", "nowhere", "--output", finished), "dipp: data: there is no folder nowhere; "),
+        ((SMOKE, *common, "--only", "laplace-1,paper"), "dipp: only: no release is called like paper; "),
+        ((SMOKE, *common, "--minutes", "nan"), "dipp: minutes: a number above 0 is needed, got nan"),
+        ((SMOKE, *common, "--minutes", "-5"), "dipp: minutes: a number above 0 is needed, got -5"),
         (
-            ("cifar10", SMOKE, *common, "--device", "abacus"),
+            (SMOKE, *common, "--device", "abacus"),
             "dipp: device: auto, cuda, mps or cpu is needed, got 'abacus'",
         ),
     ):
@@ -508,33 +508,9 @@ def test_a_report_of_nothing_is_refused(cifar: Path, tmp_path: Path) -> None:
 def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
     cifar: Path, tmp_path: Path, command: Command
 ) -> None:
-    common = ("--data", cifar, "--out", tmp_path, "--stage", "baseline", "--only", "laplace-1")
-    assert command("cifar10", SMOKE, *common, "--minutes", "1e-9")[0] == 3
-    assert command("cifar10", SMOKE, *common)[0] == 0
-
-
-def test_without_its_libraries_it_says_what_to_do(
-    cifar: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for name in [name for name in sys.modules if name.startswith(("cifar10", "matplotlib."))]:
-        monkeypatch.delitem(sys.modules, name)
-    code, _, err = command("cifar10", SMOKE, "--data", cifar, "--out", tmp_path / "run")
-    assert code == 1
-    assert err.startswith("dipp: experiment: matplotlib")
-    assert err.endswith(" is missing; pip install -e '.[experiment]'\n")
-    assert not (tmp_path / "run").exists()
-
-
-def test_without_a_checkout_it_says_what_to_do(
-    finished: Path, cifar: Path, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(experiment, "EXPERIMENTS", tmp_path / "experiments")
-    code, _, err = command("cifar10", SMOKE, "--data", cifar, "--out", finished)
-    assert code == 1
-    assert (
-        err == "dipp: experiment: its code is in the repository; clone that and pip install -e '.[experiment]' there\n"
-    )
+    common = ("--data", cifar, "--output", tmp_path, "--stage", "baseline", "--only", "laplace-1")
+    assert command(SMOKE, *common, "--minutes", "1e-9")[0] == 3
+    assert command(SMOKE, *common)[0] == 0
 
 
 def test_metrics_need_the_clean_classifier(cifar: Path, tmp_path: Path) -> None:

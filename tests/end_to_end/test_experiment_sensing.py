@@ -11,10 +11,10 @@ import pytest
 from helpers.datasets import save_cifar
 
 import dipp
-from dipp.cli.experiment import ExperimentOptions
 from dipp.models import embedded
 from experiments.cifar10 import run as running
 from experiments.cifar10.config import Config
+from experiments.cifar10.options import Options
 from experiments.cifar10.releases import Maker
 from experiments.cifar10.slicing import Slicing
 from experiments.cifar10.store import Store
@@ -90,9 +90,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path, config: Path) -> Path:
     out = tmp_path_factory.mktemp("run")
-    running.run(
-        ExperimentOptions(config=config, data=cifar, output=out, commit="abc"), command="dipp", say=lambda _: None
-    )
+    running.run(Options(config=config, data=cifar, output=out, commit="abc"), command="dipp", say=lambda _: None)
     return out
 
 

@@ -304,7 +304,7 @@ def test_a_plan_that_uses_little_of_its_budget_says_why(
     common = ("--model", model, "--epsilon", 8, "--bpp", 100)
     said = [
         run("encode", pictures / "0.png", "-o", tmp_path / "a.dipp", *common)[1],
-        run("schedule", *common)[1],
+        run("plan", *common)[1],
         run("privatize", pictures, tmp_path / "out", *common)[2],
     ]
     for text in said:

@@ -220,7 +220,7 @@ def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
     assert run("decode", coded, "-o", tmp_path / "scan.png", "--model", model)[0] == 0
     with Image.open(tmp_path / "scan.png") as shown:
         assert (shown.mode, shown.size) == ("L", (8, 8))
-    assert run("schedule", "--model", model, "--epsilon", 4)[0] == 0
+    assert run("plan", "--model", model, "--epsilon", 4)[0] == 0
 
 
 def test_two_windows_of_a_scan_are_two_releases_of_it(public: Path, tmp_path: Path, run: Command) -> None:

@@ -81,6 +81,13 @@ def test_no_module_imports_a_later_room(path: Path) -> None:
         assert taken(path.read_text(), package) <= NOBODYS[where]
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_imports_what_only_a_checkout_has(path: Path) -> None:
+    """At any level of nesting: commands of a wheel find neither experiments nor benchmarks nor tests."""
+    first = {name.split(".")[0] for name in imports(path.read_text(), place(path)[1])}
+    assert not first & {folder.name for folder in ROOT.iterdir() if folder.is_dir()}
+
+
 def test_the_front_door_opens_rooms_only_when_asked() -> None:
     """`import dipp` imports no room: all names are for the type checker, or lazy."""
     code = (PACKAGE / "__init__.py").read_text()

@@ -234,7 +234,7 @@ def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, 
     code, _, err = run("encode", tmp_path / "a.png", "-o", tmp_path / "a.dipp", *options)
     assert code == 0, err
     assert dipp.open(tmp_path / "a.dipp").release.plan == codec.plan
-    code, out, err = run("schedule", *options)
+    code, out, err = run("plan", *options)
     assert code == 0, err
     assert TOY.coding.name in out
 

@@ -19,14 +19,13 @@ from dipp.cli.console import listen
 from dipp.cli.decode import decode
 from dipp.cli.encode import encode
 from dipp.cli.example import example
-from dipp.cli.experiment import experiment
 from dipp.cli.export import export
 from dipp.cli.info import info
 from dipp.cli.odometer import odometer
 from dipp.cli.options import grouped
 from dipp.cli.page import page
+from dipp.cli.plan import plan
 from dipp.cli.privatize import privatize
-from dipp.cli.schedule import schedule
 from dipp.cli.simulate import simulate
 from dipp.cli.train import train
 from dipp.errors import DippError
@@ -38,7 +37,7 @@ app = typer.Typer(
 COMMANDS = (
     *(simulate, encode, decode, info, audit, privatize, odometer),
     *(card, keygen, sign, verify),
-    *(schedule, calibrate, train, export, experiment, page, example),
+    *(plan, calibrate, train, export, page, example),
 )
 
 for command in COMMANDS:
@@ -46,7 +45,12 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command; a bad argument or file, or a disk that fails, ends it with one clear line and exit code 1."""
+    """Run the command `dipp`."""
+    run_app(app)
+
+
+def run_app(app: typer.Typer) -> None:
+    """Run a command; a bad argument or file, or a disk that fails, ends it with one clear line and exit code 1."""
     # Imports make hundreds of thousands of objects that stay. Looking through them for garbage again and again, and
     # once more at the end, took a fifth of the time of a short command.
     gc.set_threshold(100_000, 50, 100)

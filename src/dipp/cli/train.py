@@ -40,26 +40,10 @@ class CourseOptions:
     seed: Annotated[int, typer.Option(help="Seed of every random choice of the run.")] = 0
 
 
-@dataclass(frozen=True)
-class FormerOptions:
-    """Options that do nothing any more, each with a warning that says what does."""
-
-    half: Annotated[bool, typer.Option("--half", hidden=True, help="Gone.")] = False
-    compile_mode: Annotated[str | None, typer.Option("--compile", hidden=True, help="Gone.")] = None
-
-    def warn(self) -> None:
-        """Say so, of those that were given."""
-        if self.half:
-            LOGGER.warning("--half is gone: weights are always stored in half precision")
-        if self.compile_mode is not None:
-            LOGGER.warning("--compile is gone: with --device cuda a step is always captured as a graph")
-
-
 def train(
     data: Annotated[Path, typer.Argument(help="PUBLIC photographs: a folder, .tar, Parquet, .npz or .npy.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; one that was killed goes on.")],
     course: CourseOptions,
-    former: FormerOptions,
     size: Annotated[int, typer.Option(help="Side of the large tiles that are cut of photographs.")] = 192,
     network: Annotated[
         Path | None, typer.Option(help="Sizes of the network (JSON, as config.json), instead of the default ones.")
@@ -75,7 +59,6 @@ def train(
     from dipp.models.denoiser import torch_device
     from dipp.training.run import Run, Settings
 
-    former.warn()
     batch = BATCH.get(torch_device(device).type, SMALL_BATCH) if course.batch is None else course.batch
     run = Run(
         data,

@@ -235,7 +235,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["release"],
         {"--key": ..., "--attestation": None, "--json": False, "--model": None, "--calibration": None},
     ),
-    "schedule": ([], {**PLAN, "--plot": None, "--overwrite": False, "--json": False}),
+    "plan": ([], {**PLAN, "--plot": None, "--overwrite": False, "--json": False}),
     "calibrate": (
         ["model", "data"],
         {"--output -o": None, "--count": 256, "--device": "auto", "--window": None, "--overwrite": False},
@@ -254,8 +254,6 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--network": None,
             "--start": None,
             "--validation": None,
-            "--half": False,
-            "--compile": None,
             "--pause-after": None,
             "--seed": 0,
             "--device": "auto",
@@ -263,21 +261,6 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     ),
     "example": (["picture"], {}),
     "export": (["model"], {"--output -o": ..., "--overwrite": False}),
-    "experiment": (
-        ["name", "config"],
-        {
-            "--data": ...,
-            "--output -o": None,
-            "--out": None,
-            "--model": EMBEDDED,
-            "--stage": None,
-            "--only": "*",
-            "--calibration": None,
-            "--device": "auto",
-            "--minutes": None,
-            "--commit": None,
-        },
-    ),
     "page": (["folder"], {"--port": 8321}),
 }
 """Arguments and options, with their defaults: scripts rely on them. What version 0.1 has is there as it was."""

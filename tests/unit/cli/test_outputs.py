@@ -11,7 +11,7 @@ from helpers.commands import Command
 from dipp.cli.options import EMBEDDED
 
 DRAWING = {
-    "schedule": ("--epsilon", "2", "--plot"),
+    "plan": ("--epsilon", "2", "--plot"),
     "audit": ("--epsilon", "2", "--plot"),
     "simulate": ("--samples", "50", "--candidates", "64", "-o"),
 }

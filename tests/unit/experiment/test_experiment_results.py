@@ -16,16 +16,16 @@ import pytest
 import torch
 from helpers.paths import ROOT
 
-from dipp.cli import experiment
 from dipp.models.diffusion import NoiseSchedule
 from experiments.cifar10 import figures, provenance, report, tables
+from experiments.cifar10.__main__ import noted
 from experiments.cifar10.baseline import LaplaceNoise
 from experiments.cifar10.config import Config
 from experiments.cifar10.deviations import Observer
 from experiments.cifar10.releases import Maker
 from experiments.cifar10.store import Store
 
-SMOKE = experiment.EXPERIMENTS / "cifar10" / "smoke.toml"
+SMOKE = ROOT / "experiments" / "cifar10" / "smoke.toml"
 
 
 def row(method: str, bits: float, last: float | None, **more: Any) -> dict[str, Any]:
@@ -223,15 +223,13 @@ def test_an_odd_number_of_previews_is_shown_once_each() -> None:
 
 def test_the_command_is_noted_without_places_of_the_machine() -> None:
     words = [
-        "/usr/bin/dipp",
-        "experiment",
         "--data",
         "/home/alice/data",
-        "--out=/home/alice/run",
+        "--output=/home/alice/run",
         "--only=paper-*",
         "--model=/home/a=b/c",
     ]
-    assert experiment._command(words) == "dipp experiment --data data --out=run '--only=paper-*' --model=c"
+    assert noted(words) == "python -m experiments.cifar10 --data data --output=run '--only=paper-*' --model=c"
 
 
 RELEASE = re.compile(r"^\*{0,2}([\d.]+) ± ([\d.]+) %\*{0,2} \(([\d.]+)\)$")

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.paths import ROOT
 from helpers.statistics import FALSE_ALARM
 from scipy import stats
 
-from dipp.cli import experiment
 from dipp.errors import DippError
 from experiments.cifar10 import metrics, training
 from experiments.cifar10.config import Config, Protocol
 from experiments.cifar10.resnet import ResNet56
 from experiments.cifar10.training import DEVIATION, MEAN, Draws, Task, Wave, augmented, normalised, side_by_side
 
-CONFIG = experiment.EXPERIMENTS / "cifar10" / "config.toml"
+CONFIG = ROOT / "experiments" / "cifar10" / "config.toml"
 SHORT = Protocol(epochs=3, batch=8, seeds=(0,), evaluate_every=1, milestones=(1,))
 """Three epochs of two batches."""
 

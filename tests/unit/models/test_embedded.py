@@ -64,14 +64,33 @@ def test_a_picture_in_two_lines(tmp_path: Path) -> None:
     assert archive.payload_bpp < 1
 
 
+INSTALLED = """
+import sys
+installed = sys.argv[1]
+sys.path.insert(0, installed)
+from typer.testing import CliRunner
+from dipp.cli.main import COMMANDS, app
+for words in (["example", "cat.png"], ["plan", "--epsilon", "2"], *([c.__name__, "--help"] for c in COMMANDS)):
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+loaded = (getattr(module, "__file__", None) for name, module in sys.modules.items() if name.split(".")[0] == "dipp")
+print([path for path in loaded if path and not path.startswith(installed)])
+"""
+
+
 def test_the_wheel_has_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
-        assert "dipp/cli/pictures/cat.png" in content.namelist()  # what `dipp example` writes
+        content.extractall(tmp_path / "installed")
         names = {name.removeprefix("dipp/models/embedded/") for name in content.namelist() if "embedded" in name}
     assert names == {"__init__.py", WEIGHTS, FILE_NAME, *FILES}
+    # Its commands run where there is no checkout.
+    command = [sys.executable, "-c", INSTALLED, str(tmp_path / "installed")]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)  # noqa: S603
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert (tmp_path / "cat.png").read_bytes() == (ROOT / "examples" / "pictures" / "cat.png").read_bytes()
 
 
 def test_the_sheet_of_the_demo() -> None:

@@ -287,18 +287,17 @@ def test_a_run_starts_from_another_denoiser(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "third", start=tmp_path / "first")
 
 
-def test_the_command(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_command(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "network.json"
     config.write_text(json.dumps(NETWORK))
     arguments = ["train", str(data), "-o", str(tmp_path / "out"), "--network", str(config), "--steps", "3"]
     arguments += ["--size", str(SIDE), "--device", "cpu"]
-    result = CliRunner().invoke(app, [*arguments, "--coded", "0.3", "--validation", str(data), "--half"])
+    result = CliRunner().invoke(app, [*arguments, "--coded", "0.3", "--validation", str(data)])
     assert result.exit_code == 0, result.output
     assert "steps/s" in result.output
     assert "dB at SNR 0.01" in result.output
     settings = json.loads((tmp_path / "out" / "training.json").read_text())["settings"]
     assert settings["batch"] == 4, "on a CPU, unless told, so that a step takes seconds"
-    assert "--half is gone: weights are always stored in half precision" in caplog.messages
     for text in ("[]", "[" * 100_000):
         config.write_text(text)
         with pytest.raises(DippError, match="not a JSON object"):

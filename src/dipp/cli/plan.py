@@ -1,4 +1,4 @@
-"""`dipp schedule`: show the plan that a budget buys, and the frontier of quality against bits."""
+"""`dipp plan`: show the plan that a budget buys, and the frontier of quality against bits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dipp.privacy.budget import Budget
 
 
-def schedule(
-    plan: PlanOptions,
+def plan(
+    options: PlanOptions,
     plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -31,14 +31,15 @@ def schedule(
 
     if plot is not None:
         require_drawing("plot", plot, overwrite=overwrite)
-    chosen = preset(plan.preset)
-    budget = chosen.budget(plan.epsilon, plan.delta, plan.rho)
-    planner = chosen.planner(models.load(plan.model), ErrorTable.of_model(plan.model, plan.calibration), budget)
-    point = planner.choose(budget, final_timestep=plan.final_timestep, bpp=plan.bpp)
+    chosen = preset(options.preset)
+    budget = chosen.budget(options.epsilon, options.delta, options.rho)
+    table = ErrorTable.of_model(options.model, options.calibration)
+    planner = chosen.planner(models.load(options.model), table, budget)
+    point = planner.choose(budget, final_timestep=options.final_timestep, bpp=options.bpp)
     if as_json:
         typer.echo(json.dumps(_facts(planner, point, budget), indent=2, ensure_ascii=False))
     else:
-        typer.echo(_text(planner, point, budget, plan.final_timestep))
+        typer.echo(_text(planner, point, budget, options.final_timestep))
     if plot is not None:
         _draw(planner.frontier(budget), point, plot)
         typer.echo(f"frontier: {plot}", err=as_json)
