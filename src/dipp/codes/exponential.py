@@ -42,7 +42,11 @@ class Exponential(Code):
         return selection.ETA
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
-        """See the module's text; α is in the units. Division by 8 is exact: sums of ρ round as sums of squares do."""
+        """See the module's text; α is in the units. Division by 8 is exact: sums of ρ round as sums of squares do.
+
+        Squares are products, which round in one way everywhere. Powers of C libraries differ in their last bit, and a
+        reader compares certificates to the last bit.
+        """
         loss = selection.epsilon(moved.units, moved.fraction_bits)
         pure = touched * loss
-        return Charge(pure, (touched * loss**2 if apart else pure**2) / 8)
+        return Charge(pure, (touched * (loss * loss) if apart else pure * pure) / 8)

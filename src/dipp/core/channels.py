@@ -205,7 +205,7 @@ class Sign(Channel):
     """
 
     period: int = 3
-    name, number, parameter = "sign", 4, "period"
+    name, number, parameter = "sign", 2, "period"
 
     def __post_init__(self) -> None:
         if not isinstance(self.period, int) or self.period < 1:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dipp import scoring
-from dipp.codes import PFR, FlatCode, StepLimitedPPR
+from dipp.codes import PFR, Flat, FlatCode, StepLimitedPPR
 from dipp.codes.oneshot import OneShot, seal
 from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
+from dipp.core.code import Moved
 from dipp.errors import DippError, NoCertificateError
 from experiments.comparisons.channels import Huber, Logistic
 
@@ -63,6 +64,13 @@ def test_epsilon_is_the_integers(channel: Channel) -> None:
         real = 2 * float(alpha) * channel.slope * math.sqrt(0.7) * 2
         assert real * (1 - 1 / 128) <= code.epsilon <= real + 1e-9
     assert FlatCode(channel, 0.7, 5, 16).epsilon == StepLimitedPPR(channel, 0.7, 5, 16, Fraction(1)).epsilon
+
+
+def test_rho_is_a_product_that_rounds_once() -> None:
+    """A power function of a C library may differ in the last bit, which readers compare."""
+    for units, fraction_bits in ((1282, 4), (1649, 4), (1878, 4), (1147, 6)):
+        price = Flat().charge(Moved(units, units, fraction_bits))
+        assert Fraction(price.rho) * 8 == Fraction(float(Fraction(price.epsilon) ** 2))
 
 
 def test_no_certificate_is_refused() -> None:

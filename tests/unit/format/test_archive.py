@@ -554,7 +554,7 @@ def test_headers_have_one_spelling() -> None:
     assert data.count(gains) == 1
     halves = bytes([gains[0] - 1]) + column(np.array([0x3C000000, 0x3C800000]) >> gains[0] - 1)
     infinite = bytes([23]) + column(np.array([0xFF, 0xFE]))
-    coding = bytes([1, 0, 3, 4, 3, 0, 1, 1, 0])  # unit, channels, sign channel of period 3, flat code, α = 1, together
+    coding = bytes([1, 0, 3, 2, 3, 0, 1, 1, 0])  # unit, channels, sign channel of period 3, flat code, α = 1, together
     assert data.count(coding) == 1
     runs = made.runs
     split = Header(made.release, np.vstack([runs, runs]), header_of(made).claim).to_bytes()
