@@ -16,7 +16,7 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     if MARK not in markdown:
         return markdown
     group: Any = typer.main.get_command(app)
-    return markdown.replace(MARK, "\n\n".join(_section(name, one) for name, one in sorted(group.commands.items())))
+    return markdown.replace(MARK, "\n\n".join(_section(name, one) for name, one in group.commands.items()))
 
 
 def _section(name: str, command: Any) -> str:

@@ -165,6 +165,13 @@ def png(width: int, height: int) -> bytes:
     return out.getvalue()
 
 
+def deep_png() -> bytes:
+    """A picture of sixteen bits, which the browser would cut by a rule of its own."""
+    out = io.BytesIO()
+    Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(out, "PNG")
+    return out.getvalue()
+
+
 def sample(name: str) -> bytes:
     """The middle of a sample picture, of no size that a network likes."""
     out = io.BytesIO()
@@ -461,6 +468,7 @@ def test_wrong_files_get_one_clear_sentence(page: Page, table: Any) -> None:
     wrong = {
         "text.png": (b"this is a text", "neither a picture"),
         "empty.png": (b"", "empty"),
+        "deep.png": (deep_png(), "16 bits a channel"),
         "png.dipp": (png(8, 8), "not a dipp archive"),
         "cut.dipp": (whole[:-9], "damaged or cut short"),
         "newer.dipp": (whole[:4] + b"\x07" + whole[5:], "upgrade"),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { requireEightBits } from "../src/page/picture";
 import { Spent } from "../src/page/spent";
 
 test("a picture that is opened again is the same picture, and another one is not", () => {
@@ -12,4 +13,20 @@ test("a picture that is opened again is the same picture, and another one is not
   const { files, epsilon } = spent.add(picture(7), 0.1);
   assert.equal(files, 2);
   assert.ok(epsilon >= 1.1 && epsilon < 1.1001);
+});
+
+/** The first bytes of a file, from text and numbers. */
+const head = (...parts: (string | number)[]): Uint8Array =>
+  Uint8Array.from(parts.flatMap((part) => (typeof part === "string" ? [...part].map((c) => c.charCodeAt(0)) : [part])));
+
+test("pictures of more than eight bits are refused, and others are not", () => {
+  const png = (bits: number): Uint8Array => head("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08", bits, 2, "\0\0\0");
+  const avif = (...bits: number[]): Uint8Array =>
+    head("\0\0\0\x1cftypavif", "\0".repeat(40), "\0\0\0\x10pixi\0\0\0\0", bits.length, ...bits, 255, 255);
+  for (const fine of [png(1), png(8), avif(8, 8, 8), avif(8), head("\xff\xd8\xff\xe0"), head("GIF89a"), head("")])
+    requireEightBits(fine);
+  assert.throws(() => requireEightBits(png(16)), /this picture has 16 bits a channel, and the page takes eight/);
+  assert.throws(() => requireEightBits(avif(10, 10, 10)), /this picture has 10 bits a channel/);
+  assert.throws(() => requireEightBits(avif(8, 8, 8, 12)), /this picture has 12 bits a channel/);
+  for (const order of ["II*\0", "MM\0*"]) assert.throws(() => requireEightBits(head(order)), /a TIFF may have more/);
 });

@@ -35,10 +35,11 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    *(simulate, encode, decode, info, audit, privatize, odometer),
-    *(card, keygen, sign, verify),
-    *(plan, calibrate, train, export, page, example),
+    *(example, plan, encode, info, decode),
+    *(privatize, odometer, card, keygen, sign, verify),
+    *(audit, train, calibrate, export, page, simulate),
 )
+"""In the order of use, which `dipp --help` keeps: one picture, a dataset and what goes with it, models and the rest."""
 
 for command in COMMANDS:
     app.command()(grouped(command))

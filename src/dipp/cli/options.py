@@ -75,10 +75,16 @@ def _presets() -> list[str]:
 class PlanOptions:
     """Options that determine a plan: a denoiser, a budget, a preset and, optionally, a rate or a final timestep."""
 
-    model: Model = EMBEDDED
-    epsilon: Annotated[float | None, typer.Option(help="Budget per pixel: pure ε, or ε of (ε, δ).")] = None
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Budget per pixel: pure ε, or ε of (ε, δ). Required, except with --rho or --preset diffc.",
+            show_default=False,
+        ),
+    ] = None
     delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
-    rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), instead of ε.")] = None
+    rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), in place of --epsilon.")] = None
+    model: Model = EMBEDDED
     preset: Annotated[
         str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).", autocompletion=_presets)
     ] = "sharp"

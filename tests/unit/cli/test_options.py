@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -164,6 +165,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--ancestral": False,
             "--calls": None,
             "--steps": None,
+            "--max-work": None,
             "--overwrite": False,
             "--device": "auto",
         },
@@ -290,6 +292,24 @@ def test_one_spelling_of_output() -> None:
     for name, command in whole.commands.items():
         shown = [one for one in command.params if not getattr(one, "hidden", False)]
         assert not [one for one in shown for spelt in one.opts if spelt in ("--out", "--to", "--folder")], name
+
+
+def test_commands_are_listed_in_the_order_of_use() -> None:
+    whole: Any = typer.main.get_command(app)
+    listed = list(whole.commands)
+    for earlier, later in (("example", "encode"), ("encode", "info"), ("info", "decode"), ("decode", "privatize")):
+        assert listed.index(earlier) < listed.index(later)
+    for words in (("privatize", "odometer", "keygen", "sign", "verify"), ("train", "calibrate", "export")):
+        assert [name for name in listed if name in words] == list(words)
+    shown = re.findall(r"^\W{2}(\w+) ", CliRunner().invoke(app, ["--help"]).output, re.MULTILINE)
+    assert [name for name in shown if name in listed] == listed
+
+
+@pytest.mark.parametrize("name", ["encode", "privatize"])
+def test_help_says_that_a_budget_is_required(name: str) -> None:
+    whole: Any = typer.main.get_command(app)
+    (epsilon,) = (one for one in whole.commands[name].params if "--epsilon" in one.opts)
+    assert "Required, except with --rho" in epsilon.help
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,7 +11,11 @@ export const MOST_PIXELS = 1 << 19;
 /** Pixels beyond which a picture is not even looked at. */
 const MOST_DECODED = 1 << 26;
 
+/** Where the bytes of a file say how many bits a channel has; enough for the formats that browsers read. */
+const HEAD_BYTES = 4096;
+
 export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
+  requireEightBits(new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer()));
   if (await isAnimated(file)) throw new DippError("a single picture is needed, this has several frames");
   let bitmap: ImageBitmap;
   try {
@@ -21,6 +25,24 @@ export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
   }
   if (bitmap.width * bitmap.height > MOST_DECODED) throw new DippError("pictures of at most 64 megapixels are possible");
   return bitmap;
+}
+
+/**
+ * Raise if a file has more than eight bits a channel: the browser would cut them by a rule of its own. A TIFF may have any
+ * number, and is refused as a whole.
+ */
+export function requireEightBits(head: Uint8Array): void {
+  const text = String.fromCharCode(...head);
+  let bits = 8;
+  if (text.startsWith("\x89PNG\r\n\x1a\n")) bits = head[24] ?? 8; // of IHDR, which comes first
+  // An AVIF or HEIF says in a box `pixi`: version and flags, number of channels, the bits of each.
+  const pixi = text.slice(4, 8) === "ftyp" ? text.indexOf("pixi") : -1;
+  if (pixi >= 0) bits = Math.max(8, ...head.subarray(pixi + 9, pixi + 9 + Math.min(head[pixi + 8] ?? 0, 4)));
+  if (/^(II\*\0|MM\0\*)/.test(text)) throw new DippError("a TIFF may have more than eight bits; save it as PNG or JPEG");
+  if (bits > 8)
+    throw new DippError(
+      `this picture has ${bits} bits a channel, and the page takes eight; save it with eight, or use dipp encode --window`,
+    );
 }
 
 /** Whether a file has several frames, where the browser can tell. */
