@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.code import Code
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.planning.tilts import largest_tilt
 from dipp.privacy.budget import Budget
@@ -54,14 +55,14 @@ def unclipped() -> Ledger:
 def ledger_of(coding: Coding, gain: float) -> Ledger:
     """The ledger of equal steps along timesteps. Chunks and candidates play no part in ε."""
     steps = (Step(STEPS - i, STEPS - i - 1, float(np.float32(gain)), 256, 8) for i in range(STEPS))
-    return Certificate.of(Plan(coding, tuple(steps)), CHANNELS, PIXELS).ledger
+    return Certificate.of(Plan(coding, tuple(steps)), Geometry(1, PIXELS, CHANNELS)).ledger
 
 
 def clipped(code: Code, width: float) -> Ledger:
     """One pass of clipped steps at the largest tilt that the budget pays for."""
     step = SensingStep(largest_tilt(code, 1, Budget.pure(EPSILON)), float(np.float32(width)), GAIN, 1, 1)
     plan = Plan(Coding(Sign(period=CHANNELS * GROUPS), code), (step,) * GROUPS)
-    return Certificate.of(plan, CHANNELS, PIXELS).ledger
+    return Certificate.of(plan, Geometry(1, PIXELS, CHANNELS)).ledger
 
 
 def main() -> None:

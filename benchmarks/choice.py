@@ -25,6 +25,7 @@ from quality import QUICK_COUNT, QUICK_EPSILON, coded, exact, psnr
 
 from dipp.core import randomness
 from dipp.core.channels import Channel, Laplace, Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.planning.planner import Planner, Sizes
@@ -96,15 +97,13 @@ def main() -> None:
     source = provenance(arguments.device)
     rows: list[dict[str, Any]] = []
     rate: dict[float, float] = {}
-    height, width, channels = pixels.shape[1:]
     for setting in settings()[: 1 if quick else None]:
         planner = Planner(
             denoiser.schedule,
             table,
             setting.coding,
             chains=setting.code,
-            channels=channels,
-            pixels=height * width,
+            geometry=Geometry.of(pixels.shape[1:]),
             sizes=setting.sizes,
         )
         other = not isinstance(setting.channel, Sign)

@@ -36,6 +36,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.pictures import Pixels
 from dipp.codes import Pairs
 from dipp.core import randomness
+from dipp.core.geometry import Geometry
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS, Preset
@@ -139,7 +140,7 @@ def naive(codec: Codec, network: Any, pixels: Pixels) -> dict[str, Any]:
     device, plan, schedule = codec.denoiser.device, codec.plan, codec.denoiser.schedule
     spent: dict[str, float] = defaultdict(float)
     seed = randomness.fresh_seed()
-    chain = Chain(plan, codec.denoiser, seed, pixels.shape[1:])
+    chain = Chain(plan, codec.denoiser, seed, Geometry.of(pixels.shape[1:]))
     layouts = [chain.layout(number, [0]) for number in range(len(plan.steps))]
     begin = time.perf_counter()
     for image in range(-1, len(pixels)):  # the first is for warming up

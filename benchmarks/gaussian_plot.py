@@ -14,6 +14,7 @@ import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from matplotlib.figure import Figure
 
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, Step
 from dipp.errors import DippError
 from dipp.planning.presets import PAPER
@@ -38,7 +39,7 @@ def approximate(coding: Coding, snr: float, steps: int) -> float:
     units = coding.code.exponent_units(KL_BITS)
     try:
         plan = Plan(coding, tuple(Step(steps - i, steps - i - 1, gain, 256, 8, units) for i in range(steps)))
-        return Certificate.of(plan, 3, 1024).approximate(DELTA)
+        return Certificate.of(plan, Geometry(1, 1024, 3)).approximate(DELTA)
     except DippError:
         return float("nan")
 

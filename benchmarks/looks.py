@@ -42,7 +42,7 @@ def row(original: Pixels) -> tuple[dict[str, Pixels], dict[str, Any]]:
     """The pictures of a row by their captions, and what was measured."""
     shown, facts = {"original": original}, dict[str, Any]()
     for epsilon in EPSILONS:
-        codec = dipp.Codec.from_pretrained(epsilon=epsilon, pixels=original.shape[0] * original.shape[1])
+        codec = dipp.Codec.from_pretrained(epsilon=epsilon, size=original.shape[:2])
         archive = codec.encode([original], odometer=False)
         ways = {f"ε = {epsilon:g}": 1}
         if epsilon == EPSILONS[0]:

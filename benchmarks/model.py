@@ -95,7 +95,7 @@ def quality(denoisers: dict[str, Denoiser], sets: dict[str, Pixels]) -> dict[str
 def seams(pixels: Pixels) -> dict[str, float]:
     """A photograph at ε = 1, decoded as a whole and in tiles: errors near their borders, and differences."""
     height, width = pixels.shape[:2]
-    codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", pixels=height * width)
+    codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", size=(height, width))
     config = codec.denoiser.network.config  # type: ignore[attr-defined]
     near = np.zeros((height, width), bool)
     for place in itertools.chain.from_iterable(tiles.spans(height, config.stride, SEAM_SIDE)):

@@ -28,6 +28,7 @@ from dipp.codec.encoder import Selector
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
 from dipp.core.channels import LocationChannel
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
@@ -60,9 +61,8 @@ def psnr(x_hat: torch.Tensor, pixels: Pixels) -> tuple[float, float]:
 def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tuple[float, list[float]]:
     """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
     generator = np.random.default_rng(seed)
-    chain = Chain(plan, denoiser, seed.to_bytes(16, "little"), pixels.shape[1:])
-    height, width, channels = pixels.shape[1:]
-    images, start = range(len(pixels)), chain.trajectory.start(chain.seed, (channels, height, width))
+    chain = Chain(plan, denoiser, seed.to_bytes(16, "little"), Geometry.of(pixels.shape[1:]))
+    images, start = range(len(pixels)), chain.trajectory.start(chain.seed, chain.geometry)
     x_t, met = start.expand(len(pixels), -1, -1, -1), []
     clean = to_signal(pixels).reshape(len(pixels), -1)
     for number, step in enumerate(plan.steps):
@@ -85,12 +85,12 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tupl
 
 def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[torch.Tensor, Archive]:
     """The final x̂0 of a coded chain, and the archive."""
-    chain = Chain(plan, denoiser, seed, pixels.shape[1:])
+    chain = Chain(plan, denoiser, seed, Geometry.of(pixels.shape[1:]))
     x_t, chosen = chain.run(
         range(len(pixels)), Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
     )
     rows = np.concatenate(chosen, axis=1)
-    made = Archive.build(Codec(denoiser, plan).release(seed), [chain.shape] * len(pixels), rows)
+    made = Archive.build(Codec(denoiser, plan).release(seed), [chain.geometry] * len(pixels), rows)
     return denoiser.x0(x_t, plan.steps[-1].end), made
 
 

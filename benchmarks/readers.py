@@ -98,7 +98,7 @@ def read(decoded: Pixels, boxes: Iterable[tuple[int, int, int, int]], height: in
 
 def released(pixels: Pixels, epsilon: float, preset: str) -> Pixels:
     """Return what a file of the picture shows."""
-    codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, pixels=pixels.shape[0] * pixels.shape[1])
+    codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, size=pixels.shape[:2])
     (decoded,) = codec.decode(codec.encode([pixels], odometer=False))
     return decoded
 

@@ -29,6 +29,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
@@ -61,11 +62,11 @@ def encoded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[
     found, bpps, began = [], [], time.perf_counter()
     for _ in range(seeds):
         seed = randomness.fresh_seed()
-        chain = Chain(plan, denoiser, seed, pixels.shape[1:])
+        chain = Chain(plan, denoiser, seed, Geometry.of(pixels.shape[1:]))
         selector = Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
         state, chosen = chain.run(range(len(pixels)), selector)
         rows = np.concatenate(chosen, axis=1)
-        archive = Archive.build(Codec(denoiser, plan).release(seed), [chain.shape] * len(pixels), rows)
+        archive = Archive.build(Codec(denoiser, plan).release(seed), [chain.geometry] * len(pixels), rows)
         found.append(psnr(chain.trajectory.expected(len(plan.steps), state), pixels))
         bpps.append(archive.payload_bpp)
     return {

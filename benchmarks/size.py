@@ -41,7 +41,7 @@ def picture(height: int, width: int) -> Pixels:
 
 def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
     """Encode and decode one step of one picture."""
-    codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, pixels=height * width)
+    codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, size=(height, width))
     own = codec.plan.steps[:2] if codec.plan.sensing else codec.plan.steps[-1:]
     step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, own))
     step.encode([picture(32, 32)], odometer=False)  # libraries set themselves up, kernels are compiled

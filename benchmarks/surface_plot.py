@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from dipp import files, models
+from dipp.core.geometry import Geometry
 from dipp.models import embedded
 from dipp.planning.presets import preset
 from dipp.planning.table import ErrorTable
@@ -38,7 +39,7 @@ def surface() -> Floats:
     found = np.full((len(EPSILONS), len(RATES)), np.nan)
     for row, epsilon in enumerate(EPSILONS):
         budget = Budget.pure(float(epsilon))
-        points = sharp.planner(denoiser, table, budget, PIXELS).frontier(budget)
+        points = sharp.planner(denoiser, table, budget, Geometry(1, PIXELS, 3)).frontier(budget)
         for column, rate in enumerate(RATES):
             found[row, column] = max((one.psnr for one in points if one.bpp <= rate), default=np.nan)
     return found

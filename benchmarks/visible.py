@@ -91,7 +91,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for epsilon in QUICK if arguments.quick else EPSILONS:
         preset = "swift" if arguments.quick else "sharp"
-        codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, pixels=SIDE * SIDE)
+        codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, size=(SIDE, SIDE))
         shown[epsilon] = {}
         for name, pixels in originals.items():
             archive = codec.encode([pixels], odometer=False)

@@ -75,7 +75,7 @@ def noised(original: Pixels, epsilon: float) -> tuple[Pixels, Signal, float]:
 
 def released(original: Pixels, epsilon: float, path: Path) -> list[Cell]:
     """Encode a picture into a file, decode the file, and compare: a row of the sheet."""
-    codec = dipp.Codec.from_pretrained(epsilon=epsilon, pixels=original.shape[0] * original.shape[1])
+    codec = dipp.Codec.from_pretrained(epsilon=epsilon, size=original.shape[:2])
     codec.encode([original], odometer=False).save(path)
     archive = dipp.open(path)
     (ours,) = codec.decode(archive)

@@ -29,6 +29,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.format.release import promised
 from dipp.privacy.budget import Budget
@@ -64,7 +65,8 @@ def candidates(kind: str, pixels: Pixels, generator: np.random.Generator) -> tup
 def ratios(maker: Maker, plan: Plan, pair: tuple[Pixels, Pixels], second: Any, begin: int, seed: bytes) -> Any:
     """ln P[file | first]/P[file | second] of real files of the first candidates, or of the second where it says so."""
     truth, found = np.where(second[:, None, None, None], pair[1], pair[0]), []
-    chain, size = Chain(plan, maker.denoiser, seed, truth.shape[1:]), batch_size(maker.device, truth.shape[1:])
+    chain = Chain(plan, maker.denoiser, seed, Geometry.of(truth.shape[1:]))
+    size = batch_size(maker.device, chain.geometry)
     for start in range(0, len(truth), size):
         part = slice(start, start + size)
         rows = (one[part].reshape(len(one[part]), -1) for one in (truth, *pair))
@@ -79,7 +81,7 @@ def measure(maker: Maker, asked: Probes, epsilon: float) -> dict[str, Any]:
     seed = randomness.fresh_seed()
     point = maker.choose(asked.method, Budget.pure(epsilon), asked.bpp)
     pixels, generator = maker.pixels[: asked.images], np.random.default_rng(0)
-    promise = promised(point.plan, pixels.shape[3], pixels.shape[1] * pixels.shape[2], None).epsilon
+    promise = promised(point.plan, Geometry.of(pixels.shape[1:]), None).epsilon
     rows = {}
     for number, (kind, touched) in enumerate(KINDS.items()):
         second = generator.random(len(pixels)) < 0.5

@@ -24,12 +24,12 @@ from dipp.codec.decoder import IndexReader
 from dipp.codec.encoder import Selector
 from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels, to_pixels
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Step
 from dipp.core.signal import to_signal
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
-from dipp.format.packing import Shape
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 from dipp.models.unet import UNetDenoiser
@@ -136,9 +136,9 @@ class Maker:
         plan, pixels = point.plan, self.pixels[: release.images]
         digest = self._table[0].residuals.digest if release.sensed and self._table[0].residuals else None
         codec, recorder, seed = Codec(self.denoiser, plan, budget, digest), Recorder(), self.seeds[release.name]
-        shape: Shape = pixels.shape[1:]
-        codec.check_shape(shape)
-        chain, size = Chain(plan, self.denoiser, seed, shape), codec.batch_size(shape)
+        geometry = Geometry.of(pixels.shape[1:])
+        codec.check(geometry)
+        chain, size = Chain(plan, self.denoiser, seed, geometry), codec.batch_size(geometry)
         rows, made, seconds = [], {output: list[Pixels]() for output in self._wanted(release)}, 0.0
         states: list[torch.Tensor] = []
         for start in range(0, len(pixels), size):
@@ -151,8 +151,8 @@ class Maker:
             for output, found in made.items():
                 found.append(self._finished(release, output, chain, state))
         recorded = recorder.ledger(plan, len(pixels))
-        shapes, indices = [shape] * len(pixels), np.concatenate(rows)
-        archive = Archive.build(codec.release(seed), shapes, indices, recorded=recorded)
+        geometries, indices = [geometry] * len(pixels), np.concatenate(rows)
+        archive = Archive.build(codec.release(seed), geometries, indices, recorded=recorded)
         self.store.forget(release.name)
         for output, found in made.items():
             self._keep(release, output, np.concatenate(found))
@@ -267,7 +267,7 @@ class Maker:
         """
         schedule, (gain, deviation) = self.denoiser.schedule, noise.line
         t = schedule.nearest((gain / deviation) ** 2)
-        size = batch_size(self.denoiser.device.type, noisy.shape[1:])
+        size = batch_size(self.denoiser.device.type, Geometry.of(noisy.shape[1:]))
         found = []
         for start in range(0, len(noisy), size):
             values = torch.from_numpy(noisy[start : start + size]).to(self.denoiser.device).permute(0, 3, 1, 2)
@@ -278,10 +278,11 @@ class Maker:
     def _decode(self, release: Release) -> None:
         """All reconstructions that are wanted, in one walk along the chain."""
         source = self._open(release)
-        plan, seed, size = source.release.plan, source.release.seed, batch_size(self.device, self.pixels.shape[1:])
+        plan, seed = source.release.plan, source.release.seed
         made = {output: list[Pixels]() for output in self._wanted(release)}
-        chain = Chain(plan, self.denoiser, seed, source.shape(0))
-        counts = plan.chunk_counts(chain.shape[0] * chain.shape[1], chain.shape[2])
+        chain = Chain(plan, self.denoiser, seed, source.geometry(0))
+        size = batch_size(self.device, chain.geometry)
+        counts = plan.chunk_counts(chain.geometry)
         for start in range(0, len(source), size):
             numbers = range(start, min(start + size, len(source)))
             state, _ = chain.run(numbers, IndexReader(source.batch(start, numbers.stop), counts))
@@ -291,7 +292,7 @@ class Maker:
             self._keep(release, output, np.concatenate(found))
 
     def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
-        whole = len(state) == batch_size(self.denoiser.device.type, self.pixels.shape[1:])
+        whole = len(state) == batch_size(self.denoiser.device.type, Geometry.of(self.pixels.shape[1:]))
         predict = self._sampler if whole else self._plain
         return to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
 
@@ -308,7 +309,7 @@ class Maker:
     def _first(source: Archive, count: int) -> Archive:
         """An archive of the first pictures of another."""
         last = min(count, len(source))
-        return Archive.build(source.release, [source.shape(number) for number in range(last)], source.batch(0, last))
+        return Archive.build(source.release, [source.geometry(number) for number in range(last)], source.batch(0, last))
 
     def require(self, release: Release, output: str) -> None:
         """Refuse a release of which neither these pictures nor the archive are here: better now than after a wave."""

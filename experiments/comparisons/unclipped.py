@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from dipp.codes import Flat, StepLimited
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.models.denoiser import Denoiser
@@ -39,7 +40,7 @@ class RivalledPlanner(Planner):
     def __post_init__(self) -> None:
         super().__post_init__()
         rival = self.rival
-        if (rival.schedule, rival.channels, rival.pixels) != (self.schedule, self.channels, self.pixels):
+        if (rival.schedule, rival.geometry) != (self.schedule, self.geometry):
             raise DippError("rival: it must plan for the same model and the same size of images")
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
@@ -74,15 +75,15 @@ class UnclippedPreset(SteppedPreset):
         return [self.sizes, *(sizes for least, sizes in self.tiers.items() if (epsilon or 0.0) >= least)][-1]
 
     def planner(
-        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None
+        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, geometry: Geometry | None = None
     ) -> Planner:
         """Return the planner for a budget, with the rival's if the table has its coded chains."""
         sized = SteppedPreset(self.name, self.summary, self.coding, self.sizes_for(budget), self.chains)
-        own = sized.planner(denoiser, table, budget, pixels)
+        own = sized.planner(denoiser, table, budget, geometry)
         # A table without the coded chains of the rival would flatter it.
         if self.rival is None or self.rival.chains not in table.inflation:
             return own
-        return rivalled(own, self.rival.planner(denoiser, table, budget, pixels))
+        return rivalled(own, self.rival.planner(denoiser, table, budget, geometry))
 
 
 def rivalled(own: Planner, rival: Planner) -> RivalledPlanner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -15,7 +16,7 @@ from PIL import Image
 
 import dipp
 from dipp.audit import suite
-from dipp.codec.pictures import declared_pixels
+from dipp.codec.pictures import declared_size
 from dipp.core.beacon import Beacon
 from dipp.planning import presets
 from dipp.planning.planner import Sizes
@@ -368,9 +369,9 @@ def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Com
     with Image.open(tmp_path / "out" / "00000.png") as grey, Image.open(tmp_path / "out" / "00001.png") as alpha:
         assert (grey.size, alpha.size) == ((6, 11), (24, 20))
         assert (grey.mode, alpha.mode) == ("L", "RGB")
-    planned = dipp.Codec.from_pretrained(model, epsilon=8, pixels=66).plan
+    planned = dipp.Codec.from_pretrained(model, epsilon=8, size=(11, 6)).plan
     assert dipp.open(tmp_path / "a.dipp").release.plan == planned
-    assert min(map(declared_pixels, names)) == 66
+    assert min(map(declared_size, names), key=math.prod) == (11, 6)
     Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
     code, _, err = run("encode", tmp_path / "dot.png", "-o", tmp_path / "b.dipp", "--model", model, "--epsilon", "8")
     assert code == 0, err

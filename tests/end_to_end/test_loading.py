@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 
 import dipp
 from dipp.codec.codec import Codec
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.data.cache import Cache, Key
 from dipp.data.engines import Local
@@ -206,14 +207,14 @@ def test_entries_are_whole_or_not_there(tmp_path: Path) -> None:
     cache = Cache(tmp_path, "a")
     pictures = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)
     cache.put([4, 9], pictures)
-    shapes = dict.fromkeys((4, 9, 10), (2, 2, 3))
+    shapes = dict.fromkeys((4, 9, 10), Geometry(2, 2, 3))
     assert sorted(cache.get(shapes)) == [4, 9]
     np.testing.assert_array_equal(cache.get(shapes)[9], pictures[1])
-    assert cache.get({4: (2, 3, 2), 9: (1, 2, 3)}) == {}, "of another size is another picture"
+    assert cache.get({4: Geometry(2, 3, 2), 9: Geometry(1, 2, 3)}) == {}, "of another size is another picture"
     with pytest.raises(ValueError, match=r"longer|shorter"):
         cache.put([1, 2, 3], pictures)
-    assert 1 not in cache.get({1: (2, 2, 3)})
-    many = dict.fromkeys(range(2000), (2, 2, 3))
+    assert 1 not in cache.get({1: Geometry(2, 2, 3)})
+    many = dict.fromkeys(range(2000), Geometry(2, 2, 3))
     assert sorted(cache.get(many)) == [4, 9]
 
 
@@ -242,7 +243,7 @@ def test_a_transform_sees_each_picture_each_time(release: Path, model: Path, tmp
 
 def test_other_sizes_are_collated_as_a_list(release: Path, model: Path) -> None:
     data = dipp.load(release, model)
-    assert data.shapes()[:2] == [(8, 16, 3), (8, 16, 3)]
+    assert data.geometries()[:2] == [Geometry(8, 16, 3)] * 2
     with pytest.raises(RuntimeError, match="equal size"):
         next(iter(DataLoader(data, batch_size=5)))
     ((pictures, labels),) = DataLoader(data, batch_size=5, collate_fn=dipp.collate)

@@ -30,6 +30,7 @@ from dipp.codec import pictures
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.core.window import FULL
 from dipp.format.archive import Archive
@@ -399,7 +400,7 @@ def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
     with page.expect_download() as waiting:
         page.click("#download")
     assert waiting.value.suggested_filename == "cat.dipp"
-    assert Archive.from_bytes(waiting.value.path().read_bytes()).shape(0) == pixels(sample("cat.png")).shape
+    assert Archive.from_bytes(waiting.value.path().read_bytes()).geometry(0).shape == pixels(sample("cat.png")).shape
     # A file that is none changes nothing, not even the name.
     give(page, "text.png", b"this is a text")
     expect(page.locator("#error")).to_contain_text("neither a picture")
@@ -431,14 +432,14 @@ def test_a_picture_that_is_slow_to_read_does_not_replace_a_later_one(page: Page)
     expect(page.locator("#error")).to_contain_text("One thing at a time")
     expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
     assert page.inner_text("#picked") == "quick: 30×20 pixels."
-    assert Archive.from_bytes(downloaded(page, "#download")).shape(0) == (20, 30, 3)
+    assert Archive.from_bytes(downloaded(page, "#download")).geometry(0).shape == (20, 30, 3)
 
 
 def test_an_image_that_is_too_large_is_checked_and_not_decoded(page: Page, table: Any) -> None:
     plan, shape = plan_of(table, 4.0, Pairs()), (700, 800, 3)
     release = Release(plan, denoiser().identity, bytes(16), 3, table=table["table"])
-    count = sum(plan.chunk_counts(700 * 800, 3))
-    give(page, "large.dipp", Archive.build(release, [shape], [np.zeros(count, np.int64)]).to_bytes())
+    count = sum(plan.chunk_counts(Geometry(700, 800, 3)))
+    give(page, "large.dipp", Archive.build(release, [Geometry(*shape)], [np.zeros(count, np.int64)]).to_bytes())
     expect(page.locator("#error")).to_contain_text("560,000 pixels, and a browser can decode up to 524,288")
     expect(page.locator("#statement")).to_contain_text("ε = ")
     expect(page.locator("#download-png")).to_be_hidden()
@@ -609,7 +610,7 @@ def test_pictures_of_all_kinds_are_read_as_python_reads_them(page: Page, mode: s
 
 def test_a_picture_of_one_pixel(page: Page) -> None:
     give(page, "one.png", picture_of("pixel"))
-    assert Archive.from_bytes(encode(page)).shape(0) == (1, 1, 3)
+    assert Archive.from_bytes(encode(page)).geometry(0).shape == (1, 1, 3)
 
 
 def test_a_browser_without_a_camera_says_so(page: Page) -> None:

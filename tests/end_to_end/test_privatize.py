@@ -48,6 +48,7 @@ from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.cli.progress import Bar
 from dipp.codec import batches
 from dipp.core.beacon import Beacon
+from dipp.core.geometry import Geometry
 from dipp.data import engines
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
@@ -182,7 +183,7 @@ def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
         expected = codec.select(images, shard.ids.tolist(), shard.release.seed, Recorder())
         assert (shard.rows(range(len(shard))) == expected).all()
     loaded = dipp.load(tmp_path / "out", model)
-    states = codec.reconstruct(expected, (8, 8, 3), shard.ids.tolist(), shard.release.seed)
+    states = codec.reconstruct(expected, Geometry(8, 8, 3), shard.ids.tolist(), shard.release.seed)
     for number, state in zip(shard.ids, states, strict=True):
         assert np.abs(loaded[number][0].permute(1, 2, 0).numpy().astype(int) - state).max() <= 1
 

@@ -19,6 +19,7 @@ from dipp.attest import keys
 from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codes import Flat, StepLimited
 from dipp.core.code import Code
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.data import manifest, shards
 from dipp.data.shards import Shard
@@ -37,7 +38,7 @@ def rewritten(
 ) -> tuple[float, float]:
     """Write the file again with other numbers in its steps, or another code; ε before and after."""
     source = dipp.open(made)
-    shapes = [source.shape(image) for image in range(len(source))]
+    shapes = [source.geometry(image) for image in range(len(source))]
     rows = [source.image_indices(image) for image in range(len(source))]
     forged = Archive.build(with_steps(source.release, change, code), shapes, rows)
     forged.save(to)
@@ -56,7 +57,7 @@ def restated(path: Path, change: Callable[[Release], Release]) -> None:
     """Write a shard again with the same indices and other public parameters."""
     shard = Shard.read(path)
     numbers, rows = shard.ids.tolist(), list(shard.all_rows())
-    images = [shards.Image(number, shard.shape(i), None, rows[i]) for i, number in enumerate(numbers)]
+    images = [shards.Image(number, shard.geometry(i), None, rows[i]) for i, number in enumerate(numbers)]
     path.unlink()
     with path.open("wb") as file:
         shards.write(file, change(shard.release), None, images, shard.first, shard.positions, ())
@@ -153,7 +154,7 @@ def test_another_code_is_found_out(pictures: Path, tmp_path: Path, run: Command)
     source = dipp.open(made)
     assert source.release.plan.code == StepLimited()
     assert run("info", made, "--verify")[0] == 0
-    Archive.build(as_flat(source.release), [source.shape(0)], [source.image_indices(0)]).save(forged)
+    Archive.build(as_flat(source.release), [source.geometry(0)], [source.image_indices(0)]).save(forged)
     assert dipp.open(forged).certificate.epsilon < 0.51 * source.certificate.epsilon
     code, _, err = run("info", forged, "--verify")
     assert code == 1
@@ -185,9 +186,9 @@ def test_channels_that_are_called_pixels_are_found_out(
     own = ("--model", model if preset == "paper" else embedded.FOLDER)
     run("encode", pictures / "0.png", "-o", made, *own, "--epsilon", 16, "--preset", preset)
     source = dipp.open(made)
-    height, width, _ = source.shape(0)
+    size = source.geometry(0)
     release = dataclasses.replace(source.release, channels=1)
-    Archive.build(release, [(height, 3 * width, 1)], [source.image_indices(0)]).save(forged)
+    Archive.build(release, [Geometry(size.height, 3 * size.width, 1)], [source.image_indices(0)]).save(forged)
     assert dipp.open(forged).certificate.epsilon < source.certificate.epsilon / 2
     code, _, err = run("info", forged, "--verify", *own)
     assert (code, err) == (1, "dipp: channels: the file has 1, its model 3; do not trust the file\n")

@@ -13,12 +13,13 @@ from typing import Any
 from dipp.codes import Flat, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, Step
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.format.header import Claim, Header
-from dipp.format.packing import Shape
 from dipp.format.release import Release
+from helpers.geometry import of_pixels
 
 FLAT = Coding(Sign(period=3), Flat())
 PPR = Coding(Sign(period=3), StepLimited(Fraction(2)))
@@ -66,10 +67,18 @@ def release(
     return Release(plan, MODEL, seed, channels, delta, table, seed_given, beacon, window)
 
 
+Shape = tuple[int, int, int]
+"""Height, width, channels."""
+
+
+def geometries(shapes: Sequence[Shape]) -> list[Geometry]:
+    """Return the geometry of each shape."""
+    return [Geometry(*shape) for shape in shapes]
+
+
 def counts(plan: Plan, shape: Shape) -> tuple[int, ...]:
-    """Chunks of each step of an image."""
-    height, width, channels = shape
-    return plan.chunk_counts(height * width, channels)
+    """Return the chunks of each step of an image."""
+    return plan.chunk_counts(Geometry(*shape))
 
 
 def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int]]:
@@ -84,7 +93,7 @@ def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int
 
 def archived(plan: Plan, shapes: Sequence[Shape], indices: Any, delta: float | None = None) -> Archive:
     """An archive of given indices; without images, of three channels."""
-    return Archive.build(release(plan, shapes[0][2] if shapes else 3, delta), shapes, indices)
+    return Archive.build(release(plan, shapes[0][2] if shapes else 3, delta), geometries(shapes), indices)
 
 
 def build(
@@ -103,7 +112,7 @@ def header_of(archive: Archive) -> Header:
 
 def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
     """What the header of such images states."""
-    return release(plan, channels).claim(pixels)
+    return release(plan, channels).claim(of_pixels(pixels, channels))
 
 
 def sealed(data: bytes) -> bytes:

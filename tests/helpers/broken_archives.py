@@ -35,7 +35,6 @@ from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import varint
 from dipp.format.header import Header
-from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
@@ -43,8 +42,10 @@ from helpers.archives import (
     FLAT,
     MODEL,
     PPR,
+    Shape,
     build,
     claim_of,
+    geometries,
     header_of,
     made_up,
     nine_steps,
@@ -52,6 +53,7 @@ from helpers.archives import (
     sealed,
     small_plan,
 )
+from helpers.geometry import of_pixels
 from helpers.sensing import sensing_plan
 
 TRACED = 16
@@ -126,7 +128,7 @@ def sensing_seeds() -> list[Archive]:
 
 def made_of(public: Release, shapes: list[Shape], grey: Sequence[bool] = ()) -> Archive:
     """An archive of made-up indices."""
-    return Archive.build(public, shapes, made_up(public.plan, shapes), grey=grey)
+    return Archive.build(public, geometries(shapes), made_up(public.plan, shapes), grey=grey)
 
 
 def sizes(rng: random.Random, most: int) -> int:
@@ -191,7 +193,7 @@ def redone(rng: random.Random, old: Sample) -> bytes:
             channels = rng.randint(1, 16)
     smallest = int((runs[:, 1] * runs[:, 2]).min(initial=MAX_PIXELS))
     public = replace(old.header.release, plan=plan, channels=channels)
-    return Header(public, runs, public.claim(min(smallest, MAX_PIXELS))).to_bytes() + old.rest
+    return Header(public, runs, public.claim(of_pixels(min(smallest, MAX_PIXELS), channels))).to_bytes() + old.rest
 
 
 def repaid(rng: random.Random, old: Sample) -> bytes:
@@ -230,14 +232,14 @@ def read(data: bytes) -> Archive:
 
 def written_again(archive: Archive) -> bytes:
     indices = [archive.image_indices(i) for i in range(len(archive))]
-    shapes = [archive.shape(i) for i in range(len(archive))]
+    shapes = [archive.geometry(i) for i in range(len(archive))]
     return Archive.build(archive.release, shapes, indices, grey=archive.grey.tolist()).to_bytes()
 
 
 @functools.lru_cache(maxsize=4096)
 def recomputed(plan: Plan, channels: int, smallest: int, delta: float | None) -> tuple[float, float]:
     """ε and ρ of a plan, by no other way than its ledger."""
-    found = Certificate.of(plan, channels, smallest, delta)
+    found = Certificate.of(plan, of_pixels(smallest, channels), delta)
     return found.epsilon, found.rho
 
 

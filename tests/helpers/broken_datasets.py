@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dipp.core.geometry import Geometry
 from dipp.data import manifest, shards
 from dipp.data.shards import METADATA, Image, Shard
 from dipp.data.sources import Labels
@@ -23,6 +24,7 @@ from dipp.data.store import MANIFEST, Store, shard_name
 from dipp.privacy.certificate import Certificate
 from experiments.comparisons.unclipped import SHARP
 from helpers.archives import made_up, release, small_plan
+from helpers.geometry import of_pixels
 from helpers.sensing import sensing_plan
 
 SHAPES = [(4, 5, 3), (4, 5, 3), (1, 7, 3)]
@@ -57,7 +59,7 @@ def good(number: int) -> dict[str, bytes]:
         for shard in range(2):
             rows = made_up(public.plan, SHAPES, shard)
             numbered = zip(range(3 * shard, 3 * shard + 3), SHAPES, rows, strict=True)
-            images = [Image(i, shape, i % 2, _integers(row)) for i, shape, row in numbered]
+            images = [Image(i, Geometry(*shape), i % 2, _integers(row)) for i, shape, row in numbered]
             with (folder / shard_name(shard)).open("wb") as file:
                 shards.write(file, public, Labels(names=("a", "b")), images, 3 * shard, 3, [])
         text = json.dumps(manifest.manifest(Store(folder), Labels(names=("a", "b")))).encode()
@@ -159,7 +161,7 @@ def read(files: dict[str, bytes], folder: Path) -> None:
     found = [Shard.read(path) for path in Store(folder).shards()]
     smallest = min(int(shard.sizes.min()) for shard in found if len(shard))
     public = found[0].release
-    again = Certificate.of(public.plan, public.channels, smallest, public.delta)
+    again = Certificate.of(public.plan, of_pixels(smallest, public.channels), public.delta)
     assert facts["certificate"] == json.loads(again.to_json()), "another certificate than the recomputed one"
 
 

@@ -9,22 +9,23 @@ from dipp.core.plan import Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.privacy.ledger import Observed, Recorder
 from helpers.archives import SEED
+from helpers.geometry import of_pixels
 
 
 def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None = None, **changes: Any) -> Recorder:
     """What an encoder of a plan observes, with some of it changed."""
-    recorder = recorder or Recorder()
+    recorder, geometry = recorder or Recorder(), of_pixels(pixels, channels)
     for number, step in enumerate(plan.steps):
-        arithmetic, dims = plan.arithmetic(step), pixels * channels
-        touched = plan.mask.touched(SEED, number, pixels, channels)
+        arithmetic = plan.arithmetic(step)
+        touched = plan.mask.touched(SEED, number, geometry)
         count = -(-len(touched) // step.chunk_size)
-        apart = channels if plan.mask.touches(channels) == 1 or count >= channels else 1
+        apart = plan.mask.touches(channels) == 1 or count >= channels
         chunks = chunking.NOTHING
         if len(touched):
-            chunks = chunking.chunks(SEED, number, dims, count, channels=apart, coordinates=touched)
+            chunks = chunking.chunks(SEED, number, geometry, count, apart=apart, coordinates=touched)
         table = arithmetic.levels(SIGNAL_OF_PIXEL)
         used = Observed(table, arithmetic.largest_shift, arithmetic.fraction_bits, step.candidates)
         integers = {name: value for name, value in changes.items() if name != "chunks"}
         dealt = changes.get("chunks", chunks)
-        recorder.observe(number, plan, (1, pixels, channels), dealt, used._replace(**integers))
+        recorder.observe(number, plan, geometry, 1, dealt, used._replace(**integers))
     return recorder

@@ -56,9 +56,9 @@ def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> No
 def test_golden_archives_are_written_alike(name: str) -> None:
     """From what they say and from their indices, byte for byte."""
     source = archive.open(GOLDEN / f"{name}.dipp")
-    shapes = [source.shape(i) for i in range(len(source))]
+    shapes = [source.geometry(i) for i in range(len(source))]
     rows = [source.image_indices(i) for i in range(len(source))]
-    assert [shape[:2] for shape in shapes] == [image.shape[:2] for image in images(name)]
+    assert [shape.shape[:2] for shape in shapes] == [image.shape[:2] for image in images(name)]
     made = archive.Archive.build(source.release, shapes, rows, grey=source.grey.tolist())
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 
@@ -67,7 +67,7 @@ def test_golden_archives_are_written_alike(name: str) -> None:
 def test_golden_archives_of_made_up_indices_are_written_alike(name: str) -> None:
     opened, made = archive.open(GOLDEN / f"{name}.dipp"), made_up_archive(name)
     assert opened.release == made.release
-    assert [opened.shape(i) for i in range(6)] == MADE_UP_SHAPES
+    assert [opened.geometry(i).shape for i in range(6)] == MADE_UP_SHAPES
     assert [opened.image_indices(i).tolist() for i in range(6)] == made_up(opened.release.plan, MADE_UP_SHAPES)
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 

@@ -21,6 +21,7 @@ import pytest
 import torch
 from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
 from helpers.commands import Command
+from helpers.geometry import of_pixels
 from helpers.paths import DOCS, ROOT
 from helpers.syntax import imports, names
 from PIL import Image, PngImagePlugin
@@ -36,6 +37,7 @@ from dipp.codes import Functional, StepLimited
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Gaussian, Laplace
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError, NoCertificateError
@@ -342,13 +344,13 @@ def test_7_the_decoder_ends_where_the_encoder_does(monkeypatch: pytest.MonkeyPat
 def test_8_no_epsilon_without_privacy(coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
     codec = make_codec(coding)
     archive = codec.encode(pictures_of_two_sizes()[:1])
-    assert archive.release.claim(64) is None
+    assert archive.release.claim(of_pixels(64)) is None
     with pytest.raises(NoCertificateError):
         archive.certificate  # noqa: B018
     # And if somebody declared it private, there is still no number to be had.
     monkeypatch.setattr(Coding, "certified", property(lambda _: True))
     with pytest.raises(NoCertificateError):
-        Certificate.of(codec.plan, 3, 64)
+        Certificate.of(codec.plan, of_pixels(64))
     with pytest.raises(NoCertificateError):
         codec.encode(pictures_of_two_sizes()[:1])
 
@@ -407,7 +409,7 @@ def test_10_encoding_says_nothing_of_the_image(
 def printed(show: Callable[[Any], str]) -> set[str]:
     """How the encoder's objects print: all is the same but the image, so two texts if it shows."""
     codec, recorder = make_codec(SHARP), Recorder()
-    layout = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3)).layout(0, [0])
+    layout = Chain(codec.plan, codec.denoiser, SEED, Geometry(8, 8, 3)).layout(0, [0])
     x_hat = torch.zeros(1, len(layout.chunks.order))
     texts = set()
     for image in pictures_of_two_sizes()[:2]:
@@ -447,9 +449,9 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     observe = Recorder.observe
 
-    def keep(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, used: Observed) -> None:
+    def keep(self: Recorder, step: int, plan: Any, geometry: Any, images: int, chunks: Any, used: Observed) -> None:
         tables.append((step, np.array(used.table)))
-        observe(self, step, plan, shape, chunks, used)
+        observe(self, step, plan, geometry, images, chunks, used)
 
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "observe", keep)

@@ -12,6 +12,7 @@ import opendp.prelude as opendp
 import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution
+from helpers.geometry import of_pixels
 from helpers.statistics import integer_weights
 
 from dipp.core import selection
@@ -28,7 +29,7 @@ def certificate(coding: Coding, gains: tuple[float, ...] = GAINS) -> Certificate
     times = itertools.pairwise(range(len(gains), -1, -1))
     units = 0 if coding.code.fixed_length else 80
     steps = tuple(Step(t, s, gain, 64, 8, units) for (t, s), gain in zip(times, gains, strict=True))
-    return Certificate.of(Plan(coding, steps), 3, 1024)
+    return Certificate.of(Plan(coding, steps), of_pixels(1024))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,6 +23,7 @@ from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector, _minus
 from dipp.core import chunking
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_signal
 from dipp.models.diffusion import Transition
@@ -170,7 +171,7 @@ def test_a_public_array_is_never_written_to() -> None:
 def test_the_branch_for_cuda_computes_the_same(coding: Coding) -> None:
     """`_minus` with tensors on the CPU: ties, predictions beyond [−1, 1], and whole tasks."""
     codec = make_codec(coding)
-    chain = Chain(codec.plan, codec.denoiser, SEED, (8, 8, 3))
+    chain = Chain(codec.plan, codec.denoiser, SEED, Geometry(8, 8, 3))
     generator = np.random.default_rng(0)
     for number in range(len(codec.plan.steps)):
         layout = chain.layout(number, range(2))

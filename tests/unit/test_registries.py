@@ -21,6 +21,7 @@ import torch
 from helpers.codecs import SEED, make_plan, pictures
 from helpers.commands import Command
 from helpers.datasets import pixels, save_model, tiny_codec
+from helpers.geometry import of_pixels
 from helpers.networks import linear_schedule, tiny_denoiser
 from helpers.sensing import made_up_residuals
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from dipp.codes.exponential import Exponential
 from dipp.core import channels, entropy, masks, selection
 from dipp.core.channels import Laplace, LocationChannel, Sign
 from dipp.core.code import Charge, Code, Moved
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.data import formats
 from dipp.data.engines import Local
@@ -154,7 +156,9 @@ def test_a_code_is_priced_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = tiny_denoiser().schedule
     for kind in (Eager, Dear):
         monkeypatch.setitem(codes.CODES, kind.name, kind)
-    eager, dear = (Certificate.of(make_plan(Coding(SHARP.channel, kind()), schedule), 3, 64) for kind in (Eager, Dear))
+    eager, dear = (
+        Certificate.of(make_plan(Coding(SHARP.channel, kind()), schedule), of_pixels(64)) for kind in (Eager, Dear)
+    )
     assert dear.epsilon == pytest.approx(10 * eager.epsilon)
     assert dear.rho == pytest.approx(100 * eager.rho)
     assert Certificate.from_json(dear.to_json()) == dear
@@ -168,7 +172,7 @@ def test_a_mask_that_a_ledger_cannot_name_has_no_certificate(monkeypatch: pytest
     plan = make_plan(SHARP, tiny_denoiser().schedule)
     monkeypatch.setattr(Sign, "mask", property(lambda _: Lopsided()))
     with pytest.raises(DippError, match="mask"):
-        Certificate.of(plan, 3, 65)
+        Certificate.of(plan, of_pixels(65))
 
 
 def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -179,15 +183,15 @@ def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     codec = Codec(denoiser, make_plan(Coding(SHARP.channel, code), denoiser.schedule))
     recorder = Recorder()
     rows = codec.select(images, range(3), SEED, recorder)
-    assert rows.shape == (3, sum(codec.plan.chunk_counts(64, 3)))
+    assert rows.shape == (3, sum(codec.plan.chunk_counts(of_pixels(64))))
     # What the encoder wrote down is what the certificate is made from, at 3/2 of the flat code's ε.
-    found, flat = (Certificate.of(one.plan, 3, 64) for one in (codec, plain))
+    found, flat = (Certificate.of(one.plan, of_pixels(64)) for one in (codec, plain))
     assert found.releases == (recorder.ledger(codec.plan, 3),)
     assert found.epsilon == pytest.approx(1.5 * flat.epsilon, rel=1e-3)
-    decoded = codec.reconstruct(rows, (8, 8, 3), range(3), SEED, denoise=False)
+    decoded = codec.reconstruct(rows, Geometry(8, 8, 3), range(3), SEED, denoise=False)
     assert decoded.shape == (3, 8, 8, 3)
     release = codec.release(SEED)
-    layout = release.layout(64)
+    layout = release.layout(of_pixels(64))
     assert (layout.rows(layout.payloads(rows)) == rows).all()
     codec.encode(images).save(tmp_path / "eager.dipp")
     opened = dipp.open(tmp_path / "eager.dipp")

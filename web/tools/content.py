@@ -16,6 +16,7 @@ from typing import Any
 
 from dipp import __version__, models
 from dipp.codes import Pairs
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.export import export
@@ -42,15 +43,15 @@ def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
     if table.residuals is None or measured != denoiser.identity:
         raise DippError("calibration: one of sensing, for this model, is needed; make it with `dipp calibrate`")
     names = {"model": denoiser.identity, "table": table.residuals.digest, "channels": denoiser.channels}
-    found = table.residuals, denoiser.schedule, denoiser.channels
-    return SensingPlanner(*found, PIXELS, CALLS, max(RATES), codes=(Pairs(),)), names
+    geometry = Geometry(1, PIXELS, denoiser.channels)
+    return SensingPlanner(table.residuals, denoiser.schedule, geometry, CALLS, max(RATES), codes=(Pairs(),)), names
 
 
 def described(epsilon: float, rate: float, point: Point, channels: int) -> dict[str, Any]:
     """A plan for JSON: floats are written so that they are read back exactly."""
     plan = point.plan
     (tilt,) = {step.tilt for step in plan.steps}
-    promised = Certificate.of(plan, channels, PIXELS)
+    promised = Certificate.of(plan, Geometry(1, PIXELS, channels))
     return {
         "epsilon": epsilon,
         "rate": rate,
@@ -68,7 +69,7 @@ def plans(model: str) -> dict[str, Any]:
     """All plans of the grid."""
     own, names = planner(model)
     found = [
-        described(epsilon, rate, own.choose(Budget.pure(epsilon), bpp=rate), own.channels)
+        described(epsilon, rate, own.choose(Budget.pure(epsilon), bpp=rate), own.geometry.channels)
         for epsilon in EPSILONS
         for rate in RATES
     ]

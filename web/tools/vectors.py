@@ -28,6 +28,7 @@ from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
 from dipp.core.code import Moved
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.window import Window
@@ -152,18 +153,18 @@ class Vectors:
         for (height, width, channels), period in itertools.product(SIZES, (1, 3, 4, 12, 93)):
             if period != 1 and period < channels:
                 continue
-            mask, seed, pixels = masks.of_period(period), self.seed(), height * width
+            mask, seed, geometry = masks.of_period(period), self.seed(), Geometry(height, width, channels)
             step = self.draw.randrange(2 * period)
-            touched = mask.touched(seed, step, pixels, channels)
+            touched = mask.touched(seed, step, geometry)
             charges = [self.draw.uniform(0, 2) for _ in range(self.draw.choice([1, 5, 32, 200]))]
             found = {
                 "seed": seed.hex(),
                 "step": step,
-                "pixels": pixels,
+                "pixels": geometry.pixels,
                 "channels": channels,
                 "period": period,
                 "touched": touched.tolist(),
-                "counts": mask.counts(2 * period, pixels, channels).tolist(),
+                "counts": mask.counts(2 * period, geometry).tolist(),
                 "charges": [double(charge) for charge in charges],
                 "worst": double(mask.worst(charges, channels)),
                 "chunks": None,
@@ -171,7 +172,7 @@ class Vectors:
             if len(touched):
                 size = self.draw.choice([1, 7, 50])
                 count = max(-(-len(touched) // size), mask.touches(channels))
-                dealt = chunking.chunks(seed, step, pixels * channels, count, channels=channels, coordinates=touched)
+                dealt = chunking.chunks(seed, step, geometry, count, coordinates=touched)
                 found["chunks"] = {"count": count, "order": dealt.order.tolist(), "offsets": dealt.offsets.tolist()}
             yield found
 
@@ -229,10 +230,12 @@ class Vectors:
             shapes = [self.draw.choice([(1, 1, 3), (2, 3, 3), (7, 9, 3), (30, 41, 3)]) for _ in range(1 + number % 4)]
             rows = [
                 [self.draw.randrange(1 << step.index_bits) for step, count in counted for _ in range(count)]
-                for counted in (list(zip(plan.steps, plan.chunk_counts(h * w, c), strict=True)) for h, w, c in shapes)
+                for counted in (
+                    list(zip(plan.steps, plan.chunk_counts(Geometry(h, w, c)), strict=True)) for h, w, c in shapes
+                )
             ]
             grey = [marks == 2 or (marks == 1 and image % 2 == 0) for image in range(len(shapes))]
-            made = Archive.build(release, shapes, rows, grey=grey)
+            made = Archive.build(release, [Geometry(*shape) for shape in shapes], rows, grey=grey)
             change = self.draw.randint(1, 255)
             yield {
                 "file": made.to_bytes().hex(),

@@ -11,12 +11,12 @@ although nothing wrong was found.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dipp.core.geometry import Geometry
 from dipp.data import manifest
 from dipp.data.shards import Shard
 from dipp.data.store import MANIFEST, Store
@@ -86,13 +86,13 @@ def check(release: Path, against: Against | None = None) -> Checked:
     return Checked(subject, facts, True if compared else None, reason)
 
 
-Parts = tuple[Release, dict[str, Any], Iterable[tuple[int, Integers]]]
-"""Public parameters, facts, and the number of pixels and the indices of each image."""
+Parts = tuple[Release, dict[str, Any], Iterable[tuple[Geometry, Integers]]]
+"""Public parameters, facts, and the geometry and the indices of each image."""
 
 
 def _archive(path: Path) -> Parts:
     source = archives.open(path)
-    images = ((math.prod(source.shape(image)[:2]), source.image_indices(image)) for image in range(len(source)))
+    images = ((source.geometry(image), source.image_indices(image)) for image in range(len(source)))
     return source.release, source.facts(), images
 
 
@@ -100,12 +100,12 @@ def _dataset(folder: Path) -> Parts:
     facts = manifest.verify(folder)
     paths = Store(folder).shards()
     images = (
-        image for shard in map(Shard.read, paths) for image in zip(shard.sizes.tolist(), shard.all_rows(), strict=True)
+        image for shard in map(Shard.read, paths) for image in zip(shard.geometries(), shard.all_rows(), strict=True)
     )
     return Shard.read(paths[0]).release, facts, images  # `manifest.verify` found the same in all shards
 
 
-def _compare(release: Release, images: Iterable[tuple[int, Integers]], against: Against) -> bool:
+def _compare(release: Release, images: Iterable[tuple[Geometry, Integers]], against: Against) -> bool:
     """Compare plan and indices with what an encoder makes; return whether there was a model to compare with."""
     model = against.model
     if model is None and verification.made_with_the_embedded_model(release):

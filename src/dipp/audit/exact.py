@@ -21,8 +21,8 @@ from dipp.audit.likelihood import ORDERS, Comparison, compare
 from dipp.audit.neighbours import LARGEST, adversarial_pair, balanced_pair, extreme_pair, random_pair
 from dipp.audit.setting import chain_of
 from dipp.codec.chain import Chain
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.format.packing import Shape
 from dipp.privacy.certificate import Certificate
 
 if TYPE_CHECKING:
@@ -99,17 +99,14 @@ class Exact:
         return found | {"rho": rho, "draws": self.draws, "wrong": self.wrong}
 
 
-def claim(plan: Plan, shape: Shape) -> Certificate:
-    """The certificate of a plan for images of one shape."""
-    return Certificate.of(plan, shape[2], shape[0] * shape[1])
-
-
-def audit(plan: Plan, shape: Shape, pairs: int, adversaries: int, denoiser: Denoiser | None = None) -> list[Exact]:
+def audit(
+    plan: Plan, geometry: Geometry, pairs: int, adversaries: int, denoiser: Denoiser | None = None
+) -> list[Exact]:
     """Audit `pairs` pairs of each of the first two kinds, and `adversaries` of the others, each with its own seed."""
-    claimed = claim(plan, shape)
-    black, grey = (np.full((1, shape[2]), level, np.uint8) for level in (0, SMALL))
+    claimed = Certificate.of(plan, geometry)
+    black, grey = (np.full((1, 1, geometry.channels), level, np.uint8) for level in (0, SMALL))
     epsilon, rho, between = claimed.epsilon, claimed.rho, claimed.between(black, grey)
-    chains = [chain_of(plan, shape, number, denoiser) for number in range(max(pairs, adversaries))]
+    chains = [chain_of(plan, geometry, number, denoiser) for number in range(max(pairs, adversaries))]
     many, few, generator = chains[:pairs], chains[:adversaries], np.random.default_rng(0)
     return [
         Exact.of("random", epsilon, rho, [compare(chain, random_pair(chain, generator)) for chain in many]),

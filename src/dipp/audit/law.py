@@ -76,8 +76,7 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
 
     Noise around grey is tried at several amplitudes, and images that favour a candidate.
     """
-    height, width, channels = chain.shape
-    noise = generator.uniform(-1, 1, height * width * channels)
+    noise = generator.uniform(-1, 1, chain.geometry.coordinates)
     images = [to_levels(amplitude * noise).astype(np.uint8) for amplitude in AMPLITUDES]
     images += [adversarial_pair(chain, np.random.default_rng(0), favour)[0] for favour in FAVOURS]
 
@@ -91,10 +90,10 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
 
 def audit(subject: Subject, epsilon: float, runs: int) -> Law:
     """Audit at about ε: count the outcomes of some images, each encoded `runs` times, and draw with known bytes."""
-    plan, shape = single_step(subject, epsilon)
+    plan, geometry = single_step(subject, epsilon)
     tails, draws, wrong = [], 0, 0
     for number in range(SEEDS):
-        chain, generator = chain_of(plan, shape, number), np.random.default_rng(number)
+        chain, generator = chain_of(plan, geometry, number), np.random.default_rng(number)
         image = telling_image(chain, generator)
         law = np.exp(first_law(chain, image))
         outcomes = numbers(chain, blackbox.repeat(blackbox.encoder, chain, image, runs))

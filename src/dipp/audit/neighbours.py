@@ -47,18 +47,16 @@ earlier encoding, and with them."""
 
 def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
     """An image of noise, and the same image with another value of one pixel."""
-    height, width, channels = chain.shape
-    x = generator.integers(0, 256, height * width * channels, np.uint8)
+    x = generator.integers(0, 256, chain.geometry.coordinates, np.uint8)
     y = x.copy()
-    y[_pixel(chain, generator)] = generator.integers(0, 256, channels, np.uint8)
+    y[_pixel(chain, generator)] = generator.integers(0, 256, chain.geometry.channels, np.uint8)
     return x, y
 
 
 def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
     """A black, a white or a randomly mixed image, of which one pixel goes from black to white."""
-    height, width, channels = chain.shape
     light = generator.choice([0.0, 0.5, 1.0])
-    x = np.where(generator.random(height * width * channels) < light, 255, 0).astype(np.uint8)
+    x = np.where(generator.random(chain.geometry.coordinates) < light, 255, 0).astype(np.uint8)
     y, place = x.copy(), _pixel(chain, generator)
     x[place], y[place] = 0, 255
     return x, y
@@ -69,8 +67,7 @@ def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) 
 
     If `level` is not whole, a share of the coordinates has the level below it, and the others the level above.
     """
-    height, width, channels = chain.shape
-    dims = height * width * channels
+    dims = chain.geometry.coordinates
     x = np.floor(level + np.arange(dims) / dims).astype(np.uint8)
     y = x.copy()
     y[_pixel(chain, generator)] = 255
@@ -79,7 +76,7 @@ def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) 
 
 def _pixel(chain: Chain, generator: np.random.Generator) -> slice:
     """Coordinates of a random pixel, among those that some step touches."""
-    channels = chain.shape[2]
+    channels = chain.geometry.channels
     touched = np.unique(np.concatenate([one.chunks.order for one in _layouts(chain)]) // channels)
     first = channels * int(generator.choice(touched))
     return slice(first, first + channels)
@@ -103,12 +100,11 @@ def adversarial_pair(
     image suits all steps; coordinates that are not needed have their predicted value, which favours no candidate.
     `spare` is the nats by which the candidate is favoured beyond its rivals' chances (None: as reaches the claim).
     """
-    height, width, channels = chain.shape
-    layouts = _layouts(chain)
+    channels, layouts = chain.geometry.channels, _layouts(chain)
     guesses = predictions or [np.zeros(len(one.chunks.order), np.float32) for one in layouts]
     pixel = _dearest(chain, guesses, generator)
     own = np.arange(channels * pixel, channels * (pixel + 1))
-    light = np.full(height * width * channels, 128, np.uint8)
+    light = np.full(chain.geometry.coordinates, 128, np.uint8)
     for layout, guess in zip(layouts, guesses, strict=True):
         light[layout.chunks.order] = to_levels(guess)
         mine = np.isin(layout.chunks.order, own)
@@ -154,13 +150,13 @@ def _price(plan: Plan, layout: StepLayout, touched: int = 1) -> float:
 
 def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator) -> int:
     """A pixel that pays most, if each touch is worth the share of its price that the prediction leaves room for."""
-    height, width, channels = chain.shape
-    spent = np.zeros(height * width)
+    channels, pixels = chain.geometry.channels, chain.geometry.pixels
+    spent = np.zeros(pixels)
     for layout, guess in zip(_layouts(chain), guesses, strict=True):
         own, centres = layout.arithmetic, layout.arithmetic.centres(guess)
         room = own.clipped(own.level_of_one - centres) - own.clipped(-own.level_of_one - centres)
         worth = _price(chain.plan, layout) * room / own.sensitivity
-        spent += np.bincount(layout.chunks.order // channels, worth, minlength=height * width)
+        spent += np.bincount(layout.chunks.order // channels, worth, minlength=pixels)
     return int(generator.choice(np.flatnonzero(spent > spent.max() * (1 - 1e-12))))
 
 

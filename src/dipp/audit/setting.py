@@ -15,8 +15,8 @@ import numpy as np
 
 from dipp.codec.chain import Chain
 from dipp.codes import Pairs
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep, Step
-from dipp.format.packing import Shape
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.certificate import Certificate
 
@@ -114,32 +114,32 @@ def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan
     low = 0.0
     for _ in range(40):
         middle = float(np.float32((low + high) / 2))
-        fits = Certificate.of(plan(middle), CHANNELS, 1).epsilon <= epsilon
+        fits = Certificate.of(plan(middle), Geometry(1, 1, CHANNELS)).epsilon <= epsilon
         low, high = (middle, high) if fits else (low, middle)
     return plan(low)
 
 
-def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Shape]:
+def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Geometry]:
     """A plan of about ε for the exact audit, and an image size so large that other pixels can favour any candidate."""
     side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon))) if subject.searches else PAIRS_SIDE
     plan = plan_within(subject, epsilon, math.ceil(passes * subject.groups), side * side, INDEX_BITS)
-    return plan, (side, side, CHANNELS)
+    return plan, Geometry(side, side, CHANNELS)
 
 
-def single_step(subject: Subject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Shape]:
+def single_step(subject: Subject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Geometry]:
     """A plan of one step that carries all of ε, which is what counts can show best, and the image size for it.
 
     The step has one selection or, with pairs, a few. It touches as many pixels as if there were side² and it touched
     all of them.
     """
     side = math.isqrt(subject.groups * (side if subject.searches else SMALL_PAIRS_SIDE) ** 2)
-    return plan_within(subject, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), (side, side, CHANNELS)
+    return plan_within(subject, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), Geometry(side, side, CHANNELS)
 
 
-def chain_of(plan: Plan, shape: Shape, number: int, denoiser: Denoiser | None = None) -> Chain:
+def chain_of(plan: Plan, geometry: Geometry, number: int, denoiser: Denoiser | None = None) -> Chain:
     """A chain whose public seed is `number`, on a denoiser or by default the simple one (it has all a chain needs)."""
     public = denoiser or cast("Denoiser", Shrink(schedule(plan)))
-    return Chain(plan, public, number.to_bytes(16, "little"), shape)
+    return Chain(plan, public, number.to_bytes(16, "little"), geometry)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
+from dipp.privacy.certificate import Certificate
 
 if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
@@ -57,8 +58,8 @@ Facts = dict[str, Any]
 
 def black_box_audit(subject: Subject, epsilon: float, runs: int) -> Facts:
     """Count encodings, in one step, of the adversarial pair for which the exact laws promise the largest bound."""
-    plan, shape = single_step(subject, min(epsilon, BLACK_BOX_CLAIM))
-    claimed, chain = exact.claim(plan, shape).epsilon, chain_of(plan, shape, 0)
+    plan, geometry = single_step(subject, min(epsilon, BLACK_BOX_CLAIM))
+    claimed, chain = Certificate.of(plan, geometry).epsilon, chain_of(plan, geometry, 0)
     spares = SPARES if subject.searches else SPARES[:1]  # nothing is favoured in pairs
     tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in spares]
     pair = max(tried, key=lambda one: blackbox.promise(chain, one, runs))
@@ -85,10 +86,10 @@ def control_audit(subject: Subject) -> dict[str, Facts]:
 
 def _count(subject: Subject, encode: Encoder) -> Facts:
     """Whether the black-box audit catches a broken encoder."""
-    plan, shape = single_step(subject, CONTROL_CLAIM, CONTROL_SIDE)
-    claimed, observed = exact.claim(plan, shape).epsilon, 0.0
+    plan, geometry = single_step(subject, CONTROL_CLAIM, CONTROL_SIDE)
+    claimed, observed = Certificate.of(plan, geometry).epsilon, 0.0
     for number in range(CONTROL_TRIES):
-        chain = chain_of(plan, shape, number)
+        chain = chain_of(plan, geometry, number)
         if number % 2:
             pair = adversarial_pair(chain, np.random.default_rng(number), -3.0)
         else:
@@ -101,8 +102,8 @@ def _count(subject: Subject, encode: Encoder) -> Facts:
 
 def _compare(subject: Subject, selector: type[Selector], rule: LogLaw) -> Facts:
     """Whether the exact audit catches a broken encoder."""
-    plan, shape = plan_for(subject, CONTROL_CLAIM)
-    claimed, chain = exact.claim(plan, shape).epsilon, chain_of(plan, shape, 0)
+    plan, geometry = plan_for(subject, CONTROL_CLAIM)
+    claimed, chain = Certificate.of(plan, geometry).epsilon, chain_of(plan, geometry, 0)
     adversarial = (adversarial_pair(chain, np.random.default_rng(0), spare) for spare in SPARES)
     for pair in itertools.chain([grey_pair(chain, np.random.default_rng(0))], adversarial):
         observed = compare(chain, pair, law=rule, selector=selector).bound
@@ -122,9 +123,9 @@ def _draw(subject: Subject, plant: Plant) -> Facts:
 
 def _refute(subject: Subject, plant: Plant) -> Facts:
     """Whether the exact audit refutes a mistake in the accounting."""
-    plan, shape = plan_for(subject, CONTROL_CLAIM)
+    plan, geometry = plan_for(subject, CONTROL_CLAIM)
     with replaced(*plant):
-        met = max(exact.audit(plan, shape, 1, 1), key=lambda one: max(one.ratio, one.rho_ratio))
+        met = max(exact.audit(plan, geometry, 1, 1), key=lambda one: max(one.ratio, one.rho_ratio))
     observed, claimed, unit = max(met.observed), met.claimed, "ε"
     if met.rho_ratio > met.ratio:
         observed, claimed, unit = max(met.rho), met.claimed_rho, "ρ"
@@ -236,8 +237,7 @@ def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) 
     found, model = {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()}, list[Exact]()
     if real is not None:
         plan, denoiser = real
-        shape = (*denoiser.sample_size, denoiser.channels)
-        model = exact.audit(plan, shape, PAIRS // 3, ADVERSARIES // 3, denoiser)
+        model = exact.audit(plan, denoiser.geometry(), PAIRS // 3, ADVERSARIES // 3, denoiser)
     return Audit(name, epsilon, found, model)
 
 

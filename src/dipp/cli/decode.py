@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -123,7 +122,7 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
     files.require_new(output, overwrite=overwrite)
     if not table:
         _refuse_others(output, exporting.places(data, output))
-    with shown("decoding", [math.prod(shape[:2]) for shape in data.shapes()]):
+    with shown("decoding", [geometry.pixels for geometry in data.geometries()]):
         exporting.export(data, output)
 
 

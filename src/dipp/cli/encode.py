@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mimetypes
 from pathlib import Path
 from typing import Annotated
@@ -47,11 +48,11 @@ def encode(
     public, mapped = fixed or randomness.fresh_seed(), Window.of(window)
     _refuse_others(images)
     # Sizes are public, so a plan may depend on them; the smallest picture has the worst certificate.
-    sizes = [pictures.declared_pixels(path) for path in images]
+    sizes = [pictures.declared_size(path) for path in images]
     _refuse_doubles(images, output)
     _refuse_output(output, overwrite)
-    codec, meter = plan.codec(device, min(sizes)), counting.meter(plan.delta)
-    with shown("encoding", sizes):
+    codec, meter = plan.codec(device, min(sizes, key=math.prod)), counting.meter(plan.delta)
+    with shown("encoding", [math.prod(size) for size in sizes]):
         made = codec.encode(
             images,
             seed=public,

@@ -98,8 +98,8 @@ class PlanOptions:
     final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
     calibration: Calibration = None
 
-    def codec(self, device: str, pixels: int | None = None) -> Codec:
-        """The codec for these options; `pixels` is the size of the smallest picture (None: the denoiser's own size)."""
+    def codec(self, device: str, size: tuple[int, int] | None = None) -> Codec:
+        """Return the codec for these options; `size` is that of the smallest picture, by default the denoiser's own."""
         from dipp.codec import Codec
 
         return Codec.from_pretrained(
@@ -112,7 +112,7 @@ class PlanOptions:
             final_timestep=self.final_timestep,
             device=device,
             calibration=self.calibration,
-            pixels=pixels,
+            size=size,
         )
 
 

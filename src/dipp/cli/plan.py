@@ -51,7 +51,7 @@ def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any
 
     plan, claim = point.plan, None
     if plan.coding.certified:
-        ledger = Certificate.of(plan, planner.channels, planner.pixels).ledger
+        ledger = Certificate.of(plan, planner.geometry).ledger
         claim = Certificate((ledger,), budget.delta if budget else None).to_dict()
     return {
         "coding": plan.coding.name,
@@ -72,7 +72,7 @@ def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: i
 
     plan, coding = point.plan, point.plan.coding
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {'ε/pixel':>10}  {'chunk':>6}  bits"]
-    ledger = Certificate.of(plan, planner.channels, planner.pixels).ledger if coding.certified else None
+    ledger = Certificate.of(plan, planner.geometry).ledger if coding.certified else None
     for number, step in enumerate(plan.steps):
         cost = f"{upper(ledger.selections[number].charge().epsilon) if ledger else 'none':>10}"
         name, tilt = f"{number:>12}", f"{'':7}  {'':7}"
@@ -83,7 +83,7 @@ def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: i
         lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt}  {cost}  {step.chunk_size:>6}  {step.index_bits}")
     lines.append(f"{coding.name}, α = {coding.code.alpha_name}")
     if plan.sensing:
-        groups = plan.mask.period // planner.channels
+        groups = plan.mask.period // planner.geometry.channels
         calls = counted(len(plan.steps) - 1, "network call")
         lines.append(f"{counted(len(plan.steps), 'step')} of {counted(groups, 'group')} a pass; {calls}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")

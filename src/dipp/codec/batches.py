@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
 BATCH = {"cpu": 16, "mps": 16, "cuda": 512}
@@ -37,6 +38,6 @@ def name(image: Any) -> str | None:
     return Path(image).name if isinstance(image, str | os.PathLike) else None
 
 
-def batch_size(device: str, shape: Sequence[int]) -> int:
-    """Images of a size that are taken at a time on a type of device."""
-    return max(1, min(BATCH[device], BATCH_PIXELS // (shape[0] * shape[1])))
+def batch_size(device: str, geometry: Geometry) -> int:
+    """Return how many images of a geometry are taken at a time on a type of device."""
+    return max(1, min(BATCH[device], BATCH_PIXELS // geometry.pixels))

@@ -14,7 +14,6 @@ depend on seed, step and size, and are shared by all images, as is x_T; the cand
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,8 +26,8 @@ from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
+from dipp.core.geometry import Geometry
 from dipp.core.plan import CodedStep, Plan
-from dipp.format.packing import Shape
 from dipp.models import watch
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ class StepLayout:
     step: CodedStep
     arithmetic: Arithmetic
     chunks: chunking.Chunks
-    channels: int
-    """C: coordinate i belongs to pixel i // C."""
+    geometry: Geometry
     sources: NDArray[np.uint32]
     """Key and nonce of each image's candidates at this step."""
 
@@ -75,35 +73,32 @@ class StepLayout:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A plan on a denoiser, with a public seed, for images of one size."""
+    """A plan on a denoiser, with a public seed, for images of one geometry."""
 
     plan: Plan
     denoiser: Denoiser
     seed: bytes
-    shape: Shape
+    geometry: Geometry
 
     def layout(self, number: int, images: Sequence[int]) -> StepLayout:
         """Step `number` of the given images (their numbers in the archive)."""
         sources = [randomness.stream(self.seed, image, number) for image in images]
-        step, channels = self.plan.steps[number], self.shape[2]
-        arithmetic, rows = self.plan.arithmetic(step), np.array(sources, np.uint32)
-        return StepLayout(number, step, arithmetic, self._chunks(number), channels, rows)
+        step, rows = self.plan.steps[number], np.array(sources, np.uint32)
+        return StepLayout(number, step, self.plan.arithmetic(step), self._chunks(number), self.geometry, rows)
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
-        kept = math.prod(self.shape) * DEAL_BYTES * len(self.plan.steps) <= KEPT_BYTES
+        kept = self.geometry.coordinates * DEAL_BYTES * len(self.plan.steps) <= KEPT_BYTES
         return functools.lru_cache(maxsize=None if kept else 1)(self._deal)
 
     def _deal(self, number: int) -> chunking.Chunks:
-        height, width, channels = self.shape
-        touched = self.plan.mask.touched(self.seed, number, height * width, channels)
+        touched = self.plan.mask.touched(self.seed, number, self.geometry)
         if not len(touched):  # a picture of few pixels, in a cycle of many steps
             return chunking.NOTHING
         count = -(-len(touched) // self.plan.steps[number].chunk_size)
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
-        apart = channels if self.plan.apart(count, channels) else 1
-        dims = height * width * channels
-        return chunking.chunks(self.seed, number, dims, count, channels=apart, coordinates=touched)
+        apart = self.plan.apart(count, self.geometry.channels)
+        return chunking.chunks(self.seed, number, self.geometry, count, apart=apart, coordinates=touched)
 
     @functools.cached_property
     def trajectory(self) -> Trajectory:
@@ -113,9 +108,8 @@ class Chain:
     def run(
         self, images: Sequence[int], choose: Choose, steps: int | None = None
     ) -> tuple[torch.Tensor, list[Indices]]:
-        """Walk the first `steps` steps (all, unless told): the state that both sides reach, and the indices."""
-        height, width, channels = self.shape
-        state, chosen = self.trajectory.start(self.seed, (channels, height, width)), []
+        """Walk the first `steps` steps, by default all: return the state that both sides reach, and the indices."""
+        state, chosen = self.trajectory.start(self.seed, self.geometry), []
         for number in range(len(self.plan.steps) if steps is None else steps):
             layout = self.layout(number, images)
             watch.step(number)
@@ -130,7 +124,7 @@ class Chain:
         """The unit-variance noise of the chosen candidates, and 0 where the step does not touch."""
         import torch
 
-        (height, width, channels), device = self.shape, self.denoiser.device
+        (height, width, channels), device = self.geometry.shape, self.denoiser.device
         if not layout.chunks.count:
             return torch.zeros((1, channels, height, width), device=device)
         law = layout.arithmetic.law

@@ -26,12 +26,12 @@ from dipp.codec.pictures import Picture, Pixels, as_picture, each, to_pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
-from dipp.format.packing import Shape
 from dipp.format.release import Release, promised
 from dipp.models import embedded, watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
@@ -84,23 +84,23 @@ class Codec:
         final_timestep: int | None = None,
         device: str | torch.device = "cpu",
         calibration: str | Path | None = None,
-        pixels: int | None = None,
+        size: tuple[int, int] | None = None,
     ) -> Codec:
         """A codec within a budget, pure ε; (ε, δ); or ρ: the best expected quality within it.
 
         Without `bpp` or `final_timestep`, presets of sensing take at most 1 bit per pixel; others have no such bound.
         `model` is a folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format; unless told, the one
         that ships with dipp. Its public cost table is calibration.json beside the weights, or the file that is named.
-        `pixels` are those of the smallest picture to be encoded, if not of the denoiser's own size: any plan serves any
-        size, but its own takes the fewest bits.
+        `size` is the height and width of the smallest picture to be encoded, by default the denoiser's own size: any
+        plan serves any size, but its own takes the fewest bits.
         """
-        if pixels is not None and not is_whole(pixels):
-            raise DippError(f"pixels: a whole number is needed, height × width, got {pixels!r}")
+        if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
+            raise DippError(f"size: (height, width) is needed, in whole numbers, got {size!r}")
         recipe = presets.preset(preset)
         budget = recipe.budget(epsilon, delta, rho)
         denoiser = models.load(model, device)
         table = ErrorTable.of_model(model, calibration)
-        planner = recipe.planner(denoiser, table, budget, pixels)
+        planner = recipe.planner(denoiser, table, budget, None if size is None else denoiser.geometry(*size))
         point = planner.choose(budget, final_timestep=final_timestep, bpp=bpp)
         digest = table.residuals.digest if point.plan.sensing and table.residuals is not None else None
         return cls(denoiser, point.plan, budget, digest, point.bound)
@@ -174,27 +174,26 @@ class Codec:
         release = self.release(own, given=given, beacon=beacon, window=public)
         recorder = Recorder()
         rows: list[Indices] = []
-        shapes: list[Shape] = []
+        geometries: list[Geometry] = []
         grey: list[bool] = []
         done = 0
         for batch in self._batches(self._pictures(batches.once(each(images)), public, odometer)):
             pixels = [picture.pixels for picture in batch]
             rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
-            height, width, channels = pixels[0].shape
-            shapes.extend([(height, width, channels)] * len(batch))
+            geometries.extend([Geometry.of(pixels[0].shape)] * len(batch))
             grey.extend(picture.grey for picture in batch)
             done += len(batch)
             progress(done)
         if not done:
             raise DippError("images: a picture is needed, there is none")
-        return Archive.build(release, shapes, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
+        return Archive.build(release, geometries, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
 
     def _pictures(self, images: Iterator[Any], window: Window | None, odometer: bool | Meter) -> Iterator[Picture]:
         """Return the pictures that can be encoded, after all of them were charged."""
 
         def read(image: Any) -> Picture:
             picture = as_picture(image, self.denoiser.channels, window)
-            self.check_shape(picture.pixels.shape)
+            self.check(Geometry.of(picture.pixels.shape))
             return picture
 
         if odometer is False:
@@ -204,16 +203,15 @@ class Codec:
         return charged(list(images), read, self._losses_of, meter)
 
     def _losses_of(self, picture: Picture) -> tuple[float, float]:
-        height, width, _ = picture.pixels.shape
-        return self.losses(height * width)
+        return self.losses(Geometry.of(picture.pixels.shape))
 
     def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
         """The indices of equal-sized images, a row each; what was done is written down by the recorder.
 
         An image's number names its common randomness: no two images of a seed may have the same.
         """
-        chain = self._chain(seed, images[0].shape)
-        watch.begin(len(images), len(images) * math.prod(images[0].shape[:2]), len(self.plan.steps))
+        chain = Chain(self.plan, self.denoiser, seed, Geometry.of(images[0].shape))
+        watch.begin(len(images), len(images) * chain.geometry.pixels, len(self.plan.steps))
         pixels = np.stack(images).reshape(len(images), -1)
         _, chosen = chain.run(numbers, Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder))
         return np.concatenate(chosen, axis=1)
@@ -221,7 +219,7 @@ class Codec:
     def reconstruct(
         self,
         rows: Indices,
-        shape: Shape,
+        geometry: Geometry,
         numbers: Sequence[int],
         seed: bytes,
         *,
@@ -234,7 +232,8 @@ class Codec:
 
         `grey` says which of them are grey; empty, if none is.
         """
-        chain, which = self._chain(seed, shape), np.array(grey or [False] * len(rows), bool)
+        chain = Chain(self.plan, self.denoiser, seed, geometry)
+        which = np.array(grey or [False] * len(rows), bool)
         finish = Finish(denoise, sample, calls)
         return self._finished(walked(chain, rows, numbers, which, len(self.plan.steps), finish), finish)
 
@@ -307,10 +306,10 @@ class Codec:
         for images, height, width in source.runs.tolist():
             if height * width > MAX_PICTURE:
                 raise DippError(f"image: {height}×{width} is larger than can be decoded")
-            chain = codec._chain(source.release.seed, (height, width, source.release.channels))
+            chain = Chain(plan, self.denoiser, source.release.seed, source.release.geometry(height, width))
             end = first + images
             while first < end:
-                last = min(end, first + self.batch_size(chain.shape))
+                last = min(end, first + self.batch_size(chain.geometry))
                 rows, grey = source.batch(first, last), source.grey[first:last]
                 yield walked(chain, rows, range(first, last), grey, done, finish)
                 first = last
@@ -324,45 +323,43 @@ class Codec:
         found = finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise)
         return to_pixels(found, end.grey)
 
-    def _chain(self, seed: bytes, shape: tuple[int, ...]) -> Chain:
-        height, width, channels = shape
-        return Chain(self.plan, self.denoiser, seed, (height, width, channels))
-
     def _batches(self, images: Iterable[Picture]) -> Iterator[list[Picture]]:
-        """Neighbours of one size, up to a batch."""
+        """Group consecutive pictures of the same geometry into batches."""
         batch: list[Picture] = []
         for image in images:
-            shape = image.pixels.shape
-            if batch and (shape != batch[0].pixels.shape or len(batch) == self.batch_size(shape)):
+            geometry = Geometry.of(image.pixels.shape)
+            if batch and (image.pixels.shape != batch[0].pixels.shape or len(batch) == self.batch_size(geometry)):
                 yield batch
                 batch = []
             batch.append(image)
         if batch:
             yield batch
 
-    def batch_size(self, shape: Sequence[int]) -> int:
-        """Images of a size that are taken at a time."""
-        return batches.batch_size(self.denoiser.device.type, shape)
+    def batch_size(self, geometry: Geometry) -> int:
+        """Return how many images of a geometry are taken at a time."""
+        return batches.batch_size(self.denoiser.device.type, geometry)
 
-    def losses(self, pixels: int) -> tuple[float, float]:
-        """Pure ε and ρ that a picture of so many pixels has lost once it is released; infinite without certificate."""
+    def losses(self, geometry: Geometry) -> tuple[float, float]:
+        """Return pure ε and ρ that a picture loses when it is released; both are infinite without a certificate."""
         if not self.plan.coding.certified:
             return math.inf, math.inf
-        found = promised(self.plan, self.denoiser.channels, pixels, self.budget.delta if self.budget else None)
+        found = promised(self.plan, geometry, self.budget.delta if self.budget else None)
         return found.epsilon, found.rho
 
-    def check_shape(self, shape: Sequence[int]) -> None:
-        """Raise if the model or the budget cannot take an image of this shape, (height, width, channels)."""
-        height, width, channels = shape
-        if channels != self.denoiser.channels:
-            raise DippError(f"image: {self.denoiser.channels} channels are needed for this model, got {channels}")
-        if self.budget and not self.budget.allows(promised(self.plan, channels, height * width, self.budget.delta)):
+    def check(self, geometry: Geometry) -> None:
+        """Raise if the model or the budget cannot take an image of this geometry."""
+        height, width = geometry.height, geometry.width
+        if geometry.channels != self.denoiser.channels:
+            raise DippError(
+                f"image: {self.denoiser.channels} channels are needed for this model, got {geometry.channels}"
+            )
+        if self.budget and not self.budget.allows(promised(self.plan, geometry, self.budget.delta)):
             raise DippError(
                 f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
             )
         delta = self.budget.delta if self.budget else None
-        if delta is not None and advice.too_large(delta, height * width):
+        if delta is not None and advice.too_large(delta, geometry.pixels):
             raise DippError(
                 f"image: {height}×{width} pixels times δ = {upper(delta)} is 1 or more, which allows a pixel to be "
-                f"published as it is; pass a delta far below {1 / (height * width):.1g}, or none"
+                f"published as it is; pass a delta far below {1 / geometry.pixels:.1g}, or none"
             )

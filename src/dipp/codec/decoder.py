@@ -65,9 +65,8 @@ def walked(
     chain: Chain, rows: Indices, numbers: Sequence[int], grey: NDArray[np.bool_], steps: int, finish: Finish
 ) -> End:
     """The end of the first `steps` steps by the indices in `rows`; a watcher is told of the calls that follow, too."""
-    height, width, channels = chain.shape
-    watch.begin(len(rows), len(rows) * height * width, steps + finish.network_calls(chain.trajectory, steps))
-    state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(height * width, channels)), steps)
+    watch.begin(len(rows), len(rows) * chain.geometry.pixels, steps + finish.network_calls(chain.trajectory, steps))
+    state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(chain.geometry)), steps)
     watch.step(steps)
     return End(chain, steps, state, numbers, grey)
 

@@ -79,9 +79,7 @@ class Selector:
 
     def _record(self, layout: StepLayout, used: Observed) -> None:
         """Write down what the ε of the step depends on, as it was used."""
-        images, coordinates = self.pixels.shape
-        shape = images, coordinates // layout.channels, layout.channels
-        self.recorder.observe(layout.number, self.plan, shape, layout.chunks, used)
+        self.recorder.observe(layout.number, self.plan, layout.geometry, len(self.pixels), layout.chunks, used)
 
 
 def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> None:

@@ -104,10 +104,12 @@ def known_by(source: str | Path | bytes) -> NDArray[Any]:
     return read_picture(source, 3, FULL).known_by
 
 
-def declared_pixels(source: str | Path | bytes) -> int:
-    """Width × height as the file's header says; nothing is decoded."""
+def declared_size(source: str | Path | bytes) -> tuple[int, int]:
+    """Return the height and width that the file's header states; nothing is decoded."""
     with _opened(source) as image:
-        return _checked_pixels(image.size)
+        _checked_pixels(image.size)
+        width, height = image.size
+        return height, width
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
@@ -40,8 +41,8 @@ class Trajectory(ABC):
     """The public states of a plan on a denoiser."""
 
     @abstractmethod
-    def start(self, seed: bytes, shape: tuple[int, int, int]) -> torch.Tensor:
-        """The state before the first step, for images (C, H, W): one for all images of the size."""
+    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:
+        """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
 
     @abstractmethod
     def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
@@ -83,10 +84,11 @@ class Diffusion(Trajectory):
         for step in self.steps:
             self.denoiser.schedule.require_gain(step.start, step.end, step.snr_gain)
 
-    def start(self, seed: bytes, shape: tuple[int, int, int]) -> torch.Tensor:
-        """x_T, from the common randomness alone."""
+    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:
+        """Return x_T, from the common randomness alone."""
         import torch
 
+        shape = geometry.channels, geometry.height, geometry.width
         return torch.from_numpy(diffusion.start(seed, shape))[None].to(self.denoiser.device)
 
     def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
@@ -122,11 +124,12 @@ class Sensing(Trajectory):
         """SNR after so many steps: the exact sum of their gains."""
         return math.fsum(step.snr_gain for step in itertools.islice(self.steps, steps))
 
-    def start(self, seed: bytes, shape: tuple[int, int, int]) -> torch.Tensor:  # noqa: ARG002
-        """Mid-grey, at SNR 0."""
+    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:  # noqa: ARG002
+        """Return mid-grey, at SNR 0."""
         import torch
 
-        return torch.from_numpy(np.zeros((1, *shape), np.float32)).to(self.denoiser.device)
+        shape = 1, geometry.channels, geometry.height, geometry.width
+        return torch.from_numpy(np.zeros(shape, np.float32)).to(self.denoiser.device)
 
     def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
         """Mid-grey at first, then the denoiser's prediction at the SNR so far."""

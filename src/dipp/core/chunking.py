@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]
@@ -50,20 +51,27 @@ NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
 def chunks(
     seed: bytes,
     step: int,
-    dims: int,
+    geometry: Geometry,
     count: int,
     *,
-    channels: int = 1,
+    apart: bool = True,
     coordinates: Integers | None = None,
 ) -> Chunks:
-    """Deal the coordinates of one step to `count` chunks, by the public seed.
+    """Deal the coordinates of one step to chunks, by the public seed.
 
-    `coordinates` are those that the step touches, ascending, out of 0 … dims − 1 (by default all of them). Coordinate i
-    belongs to pixel i // channels, and no two coordinates of a pixel meet in a chunk: a count too small for that is
-    refused. With channels = 1 any coordinates may meet.
+    Args:
+        seed: The public seed.
+        step: Number of the step.
+        geometry: The geometry of the picture.
+        count: Number of chunks.
+        apart: Whether no two coordinates of a pixel may meet in a chunk. If false, any coordinates may meet.
+        coordinates: The coordinates that the step touches, ascending; by default all of the picture.
+
+    Raises:
+        DippError: There are fewer chunks than coordinates of a pixel, or more than coordinates.
+
     """
-    if channels < 1 or dims < 1 or dims % channels:
-        raise DippError(f"dims, channels: dims ≥ 1 in whole pixels is needed, got {dims} and {channels}")
+    dims, channels = geometry.coordinates, geometry.channels if apart else 1
     touched = np.arange(dims, dtype=np.int64) if coordinates is None else _checked(coordinates, dims)
     pixel, channel = np.divmod(touched, channels)
     crowd = int(np.bincount(pixel).max())

@@ -1,7 +1,7 @@
 """Masks: who is touched when. The one place that knows periods, passes and groups.
 
 A mask says which coordinates each step of a plan touches. Everything about it is public: it follows from the seed, the
-number of the step and the size of the picture, and is known before a picture is read. A coordinate is pixel·C +
+number of the step and the geometry of the picture, and is known before a picture is read. A coordinate is pixel·C +
 channel.
 
 | mask | a step touches | a pixel is touched |
@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]
@@ -44,7 +45,7 @@ MAX_PERIOD = (1 << 16) - 1
 
 
 class Mask(ABC):
-    """Which coordinates of a picture the steps touch. `channels` is C, and `pixels` counts those of one picture."""
+    """Which coordinates of a picture the steps touch. `channels` is C."""
 
     @property
     @abstractmethod
@@ -60,20 +61,20 @@ class Mask(ABC):
         """Coordinates of one pixel that a step touches, at most."""
 
     @abstractmethod
-    def touched(self, seed: bytes, step: int, pixels: int, channels: int) -> Integers:
-        """The coordinates that a step touches, ascending; none, of a picture with very few pixels in some steps."""
+    def touched(self, seed: bytes, step: int, geometry: Geometry) -> Integers:
+        """Return the coordinates that a step touches, ascending. Some steps touch none of a very small picture."""
 
     @abstractmethod
-    def counts(self, steps: int, pixels: int, channels: int) -> Integers:
-        """How many coordinates each of the first `steps` steps touches: the lengths of `touched`, in closed form."""
+    def counts(self, steps: int, geometry: Geometry) -> Integers:
+        """Return how many coordinates each of the first `steps` steps touches: the lengths of `touched`."""
 
     @abstractmethod
     def worst(self, charges: Sequence[float], channels: int) -> float:
         """The most that one pixel is charged if step i charges charges[i] to every pixel that it touches."""
 
-    def largest(self, pixels: int, channels: int) -> int:
-        """Coordinates that a step touches, at most."""
-        return int(self.counts(self.period, pixels, channels).max())
+    def largest(self, geometry: Geometry) -> int:
+        """Return the largest number of coordinates that a step touches."""
+        return int(self.counts(self.period, geometry).max())
 
     def mean_touches(self, channels: int) -> float:
         """Coordinates of a pixel that a step touches, on the average: C/P."""
@@ -103,13 +104,13 @@ class Everywhere(Mask):
         self.require(channels)
         return channels
 
-    def touched(self, seed: bytes, step: int, pixels: int, channels: int) -> Integers:  # noqa: ARG002
-        """All coordinates of the picture."""
-        return np.arange(pixels * channels, dtype=np.int64)
+    def touched(self, seed: bytes, step: int, geometry: Geometry) -> Integers:  # noqa: ARG002
+        """Return all coordinates of the picture."""
+        return np.arange(geometry.coordinates, dtype=np.int64)
 
-    def counts(self, steps: int, pixels: int, channels: int) -> Integers:
-        """All coordinates of the picture, in every step."""
-        return np.full(steps, pixels * channels, np.int64)
+    def counts(self, steps: int, geometry: Geometry) -> Integers:
+        """Return the number of all coordinates, for every step."""
+        return np.full(steps, geometry.coordinates, np.int64)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
         """Every pixel is charged for every step."""
@@ -142,16 +143,16 @@ class Turns(Mask):
         self.require(channels)
         return 1
 
-    def touched(self, seed: bytes, step: int, pixels: int, channels: int) -> Integers:
-        """The coordinates that have their slot in this step."""
-        self.require(channels)
+    def touched(self, seed: bytes, step: int, geometry: Geometry) -> Integers:
+        """Return the coordinates that have their slot in this step."""
+        self.require(geometry.channels)
         cycle, slot = divmod(step, self.cycle)
-        return np.flatnonzero(_slots(seed, cycle, self.cycle, pixels, channels) == slot).astype(np.int64)
+        return np.flatnonzero(_slots(seed, cycle, self.cycle, geometry) == slot).astype(np.int64)
 
-    def counts(self, steps: int, pixels: int, channels: int) -> Integers:
-        """Whole cycles of P ranks fill every slot C times; `_counts` adds what the ranks that are left fill."""
-        self.require(channels)
-        return _counts(self.cycle, steps, pixels, channels)
+    def counts(self, steps: int, geometry: Geometry) -> Integers:
+        """Return the counts in closed form: P ranks fill every slot C times, `_counts` adds the ranks that are left."""
+        self.require(geometry.channels)
+        return _counts(self.cycle, steps, geometry.pixels, geometry.channels)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:
         """For each cycle, the dearest class of ranks modulo P."""
@@ -168,8 +169,9 @@ class Turns(Mask):
 
 
 @functools.lru_cache(maxsize=1)  # the steps of a cycle follow each other, and the shuffles take long for large pictures
-def _slots(seed: bytes, cycle: int, period: int, pixels: int, channels: int) -> NDArray[np.uint16]:
-    """The slot of every coordinate in a cycle of P steps."""
+def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[np.uint16]:
+    """Return the slot of every coordinate in a cycle of P steps."""
+    pixels, channels = geometry.pixels, geometry.channels
     rank = np.empty(pixels, np.int64)
     rank[randomness.permutation(randomness.stream(seed, 0, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
     keys = randomness.uniforms(randomness.stream(seed, 0, cycle, "mask/channels"), pixels * channels)

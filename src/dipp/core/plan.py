@@ -22,7 +22,7 @@ from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
 from dipp.core.code import Code
 from dipp.core.columns import Column, floats
-from dipp.core.geometry import MAX_PIXELS
+from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError, NoCertificateError
@@ -222,15 +222,13 @@ class Plan:
         """The public integers of a step."""
         return step.arithmetic(self.channel, self.code.score_alpha)
 
-    def chunk_counts(self, pixels: int, channels: int) -> tuple[int, ...]:
-        """How many chunks, and so indices, each step of an image has: public, from the plan and the size alone.
+    def chunk_counts(self, geometry: Geometry) -> tuple[int, ...]:
+        """Return how many chunks, and so indices, each step of a picture has: public, from plan and geometry alone.
 
-        A step that touches no coordinate of an image of very few pixels has no chunk, and takes no bits.
+        A step that touches no coordinate of a very small picture has no chunk, and takes no bits.
         """
-        if not 1 <= pixels <= MAX_PIXELS:
-            raise DippError(f"pixels: 1 to {MAX_PIXELS} is needed, got {pixels}")
         sizes = np.array([step.chunk_size for step in self.steps])
-        return tuple((-(-self.mask.counts(len(self.steps), pixels, channels) // sizes)).tolist())
+        return tuple((-(-self.mask.counts(len(self.steps), geometry) // sizes)).tolist())
 
     def apart(self, chunks: int, channels: int) -> bool:
         """Whether a step of so many chunks has no two coordinates of a pixel in one chunk, for certain."""

@@ -20,7 +20,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import __version__
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
-from dipp.format.packing import Shape
 
 DIGEST_BYTES = 16
 PATIENCE = 60.0
@@ -75,14 +74,14 @@ class Cache:
     name: str
     """Digest of the `Key`."""
 
-    def get(self, shapes: Mapping[int, Shape]) -> dict[int, Pixels]:
-        """The pictures (H, W, C) of these numbers and shapes that are there, whole."""
-        numbers, found = list(shapes), dict[int, Pixels]()
+    def get(self, geometries: Mapping[int, Geometry]) -> dict[int, Pixels]:
+        """Return the pictures (H, W, C) of these numbers and geometries that the cache holds."""
+        numbers, found = list(geometries), dict[int, Pixels]()
         for low in range(0, len(numbers), ASKED):
             some = numbers[low : low + ASKED]
             for number, digest, pixels in self._do(functools.partial(_rows, numbers=some)):
-                shape = shapes[number]
-                whole = isinstance(pixels, bytes) and len(pixels) == math.prod(shape)
+                shape = geometries[number].shape
+                whole = isinstance(pixels, bytes) and len(pixels) == geometries[number].coordinates
                 if whole and digest == self._digest(number, shape, pixels):
                     found[number] = np.frombuffer(pixels, np.uint8).reshape(shape)
         return found

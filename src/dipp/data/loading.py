@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
 import operator
 import os
 from bisect import bisect_right
@@ -30,13 +29,13 @@ from dipp.codec.batches import batch_size
 from dipp.codec.codec import Codec
 from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels
+from dipp.core.geometry import Geometry
 from dipp.data.cache import Cache, Key
 from dipp.data.parts import ArchivePart, Part, ShardPart
 from dipp.data.sources import Label
 from dipp.data.store import read_manifest, shard_entries
 from dipp.errors import DippError
 from dipp.format import archive as archives
-from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.models.denoiser import torch_device
@@ -206,9 +205,9 @@ class Pictures(Dataset[Item]):
         """The labels of all pictures as their source had them, without decoding any: None where there is none."""
         return [part.label(row) for part in self._parts for row in range(part.images)]
 
-    def shapes(self) -> list[Shape]:
-        """Height, width and channels of all pictures, without decoding any."""
-        return [part.shape(row) for part in self._parts for row in range(part.images)]
+    def geometries(self) -> list[Geometry]:
+        """Return the height, width and channels of each picture, without decoding any."""
+        return [part.geometry(row) for part in self._parts for row in range(part.images)]
 
     def _range(self, start: int, stop: int) -> Iterator[Item]:
         """Items start … stop − 1 in order, decoded a batch at a time."""
@@ -219,12 +218,12 @@ class Pictures(Dataset[Item]):
         """Ranges of numbers that are decoded at a time."""
         while start < stop:
             part, row = self._find(start)
-            end = min(start + self._batch_size(part.shape(row)), stop)
+            end = min(start + self._batch_size(part.geometry(row)), stop)
             yield start, end
             start = end
 
-    def _batch_size(self, shape: Shape) -> int:
-        return batch_size(torch_device(self._device).type, shape)
+    def _batch_size(self, geometry: Geometry) -> int:
+        return batch_size(torch_device(self._device).type, geometry)
 
     def _number(self, index: int) -> int:
         """The number of a picture; a negative index counts from the end."""
@@ -241,17 +240,17 @@ class Pictures(Dataset[Item]):
     def _pictures(self, numbers: Iterable[int]) -> dict[int, Pixels]:
         """Pictures (H, W, C) by their numbers: from the cache, or decoded, and kept there."""
         places = {number: self._find(number) for number in numbers}
-        shapes = {number: part.shape(row) for number, (part, row) in places.items()}
-        found = self._cache.get(shapes) if self._cache is not None else {}
-        groups: dict[Shape, list[int]] = {}
+        geometries = {number: part.geometry(row) for number, (part, row) in places.items()}
+        found = self._cache.get(geometries) if self._cache is not None else {}
+        groups: dict[Geometry, list[int]] = {}
         for number in places:
             if number not in found:
-                groups.setdefault(shapes[number], []).append(number)
-        for shape, group in groups.items():
-            size = self._batch_size(shape)
+                groups.setdefault(geometries[number], []).append(number)
+        for geometry, group in groups.items():
+            size = self._batch_size(geometry)
             for low in range(0, len(group), size):
                 some = group[low : low + size]
-                decoded = self._decode(shape, [places[number] for number in some])
+                decoded = self._decode(geometry, [places[number] for number in some])
                 found.update(zip(some, decoded, strict=True))
                 if self._cache is not None:
                     self._cache.put(some, decoded)
@@ -265,8 +264,8 @@ class Pictures(Dataset[Item]):
         key = Key(release, self._find(0)[0].release.model, dataclasses.astuple(self._finish))
         return Cache(self._cache_folder, key.digest())
 
-    def _decode(self, shape: Shape, places: list[tuple[Part, int]]) -> Pixels:
-        """Decode pictures of one shape, given by part and row."""
+    def _decode(self, geometry: Geometry, places: list[tuple[Part, int]]) -> Pixels:
+        """Decode pictures of one geometry, given by part and row."""
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
         self._check_process()
         release = places[0][0].release
@@ -277,13 +276,13 @@ class Pictures(Dataset[Item]):
             raise DippError("the shards belong to several releases; get them again")
         numbers = [part.number(row) for part, row in places]
         grey = [part.grey(row) for part, row in places]
-        wanted, choice = self._finish, (rows, shape, numbers, release.seed)
+        wanted, choice = self._finish, (rows, geometry, numbers, release.seed)
         return codec.reconstruct(*choice, denoise=wanted.denoise, sample=wanted.sample, calls=wanted.calls, grey=grey)
 
     def _require_affordable(self, part: Part, codec: Codec) -> None:
         """Raise if a part costs more than its file justifies; once for each part."""
         if part not in self._affordable:
-            sizes = [(1, math.prod(part.shape(row)[:2])) for row in range(part.images)]
+            sizes = [(1, part.geometry(row).pixels) for row in range(part.images)]
             work.require_affordable(sizes, codec.network_calls(self._finish), part.size, self._max_work)
             self._affordable.add(part)
 

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dipp import __version__
-from dipp.core.geometry import MAX_PIXELS
+from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data.shards import Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import Integers
-from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.privacy.certificate import WORDS
 
@@ -131,14 +130,14 @@ def _without_words(facts: dict[str, Any]) -> dict[str, Any]:
 
 def archive(store: Store) -> Archive:
     """The images of all shards as one archive, which is put together in memory."""
-    shapes: list[Shape] = []
+    geometries: list[Geometry] = []
     rows: list[Integers] = []
     grey: list[bool] = []
     for shard in map(Shard.read, store.shards()):
         release = shard.release
         if shard.ids.tolist() != list(range(len(rows), len(rows) + len(shard))):
             raise DippError("dst: an archive numbers its images without gaps; run the command again with --overwrite")
-        shapes += [shard.shape(image) for image in range(len(shard))]
+        geometries += shard.geometries()
         rows.extend(shard.all_rows())
         grey += shard.greys()
-    return Archive.build(release, shapes, rows, grey=grey)
+    return Archive.build(release, geometries, rows, grey=grey)

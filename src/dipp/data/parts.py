@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from dipp.core.geometry import Geometry
 from dipp.data.shards import Shard
 from dipp.data.sources import Label
 from dipp.data.store import sha256
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import Integers
-from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.privacy.certificate import Certificate
 
@@ -48,8 +48,8 @@ class Part(ABC):
         """Bytes of the file."""
 
     @abstractmethod
-    def shape(self, row: int) -> Shape:
-        """Height, width and channels."""
+    def geometry(self, row: int) -> Geometry:
+        """Return the height, width and channels of a row."""
 
     @abstractmethod
     def number(self, row: int) -> int:
@@ -70,7 +70,7 @@ class Part(ABC):
 
     @abstractmethod
     def rows(self, rows: Sequence[int]) -> Integers:
-        """The indices of rows of equally many pixels."""
+        """Return the indices of rows of one geometry."""
 
 
 class ShardPart(Part):
@@ -115,9 +115,9 @@ class ShardPart(Part):
         """That of the shard."""
         return self._shard.size
 
-    def shape(self, row: int) -> Shape:
+    def geometry(self, row: int) -> Geometry:
         """As the shard says."""
-        return self._shard.shape(row)
+        return self._shard.geometry(row)
 
     def number(self, row: int) -> int:
         """Its id."""
@@ -163,9 +163,9 @@ class ArchivePart(Part):
         """That of the archive."""
         return self.archive.size
 
-    def shape(self, row: int) -> Shape:
+    def geometry(self, row: int) -> Geometry:
         """As the file says."""
-        return self.archive.shape(row)
+        return self.archive.geometry(row)
 
     def number(self, row: int) -> int:
         """The row itself."""

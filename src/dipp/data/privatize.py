@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from dipp import files
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
+from dipp.core.geometry import Geometry
 from dipp.core.window import Window
 from dipp.data import manifest
 from dipp.data.engines import Engine
@@ -275,9 +276,9 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
         watcher.surveying(len(job.source))
         try:
             for position, picture in Worker(job, codec).survey(range(job.shards)):
-                height, width, _ = picture.pixels.shape
                 mark = meter.mark(picture.known_by)
-                yield meter.item(position, mark, codec.losses(height * width), job.source.name(position))
+                losses = codec.losses(Geometry.of(picture.pixels.shape))
+                yield meter.item(position, mark, losses, job.source.name(position))
         except DippError:  # before anything was charged: a source that is mended is another, and begins anew
             job.store.abandon()
             raise

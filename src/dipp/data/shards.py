@@ -31,14 +31,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dipp.core.geometry import MAX_PIXELS
+from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import footer
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
 from dipp.errors import DippError
 from dipp.format.archive import WORK, Archive
 from dipp.format.bytes import Integers, damaged
 from dipp.format.header import release_from_bytes, release_to_bytes
-from dipp.format.packing import Shape
 from dipp.format.release import Release
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
@@ -68,7 +67,7 @@ class Image(NamedTuple):
 
     number: int
     """Number in the dataset, which also names the common randomness."""
-    shape: Shape
+    geometry: Geometry
     label: Label
     indices: Integers
     """Selected indices, in the order of steps and chunks."""
@@ -99,10 +98,10 @@ def write(
     images = sorted(images, key=lambda image: image.number)
     layout_of = functools.cache(release.layout)
     payloads: list[bytes] = []
-    for shape, run in groupby(images, key=lambda image: image.shape):
+    for geometry, run in groupby(images, key=lambda image: image.geometry):
         rows = np.stack([image.indices for image in run])
-        payloads += layout_of(shape[0] * shape[1]).payloads(rows)
-    smallest = min((image.shape[0] * image.shape[1] for image in images), default=None)
+        payloads += layout_of(geometry).payloads(rows)
+    smallest = min((image.geometry for image in images), key=lambda geometry: geometry.pixels, default=None)
     release.require_recorded(smallest, recorded)
     facts = {
         "version": VERSION,
@@ -118,8 +117,8 @@ def write(
     columns = {
         "payload": payloads,
         "label": [image.label for image in images],
-        "width": [image.shape[1] for image in images],
-        "height": [image.shape[0] for image in images],
+        "width": [image.geometry.width for image in images],
+        "height": [image.geometry.height for image in images],
         "id": [image.number for image in images],
     }
     table = pa.Table.from_pydict(columns, schema(labels).with_metadata(metadata))
@@ -249,7 +248,7 @@ class Shard:
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
         # As of an archive: so many sizes and steps are not worth the arithmetic of their layouts.
-        if len(np.unique(self.sizes)) * len(self.release.plan.steps) > max(WORK, 8 * self.size):
+        if len(set(self.geometries())) * len(self.release.plan.steps) > max(WORK, 8 * self.size):
             raise damaged("its images do not fit into it")
         if not self.grey <= set(self.ids.tolist()):
             raise damaged("it speaks of grey images that it does not have")
@@ -258,8 +257,8 @@ class Shard:
 
     @functools.cached_property
     def certificate(self) -> Certificate | None:
-        """Certificate of the worst pixel, from the release and the smallest image; None if the coding has none."""
-        return self.release.certificate(int(self.sizes.min()) if len(self) else None)
+        """Certificate of the worst unit, from the release and the smallest image; None if the coding has none."""
+        return self.release.certificate(self.geometry(int(self.sizes.argmin())) if len(self) else None)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -273,15 +272,19 @@ class Shard:
     @property
     def payload_bits(self) -> int:
         """Bits of all coded indices, without padding and checksums, counted as for an archive."""
-        lengths = zip(self.sizes.tolist(), map(len, self.payloads.to_pylist()), strict=True)
-        of_size: dict[int, list[int]] = {}
-        for size, length in lengths:
-            of_size.setdefault(size, []).append(length)
-        return sum(self.release.layout(size).payload_bits(some) for size, some in of_size.items())
+        lengths: dict[Geometry, list[int]] = {}
+        for geometry, payload in zip(self.geometries(), self.payloads.to_pylist(), strict=True):
+            lengths.setdefault(geometry, []).append(len(payload))
+        return sum(self.release.layout(geometry).payload_bits(some) for geometry, some in lengths.items())
 
-    def shape(self, image: int) -> Shape:
-        """Height, width and channels of an image."""
-        return int(self.heights[image]), int(self.widths[image]), self.release.channels
+    def geometry(self, image: int) -> Geometry:
+        """Return the height, width and channels of an image."""
+        return self.release.geometry(int(self.heights[image]), int(self.widths[image]))
+
+    def geometries(self) -> list[Geometry]:
+        """Return the geometry of each image."""
+        made = functools.cache(self.release.geometry)
+        return [made(*size) for size in zip(self.heights.tolist(), self.widths.tolist(), strict=True)]
 
     @property
     def labelled(self) -> bool:
@@ -293,19 +296,18 @@ class Shard:
         return [number in self.grey for number in self.ids.tolist()]
 
     def rows(self, images: Sequence[int]) -> Integers:
-        """The indices of images with the same number of pixels, a row for each."""
+        """Return the indices of images of one geometry, a row for each."""
         chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
-        return self.release.layout(int(self.sizes[images[0]])).rows(chosen)
+        return self.release.layout(self.geometry(images[0])).rows(chosen)
 
     def all_rows(self) -> Iterator[Integers]:
         """The indices of every image, in order; as int32, because indices have at most 22 bits."""
-        for _, run in groupby(range(len(self)), key=lambda image: int(self.sizes[image])):
+        for _, run in groupby(range(len(self)), key=self.geometries().__getitem__):
             yield from self.rows(list(run)).astype(np.int32)
 
     def archive(self) -> Archive:
         """The shard as an archive, numbered from 0. Making it applies every check of an archive to the shard."""
-        shapes = [self.shape(image) for image in range(len(self))]
-        return Archive.build(self.release, shapes, list(self.all_rows()), grey=self.greys())
+        return Archive.build(self.release, self.geometries(), list(self.all_rows()), grey=self.greys())
 
 
 def _check_form(file: pq.ParquetFile, size: int) -> None:

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dipp.core.geometry import Geometry
 from dipp.data.sources import CHANGED, Record, Source
 from dipp.data.store import Store
 from dipp.errors import DippError, MiscomputedError
@@ -183,17 +184,16 @@ class Worker:
         job, codec, recorder = self.job, self.codec, Recorder()
         images: list[Image] = []
         skipped: list[Skipped] = []
-        waiting: dict[tuple[int, ...], list[tuple[Record, Picture]]] = {}
+        waiting: dict[Geometry, list[tuple[Record, Picture]]] = {}
 
-        def flush(shape: tuple[int, ...]) -> None:
-            batch = waiting.pop(shape)
+        def flush(geometry: Geometry) -> None:
+            batch = waiting.pop(geometry)
             numbers = [job.number(record.position) for record, _ in batch]
             with watch.watching(_Told(self.progress)):
                 rows = codec.select([picture.pixels for _, picture in batch], numbers, job.release.seed, recorder)
             for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
-                height, width, channels = shape
                 label = record.label if job.labelled else None
-                images.append(Image(number, (height, width, channels), label, row, picture.grey))
+                images.append(Image(number, geometry, label, row, picture.grey))
 
         for record, picture, problem in self._pictures(shard):
             if picture is None:
@@ -201,15 +201,15 @@ class Worker:
                     raise DippError(f"src: {job.source.name(record.position)}: {problem}")
                 skipped.append(Skipped(record.position, problem))
                 continue
-            shape = picture.pixels.shape
-            group = waiting.setdefault(shape, [])
+            geometry = Geometry.of(picture.pixels.shape)
+            group = waiting.setdefault(geometry, [])
             group.append((record, picture))
-            if len(group) == codec.batch_size(shape):
-                flush(shape)
-            elif sum(len(some) * shape[0] * shape[1] for shape, some in waiting.items()) > HELD_PIXELS:
-                flush(max(waiting, key=lambda shape: len(waiting[shape]) * shape[0] * shape[1]))
-        for shape in list(waiting):
-            flush(shape)
+            if len(group) == codec.batch_size(geometry):
+                flush(geometry)
+            elif sum(len(some) * size.pixels for size, some in waiting.items()) > HELD_PIXELS:
+                flush(max(waiting, key=lambda size: len(waiting[size]) * size.pixels))
+        for geometry in list(waiting):
+            flush(geometry)
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
     def _pictures(self, shard: int) -> Iterator[tuple[Record, Picture | None, str]]:
@@ -242,19 +242,19 @@ class Worker:
                     if isinstance(content, bytes)
                     else pictures.of_colour(content, channels, window)
                 )
-                if not (problem := self._refusal(picture.pixels.shape)):
+                if not (problem := self._refusal(Geometry.of(picture.pixels.shape))):
                     return picture, ""
             except DippError as error:
                 problem = str(error)
         return None, problem.removeprefix("image: ") or "there is no picture"
 
     @functools.cached_property
-    def _refusal(self) -> Callable[[tuple[int, ...]], str]:
-        """Function that says why the codec refuses a shape, or "". It remembers answers, because the check is slow."""
+    def _refusal(self) -> Callable[[Geometry], str]:
+        """Function that says why the codec refuses a size, or "". It remembers answers, because the check is slow."""
 
-        def refusal(shape: tuple[int, ...]) -> str:
+        def refusal(geometry: Geometry) -> str:
             try:
-                self.codec.check_shape(shape)
+                self.codec.check(geometry)
             except DippError as error:
                 return str(error)
             return ""

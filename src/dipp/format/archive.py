@@ -24,12 +24,12 @@ import numpy as np
 from dipp import files
 from dipp.codes import Flat, Functional, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
-from dipp.core.geometry import MAX_PIXELS
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
 from dipp.format.header import Header, checksum, unsealed
-from dipp.format.packing import FixedLayout, Layout, Shape, cut
+from dipp.format.packing import FixedLayout, Layout, cut
 from dipp.format.release import Release
 from dipp.format.source import Flags
 from dipp.privacy.certificate import Certificate
@@ -57,8 +57,8 @@ class Archive:
     runs: Integers
     """A row (images, height, width) for each run of images of one size."""
     _data: memoryview
-    _layouts: dict[int, Layout]
-    """By number of pixels."""
+    _layouts: dict[Geometry, Layout]
+    """How the images of each geometry are packed."""
     _images: Integers
     """Number of the first image of each run, and of images."""
     _starts: Integers
@@ -71,35 +71,41 @@ class Archive:
     def build(
         cls,
         release: Release,
-        shapes: Sequence[Shape],
+        geometries: Sequence[Geometry],
         indices: Sequence[Sequence[int] | Integers] | Integers,
         *,
         recorded: Ledger | None = None,
         grey: Sequence[bool] = (),
     ) -> Archive:
-        """Archive images, given their sizes and, in the order of steps and chunks, their indices.
+        """Archive the indices of images.
 
-        `recorded` is what the encoder wrote down as it went: nothing is archived if that is not what the plan says,
-        from which the certificate is made, here and by every reader. `grey` says which images are grey; empty, if
-        none is.
+        Args:
+            release: The public parameters of the encoding.
+            geometries: Geometry of each image, all with the channels of the release.
+            indices: Indices of each image, in the order of steps and chunks.
+            recorded: The ledger that the encoder wrote while it encoded, if there was one.
+            grey: Whether each image is grey; by default none is.
+
+        Raises:
+            DippError: The arguments do not fit together, or `recorded` is not the ledger of the plan.
+
         """
-        if grey and len(grey) != len(shapes):
-            raise DippError(f"grey: one of each image is needed, got {len(grey)} of {len(shapes)}")
-        if len(shapes) != len(indices):
-            raise DippError(f"shapes, indices: one of each an image is needed, got {len(shapes)} and {len(indices)}")
-        if {channels for _, _, channels in shapes} - {release.channels}:
-            raise DippError(f"shapes: images of {release.channels} channels are needed; make an archive for each kind")
-        sizes = [(len(list(run)), height, width) for (height, width, _), run in itertools.groupby(shapes)]
-        for _, height, width in sizes:
-            checked("height", height, 1, MAX_PIXELS)
-            checked("width", width, 1, MAX_PIXELS)
-        runs = np.array(sizes, np.int64).reshape(-1, 3)
+        if grey and len(grey) != len(geometries):
+            raise DippError(f"grey: one of each image is needed, got {len(grey)} of {len(geometries)}")
+        if len(geometries) != len(indices):
+            raise DippError(
+                f"geometries, indices: one of each an image is needed, got {len(geometries)} and {len(indices)}"
+            )
+        if {geometry.channels for geometry in geometries} - {release.channels}:
+            raise DippError(f"images of {release.channels} channels are needed; make an archive for each kind")
+        sizes = [(len(list(run)), geometry) for geometry, run in itertools.groupby(geometries)]
+        runs = np.array([(count, size.height, size.width) for count, size in sizes], np.int64).reshape(-1, 3)
         smallest = Header(release, runs, None).smallest
         release.require_recorded(smallest, recorded)
         payloads: list[bytes] = []
         lengths, at = [], 0
-        for count, height, width in sizes:
-            layout = release.layout(height * width)
+        for count, geometry in sizes:
+            layout = release.layout(geometry)
             rows = _as_rows(indices[at : at + count], layout.indices)
             if isinstance(layout, FixedLayout):
                 payloads.append(layout.pack(rows))
@@ -119,15 +125,16 @@ class Archive:
         reader = ByteReader(inner)
         header = Header.read(reader)
         release, plan, runs = header.release, header.release.plan, header.runs
-        counts, pixels = runs[:, 0], runs[:, 1] * runs[:, 2]
-        sizes, which = np.unique(pixels, return_inverse=True)
+        counts = runs[:, 0]
+        sizes, which = np.unique(runs[:, 1] << 32 | runs[:, 2], return_inverse=True)  # sides have 31 bits
         # An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
         # Nor is one of very many sizes and steps, with next to nothing in most of them.
         work, least = len(sizes) * len(plan.steps), len(sizes) * plan.mask.least_steps(len(plan.steps))
         if least > 8 * reader.left or work > max(WORK, 8 * reader.left):
             raise damaged("its images do not fit into it")
-        layouts = [release.layout(size) for size in sizes.tolist()]
-        each = np.array([layout.least_bits for layout in layouts], np.int64)[which]
+        geometries = [release.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes.tolist()]
+        layouts = {geometry: release.layout(geometry) for geometry in geometries}
+        each = np.array([layout.least_bits for layout in layouts.values()], np.int64)[which]
         # Floats first: the integers could overflow.
         if counts.astype(np.float64) @ each.astype(np.float64) > 8 * reader.left:
             raise damaged("its images do not fit into it")
@@ -146,8 +153,7 @@ class Archive:
         images = np.concatenate([[0], np.cumsum(counts)])
         certificate = release.certificate(header.smallest)
         grey = header.grey if len(header.grey) else np.zeros(images[-1], bool)
-        of_size = dict(zip(sizes.tolist(), layouts, strict=True))
-        return cls(release, runs, view, of_size, images, starts, certificate, grey)
+        return cls(release, runs, view, layouts, images, starts, certificate, grey)
 
     def __repr__(self) -> str:
         images = "1 image" if len(self) == 1 else f"{len(self)} images"
@@ -178,10 +184,12 @@ class Archive:
         """The selections that the file is made of."""
         return self.certificate.ledger
 
-    def shape(self, image: int) -> Shape:
-        """Height, width and channels of an image."""
-        _, height, width = self.runs[self._run(image)].tolist()
-        return height, width, self.release.channels
+    def geometry(self, image: int) -> Geometry:
+        """Return the height, width and channels of an image."""
+        return self._geometry(self._run(image))
+
+    def _geometry(self, run: int) -> Geometry:
+        return self.release.geometry(*self.runs[run, 1:].tolist())
 
     def image_indices(self, image: int) -> Integers:
         """The indices of one image, in the order of steps and chunks, decoded without any other."""
@@ -189,9 +197,9 @@ class Archive:
         return row
 
     def batch(self, first: int, last: int) -> Integers:
-        """The indices of images first … last − 1, a row each; they must have equally many pixels."""
+        """Return the indices of images first … last − 1, a row each; they must have the same geometry."""
         runs = range(self._run(first), self._run(last - 1) + 1)
-        sizes = {height * width for _, height, width in self.runs[runs.start : runs.stop].tolist()}
+        sizes = set(map(self._geometry, runs))
         if first >= last or len(sizes) != 1:
             raise DippError(f"first, last: one or more images of one size are needed, got {first} and {last}")
         layout = self._layouts[sizes.pop()]
@@ -226,7 +234,7 @@ class Archive:
         # Where lengths differ, each image has its own place in the file.
         lengths = np.diff(self._starts).tolist() if not self.release.plan.code.fixed_length else [0] * len(self)
         spans = itertools.pairwise(self._images.tolist())
-        layouts = (self._layouts[height * width] for _, height, width in self.runs.tolist())
+        layouts = (self._layouts[self._geometry(run)] for run in range(len(self.runs)))
         return sum(layout.payload_bits(lengths[low:high]) for layout, (low, high) in zip(layouts, spans, strict=True))
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 
 from dipp.core import units
 from dipp.core.beacon import MAX_VALUE, MIN_VALUE, Beacon
-from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS
+from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
@@ -126,9 +126,12 @@ class Header:
         return found
 
     @property
-    def smallest(self) -> int | None:
-        """Pixels of the smallest image, whose certificate is the worst; None, if there is no image."""
-        return int((self.runs[:, 1] * self.runs[:, 2]).min()) if len(self.runs) else None
+    def smallest(self) -> Geometry | None:
+        """Geometry of the image with the fewest pixels, whose certificate is the worst; None if there is no image."""
+        if not len(self.runs):
+            return None
+        _, height, width = self.runs[np.argmin(self.runs[:, 1] * self.runs[:, 2])].tolist()
+        return self.release.geometry(height, width)
 
 
 def release_to_bytes(release: Release) -> bytes:

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dipp.core import entropy
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.format.bytes import Integers, damaged
-
-Shape = tuple[int, int, int]
-"""Height, width, channels."""
 
 CHECKSUM_FROM_BITS = 512
 """Images whose indices have at least so many bits carry a checksum of their own: it costs 3 % at most."""
@@ -27,15 +25,15 @@ ROW_INDICES = 4096
 """Images of more indices are unpacked step by step: a row at a time would take hundreds of bytes an index."""
 
 
-def layout_of(plan: Plan, pixels: int, channels: int) -> Layout:
-    """The layout of images with so many pixels, whatever their sides."""
+def layout_of(plan: Plan, geometry: Geometry) -> Layout:
+    """Return the layout of images of one geometry."""
     kind = FixedLayout if plan.code.fixed_length else EntropyLayout
-    return kind(plan, plan.chunk_counts(pixels, channels))
+    return kind(plan, plan.chunk_counts(geometry))
 
 
 @dataclass(frozen=True)
 class Layout(ABC):
-    """What every image of a size has in the file: as many indices of each step, and perhaps a checksum."""
+    """What each image of a geometry has in the file: the same number of indices of each step, perhaps a checksum."""
 
     plan: Plan
     counts: tuple[int, ...]

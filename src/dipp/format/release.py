@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from dipp.core.beacon import Beacon
-from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS
+from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.core.units import Pixel, Unit
@@ -74,29 +74,37 @@ class Release:
         for step in steps:
             checked("exponent_units", step.exponent_units, *((0, 0) if code.fixed_length else (1, 255)))
 
-    def layout(self, pixels: int) -> Layout:
-        """How the indices of an image of so many pixels are packed."""
-        return layout_of(self.plan, pixels, self.channels)
+    def geometry(self, height: int, width: int) -> Geometry:
+        """Return the geometry of an image of this size: all have the channels of the release."""
+        return Geometry(height, width, self.channels)
 
-    def certificate(self, smallest: int | None) -> Certificate | None:
-        """What is promised to images of at least so many pixels, of which the smallest are the worst.
+    def layout(self, geometry: Geometry) -> Layout:
+        """Return how the indices of an image are packed."""
+        return layout_of(self.plan, geometry)
 
-        `smallest` is None if there is no image. The certificate is None if the coding has none.
+    def certificate(self, smallest: Geometry | None) -> Certificate | None:
+        """Return what is promised to the images, of which the smallest is the worst.
+
+        Args:
+            smallest: Geometry of the smallest image; None if there is no image.
+
+        Returns:
+            The certificate; None if the coding is not differentially private.
         """
         if not self.plan.coding.certified:
             return None
-        return promised(self.plan, self.channels, MAX_PIXELS if smallest is None else smallest, self.delta)
+        return promised(self.plan, smallest or Geometry(1, MAX_PIXELS, self.channels), self.delta)
 
-    def claim(self, smallest: int | None) -> tuple[float, float] | None:
-        """ε and ρ of that certificate, as files state them."""
+    def claim(self, smallest: Geometry | None) -> tuple[float, float] | None:
+        """Return ε and ρ of that certificate, as files state them."""
         found = self.certificate(smallest)
         return None if found is None else (found.epsilon, found.rho)
 
-    def require_recorded(self, smallest: int | None, recorded: Ledger | None) -> None:
-        """Refuse to release what the encoder did, as it wrote it down, if that is not what the plan says.
+    def require_recorded(self, smallest: Geometry | None, recorded: Ledger | None) -> None:
+        """Raise if the encoder's own ledger is not the one that follows from the plan: nothing may be released then.
 
-        The ledger of the plan is what every reader's certificate is computed from; the encoder's own was written while
-        it encoded, from the integers that it used. `recorded` is None if nothing was encoded, or nothing is certified.
+        Every reader computes the certificate from the ledger of the plan; the encoder wrote its own while it encoded,
+        from the integers that it used. `recorded` is None if nothing was encoded, or nothing is certified.
         """
         found = self.certificate(smallest)
         if recorded is not None and (found is None or found.releases != (recorded,)):
@@ -104,6 +112,6 @@ class Release:
 
 
 @functools.lru_cache(maxsize=64)
-def promised(plan: Plan, channels: int, smallest: int, delta: float | None) -> Certificate:
-    """`Certificate.of`, kept: checking a picture's size, archiving it and reading it back all ask for the same."""
-    return Certificate.of(plan, channels, smallest, delta)
+def promised(plan: Plan, smallest: Geometry, delta: float | None) -> Certificate:
+    """Return `Certificate.of`, cached: checking a picture's size, archiving it and reading it back ask for the same."""
+    return Certificate.of(plan, smallest, delta)

@@ -9,12 +9,12 @@ other: fp32 along timesteps (`x0`), and TF32 products will do on sensing chains 
 from __future__ import annotations
 
 import functools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 
@@ -74,10 +74,10 @@ class Denoiser(ABC):
         t = self.schedule.nearest(snr)
         return self.x0(self.schedule.gamma(t) * y, t, fast=fast)
 
-    @property
-    def sample_pixels(self) -> int:
-        """Number of pixels of a picture of the denoiser's own size, for which plans are made by default."""
-        return math.prod(self.sample_size)
+    def geometry(self, height: int | None = None, width: int | None = None) -> Geometry:
+        """Return the geometry of a picture of this size for the denoiser; by default of its own size."""
+        own_height, own_width = self.sample_size
+        return Geometry(own_height if height is None else height, own_width if width is None else width, self.channels)
 
     def require_identity(self, expected: str) -> None:
         """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""

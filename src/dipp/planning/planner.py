@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import arithmetic
+from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.plan import MAX_INDEX_BITS, Coding, Plan, Step
 from dipp.errors import DippError
@@ -55,6 +56,8 @@ RESOLUTION = 2048
 """Units that a budget is divided into."""
 NEAR_TIE = 0.1
 """dB of expected PSNR that are given up for fewer bits."""
+CIFAR = Geometry(32, 32, 3)
+"""Geometry for which plans are made by default."""
 MAX_CHUNK = 1 << 18
 """Coordinates of a chunk, at most: scores stay below 2^30, order included."""
 
@@ -113,25 +116,22 @@ class _Edges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """Finds plans for a coding on a model, for images of one size. All it looks at is public."""
+    """Finds plans for a coding on a model, for pictures of one geometry. All it looks at is public."""
 
     schedule: NoiseSchedule
     table: ErrorTable
     coding: Coding
     chains: str | None = None
     """The name under which the table keeps what coded chains showed; None plans as if they were exact."""
-    channels: int = 3
-    pixels: int = 1024
-    """Pixels of an image. The plan serves other sizes at about the same bits per pixel."""
+    geometry: Geometry = CIFAR
+    """Geometry of a picture. The plan serves other sizes at about the same bits per pixel."""
     sizes: Sizes = Sizes()
     separate: bool = True
     """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
 
     def __post_init__(self) -> None:
         self.table.require(self.schedule)
-        self._mask.require(self.channels)
-        if self.pixels < 1:
-            raise DippError(f"pixels: a whole number of at least 1 is needed, got {self.pixels}")
+        self._mask.require(self.geometry.channels)
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected quality within the budget, and within a rate or to a timestep, if given.
@@ -171,7 +171,7 @@ class Planner:
             raise DippError(f"timesteps: {self.coding.name} cannot take one of these steps; use smaller ones")
         plan, snr = self._plan(nodes, costs.argmin(axis=0).tolist()), self.schedule.snr(timesteps[-1])
         quality = float(self.table.psnr(snr, self.chains))
-        return Point(timesteps[-1], plan, bits, bits / self.pixels, snr, quality)
+        return Point(timesteps[-1], plan, bits, bits / self.geometry.pixels, snr, quality)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
@@ -183,7 +183,8 @@ class Planner:
         }
         snrs = np.array([self.schedule.snr(t) for t in found])
         expected = zip(found.items(), snrs.tolist(), self.table.psnr(snrs, self.chains).tolist(), strict=True)
-        return tuple(Point(t, plan, bits, bits / self.pixels, snr, psnr) for (t, (bits, plan)), snr, psnr in expected)
+        pixels = self.geometry.pixels
+        return tuple(Point(t, plan, bits, bits / pixels, snr, psnr) for (t, (bits, plan)), snr, psnr in expected)
 
     def _cheapest(self, searches: list[Search], final: int, budget: Budget | None) -> tuple[float, Plan] | None:
         """Return bits and plan of the cheapest path to a timestep whose certificate is within the budget.
@@ -221,7 +222,7 @@ class Planner:
         return step
 
     def _certificate(self, plan: Plan) -> Certificate:
-        return Certificate.of(plan, self.channels, self.pixels)
+        return Certificate.of(plan, self.geometry)
 
     @property
     def _mask(self) -> Mask:
@@ -229,8 +230,8 @@ class Planner:
 
     @functools.cached_property
     def _touched(self) -> int:
-        """Coordinates that a step touches, at most."""
-        return self._mask.largest(self.pixels, self.channels)
+        """Largest number of coordinates that a step touches."""
+        return self._mask.largest(self.geometry)
 
     @functools.cached_property
     def _snrs(self) -> Floats:
@@ -246,8 +247,8 @@ class Planner:
         level, loss[allowed] = losses(self.coding, gain[allowed])  # most are barred: work for the others alone
         allowed[allowed] = (level >= 1) & (level < arithmetic.MAX_LEVEL)
         kl = self._touched * self.table.kl_matrix(channel, snrs, gain, name)
-        apart = self.separate and self._mask.touches(self.channels) > 1
-        chunked = [self._chunked(kl, allowed, least) for least in (1, self.channels)[: 1 + apart]]
+        apart = self.separate and self._mask.touches(self.geometry.channels) > 1
+        chunked = [self._chunked(kl, allowed, least) for least in (1, self.geometry.channels)[: 1 + apart]]
         return _Edges(gain, loss, kl, *map(np.stack, zip(*chunked, strict=True)))
 
     def _chunked(self, kl: Floats, allowed: NDArray[np.bool_], least: int) -> tuple[Integers, Integers, Bits]:
@@ -274,7 +275,7 @@ class Planner:
             yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
             return
         # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
-        coordinates = self._mask.mean_touches(self.channels)
+        coordinates = self._mask.mean_touches(self.geometry.channels)
         shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
         capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
         if budget.epsilon is not None:
@@ -283,7 +284,7 @@ class Planner:
         if not (rho := budget.zcdp_limit):
             return
         # 2·α²·L²·ΔSNR for one coordinate in a selection; C times that for C of them apart, C² times together.
-        crowd = self._mask.touches(self.channels)
+        crowd = self._mask.touches(self.geometry.channels)
         alpha, slope = float(self.coding.code.score_alpha), self.coding.channel.slope
         rate = 2 * alpha**2 * slope**2 * coordinates * SLACK / rho
         used = (self._snrs - self._snrs[0]) * rate
@@ -291,7 +292,7 @@ class Planner:
             yield Search(bits, _units(used * crowd > 1, bits.shape), (0,))
             return
         rounded = np.ceil(used * RESOLUTION)
-        crowded = np.ceil(self._touched / self._edges.size) < self.channels
+        crowded = np.ceil(self._touched / self._edges.size) < self.geometry.channels
         charges = (rounded - rounded[:, None]) * np.where(crowded, crowd, 1)
         yield Search(bits, _units(charges, bits.shape), capacities)
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from dipp.codes import Flat, Functional, Pairs, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.denoiser import Denoiser
@@ -34,12 +35,8 @@ class Plans(Protocol):
     """What every planner offers."""
 
     @property
-    def pixels(self) -> int:
-        """Pixels of the images that it plans for."""
-
-    @property
-    def channels(self) -> int:
-        """Their channels."""
+    def geometry(self) -> Geometry:
+        """Geometry of the pictures that it plans for."""
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """The plan of the best expected picture within the budget, and within a rate or to a timestep, if given."""
@@ -67,8 +64,10 @@ class Preset(ABC):
         """The codings that its plans may have, for audits that need no model."""
 
     @abstractmethod
-    def planner(self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, pixels: int | None = None) -> Plans:
-        """The planner within a budget, for images of so many pixels, or of the denoiser's own size."""
+    def planner(
+        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, geometry: Geometry | None = None
+    ) -> Plans:
+        """Return the planner within a budget, for pictures of a geometry, by default of the denoiser's own size."""
 
     def budget(self, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
         """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
@@ -110,14 +109,14 @@ class SensingPreset(Preset):
         denoiser: Denoiser,
         table: ErrorTable,
         budget: Budget | None,  # noqa: ARG002 - the planner asks for it when it chooses
-        pixels: int | None = None,
+        geometry: Geometry | None = None,
     ) -> SensingPlanner:
         """The planner on the residuals of a table."""
         self._require_measured(denoiser, table)
         if table.residuals is None:
             raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
-        size = denoiser.sample_pixels if pixels is None else pixels
-        return SensingPlanner(table.residuals, denoiser.schedule, denoiser.channels, size, self.calls, DEFAULT_BPP)
+        size = geometry or denoiser.geometry()
+        return SensingPlanner(table.residuals, denoiser.schedule, size, self.calls, DEFAULT_BPP)
 
 
 @dataclass(frozen=True)
@@ -144,12 +143,12 @@ class SteppedPreset(Preset):
         denoiser: Denoiser,
         table: ErrorTable,
         budget: Budget | None,  # noqa: ARG002 - the planner asks for it when it chooses
-        pixels: int | None = None,
+        geometry: Geometry | None = None,
     ) -> Planner:
         """Return the planner along timesteps."""
         self._require_measured(denoiser, table)
-        size = denoiser.sample_pixels if pixels is None else pixels
-        return _planner(denoiser.schedule, table, self.coding, self.chains, denoiser.channels, size, self.sizes)
+        size = geometry or denoiser.geometry()
+        return _planner(denoiser.schedule, table, self.coding, self.chains, size, self.sizes)
 
 
 # Cached, because the edges of a planner take most of the time, and are the same for many budgets.
@@ -159,11 +158,10 @@ def _planner(
     table: ErrorTable,
     coding: Coding,
     chains: str,
-    channels: int,
-    pixels: int,
+    geometry: Geometry,
     sizes: Sizes,
 ) -> Planner:
-    return Planner(schedule, table, coding, chains, channels=channels, pixels=pixels, sizes=sizes)
+    return Planner(schedule, table, coding, chains, geometry, sizes=sizes)
 
 
 PRESETS: dict[str, Preset] = {

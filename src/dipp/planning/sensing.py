@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.channels import Sign
 from dipp.core.code import Code
+from dipp.core.geometry import Geometry
 from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
@@ -165,12 +166,11 @@ class Followed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SensingPlanner:
-    """Finds sensing plans on a denoiser's public residuals, for images of one size."""
+    """Finds sensing plans on a denoiser's public residuals, for pictures of one geometry."""
 
     residuals: Residuals
     schedule: NoiseSchedule
-    channels: int
-    pixels: int
+    geometry: Geometry
     calls: int
     """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
     rate: float
@@ -221,12 +221,12 @@ class SensingPlanner:
                 continue
             plan = self._plan(choices[i], float(tilts[i]), followed, int(i))
             try:
-                allowed = budget.allows(Certificate.of(plan, self.channels, self.pixels))
+                allowed = budget.allows(Certificate.of(plan, self.geometry))
             except DippError:  # a clip so narrow that no integer has its slope, which takes an all but perfect denoiser
                 continue
             if allowed:
-                bits = float(followed.bits[i])
-                points.append(Point(None, plan, bits, bits / self.pixels, float(followed.snr[i]), float(quality[i])))
+                bits, snr = float(followed.bits[i]), float(followed.snr[i])
+                points.append(Point(None, plan, bits, bits / self.geometry.pixels, snr, float(quality[i])))
         return tuple(points)
 
     def _first_within(self, snr: float) -> int:
@@ -249,7 +249,7 @@ class SensingPlanner:
         for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
             for steps in lengths:
                 groups = max(1, round(steps / passes))
-                if self.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
+                if self.geometry.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
                     key = (code.name, bits, pad, groups, steps, clip)
                     found.setdefault(key, Choice(code, *key[1:]))
         return list(found.values())
@@ -267,12 +267,12 @@ class SensingPlanner:
     def _follow(self, choices: Sequence[Choice], tilts: Floats) -> Followed:
         """Work out all steps of all choices, by the formulas of the module's text."""
         count, longest = len(choices), max(choice.steps for choice in choices)
-        touched = np.zeros((count, longest))
+        touched, channels = np.zeros((count, longest)), self.geometry.channels
         for i, choice in enumerate(choices):
-            mask = of_period(self.channels * choice.groups)
-            touched[i, : choice.steps] = mask.counts(choice.steps, self.pixels, self.channels)
+            mask = of_period(channels * choice.groups)
+            touched[i, : choice.steps] = mask.counts(choice.steps, self.geometry)
         width = np.array([choice.clip for choice in choices])
-        q = np.array([1 / (self.channels * choice.groups) for choice in choices])
+        q = np.array([1 / (channels * choice.groups) for choice in choices])
         steps = np.array([choice.steps for choice in choices])
         kappa = functools.cache(self._share)  # many choices have the same pad and tilt
         share = np.array([kappa(choice.pad, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
@@ -301,7 +301,7 @@ class SensingPlanner:
                 *(one[number, : choice.steps].tolist() for one in columns), strict=True
             )
         ]
-        return Plan(Coding(Sign(period=self.channels * choice.groups), choice.code), tuple(steps))
+        return Plan(Coding(Sign(period=self.geometry.channels * choice.groups), choice.code), tuple(steps))
 
     def _share(self, pad: float, tilt: float) -> float:
         """κ."""

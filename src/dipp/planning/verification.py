@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from dipp import models
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, SensingStep, Step
 from dipp.errors import DippError, InconsistentError
 from dipp.format.bytes import Integers
@@ -77,8 +78,8 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
             schedule.require_gain(step.start, step.end, step.snr_gain)
 
 
-def check_indices(release: Release, images: Iterable[tuple[int, Integers]]) -> None:
-    """Refuse indices that the flat code has hardly drawn, although it is stated; `images` are pixels and indices.
+def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]]) -> None:
+    """Raise if indices are unlikely for the flat code that a release states; `images` are geometries and indices.
 
     Indices of the Poisson order, at twice the ε of the flat code, crowd at small numbers. By the flat code, over the
     public seed and whatever the pictures, each index K is uniform below its n, given all before it: the n candidates of
@@ -92,10 +93,10 @@ def check_indices(release: Release, images: Iterable[tuple[int, Integers]]) -> N
     plan = release.plan
     if not isinstance(plan.code, Flat):
         return
-    sizes = functools.cache(lambda pixels: np.repeat([s.candidates for s in plan.steps], release.layout(pixels).counts))
+    sizes = functools.cache(lambda geometry: np.repeat([s.candidates for s in plan.steps], plan.chunk_counts(geometry)))
     count, total = 0, 0.0
-    for pixels, indices in images:
-        count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(pixels)).sum())
+    for geometry, indices in images:
+        count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(geometry)).sum())
     if total > count and total - count - count * math.log(total / count) > -math.log(FALSE_ALARM):
         raise InconsistentError(
             "indices: too many are small for the flat code, which the file states; do not trust the file"

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.privacy import advice, conversions
@@ -86,9 +87,19 @@ class Certificate:
             raise DippError(f"pixels: a whole number from 1 to {MAX_GROUP} is needed, got {self.pixels!s:.40}")
 
     @classmethod
-    def of(cls, plan: Plan, channels: int, pixels: int, delta: float | None = None) -> Certificate:
-        """What a plan promises to images of at least so many pixels; a plan without certificate is refused."""
-        return cls((Ledger.planned(plan, channels, pixels),), delta)
+    def of(cls, plan: Plan, smallest: Geometry, delta: float | None = None) -> Certificate:
+        """Return what a plan promises to pictures, the smallest of which has this geometry.
+
+        Args:
+            plan: The plan of the encoding.
+            smallest: Geometry of the smallest picture. It has the fewest chunks, and so the largest price.
+            delta: δ at which (ε, δ) is to be stated, if the release was budgeted that way.
+
+        Raises:
+            NoCertificateError: The coding of the plan is not differentially private.
+
+        """
+        return cls((Ledger.planned(plan, smallest),), delta)
 
     @property
     def unit(self) -> str:

@@ -41,7 +41,7 @@ from dipp.core import masks, selection
 from dipp.core.arithmetic import MAX_SLOPE
 from dipp.core.chunking import Chunks
 from dipp.core.code import Charge, Code, Moved
-from dipp.core.geometry import MAX_CHANNELS
+from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 
@@ -168,13 +168,14 @@ class Ledger:
             raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
 
     @classmethod
-    def planned(cls, plan: Plan, channels: int, pixels: int) -> Ledger:
-        """What a plan releases of images with at least so many pixels: the smallest has the fewest chunks."""
+    def planned(cls, plan: Plan, smallest: Geometry) -> Ledger:
+        """Return what a plan releases of pictures, the smallest of which has the fewest chunks."""
+        channels = smallest.channels
         # Each on its own, whatever the others say: a wrong word of one must not make an ε.
         for part in (plan.coding, plan.channel, plan.code):
             part.require_certified()
         selections = []
-        for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(pixels, channels), strict=True)):
+        for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(smallest), strict=True)):
             own = plan.arithmetic(step)
             selections.append(
                 Selection(
@@ -275,17 +276,17 @@ class Recorder:
         self._designs: set[tuple[int, int]] = set()
         self._met: dict[int, Selection] = {}
         self._images: dict[int, int] = defaultdict(int)
-        self._seen: set[tuple[int, int]] = set()
-        self._spent: dict[int, NDArray[np.float64]] = {}
+        self._seen: set[tuple[int, Geometry]] = set()
+        self._spent: dict[Geometry, NDArray[np.float64]] = {}
 
-    def observe(self, step: int, plan: Plan, shape: tuple[int, int, int], chunks: Chunks, task: Observed) -> None:
-        """Record a step of images × pixels × channels: the integers that were really used, and the chunks.
+    def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, task: Observed) -> None:
+        """Record a step of some images of one geometry: the integers that were really used, and the chunks.
 
-        What has no certificate leaves no record. Nothing here depends on an image.
+        A coding without a certificate leaves no record. Nothing here depends on the content of an image.
         """
         if not plan.coding.certified:
             return
-        images, pixels, channels = shape
+        channels = geometry.channels
         self._images[step] += images
         self._designs.add((channels, plan.mask.period))
         pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
@@ -310,11 +311,11 @@ class Recorder:
             slope=None if task.clip is None else largest,
             code=_code_name(plan),
         )
-        if (step, pixels) not in self._seen:
-            self._seen.add((step, pixels))
-            spent = self._spent.setdefault(pixels, np.zeros(pixels))
+        if (step, geometry) not in self._seen:
+            self._seen.add((step, geometry))
+            spent = self._spent.setdefault(geometry, np.zeros(geometry.pixels))
             one = dataclasses.replace(met, touched=1, apart=True)  # of a pixel, each coordinate that was touched
-            spent += np.bincount(pixel, minlength=pixels) * one.charge().epsilon
+            spent += np.bincount(pixel, minlength=geometry.pixels) * one.charge().epsilon
         before = self._met.setdefault(step, met)
         if met.public != before.public:
             raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan, Step
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
@@ -91,8 +92,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
         met.append(float(np.square(x_hat.cpu().numpy() - to_signal(flat[:, layout.chunks.order])).mean()))
         return select(layout, x_hat)
 
-    height, width, channels = pixels.shape[1:]
-    chain = Chain(plan, denoiser, SEED, (height, width, channels))
+    chain = Chain(plan, denoiser, SEED, Geometry.of(pixels.shape[1:]))
     state, _ = chain.run(range(len(pixels)), choose)
     last = chain.trajectory.expected(len(plan.steps), state).permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
     return [*met[1:], float(np.square(last - to_signal(flat)).mean())]
@@ -102,7 +102,7 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixe
     """The table with the factors by which errors on coded chains of a preset exceed those on exact states."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
-        plans = preset.planner(denoiser, table, budget, pixels.shape[1] * pixels.shape[2])
+        plans = preset.planner(denoiser, table, budget, Geometry.of(pixels.shape[1:]))
         if points := plans.frontier(budget):
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):

@@ -20,6 +20,7 @@ from dipp.codec.encoder import Selector
 from dipp.codes import Flat, Pairs
 from dipp.core import randomness
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
@@ -87,12 +88,13 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
     """Code public pictures by pairs of one tilt: what is met before each step, and after the last."""
     import torch
 
-    height, width, channels = pixels.shape[1:]
+    geometry = Geometry.of(pixels.shape[1:])
+    channels = geometry.channels
     flat = pixels.reshape(len(pixels), -1)
     x = to_signal(flat)
     coding = Coding(Sign(period=channels * GROUPS), Pairs())
     steps: list[SensingStep] = []
-    state = torch.zeros((1, channels, height, width), device=denoiser.device)
+    state = torch.zeros((1, channels, geometry.height, geometry.width), device=denoiser.device)
     met, snr = list[Met](), 0.0
     for number in range(GROUPS * passes + 1):
         x_hat = denoiser.at_snr(state, snr) if number else state
@@ -103,12 +105,12 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
         clip = float(short_floats(CLIP * deviation(residual.ravel())))
         theta = tilt * np.minimum(residual / clip, 1.0)
         told = residual * np.tanh(theta)
-        asked = coding.channel.mask.touched(SEED, number, height * width, channels)
+        asked = coding.channel.mask.touched(SEED, number, geometry)
         factor = float(np.clip(told[:, asked].mean() / told.mean(), *FACTORS)) if len(asked) else 1.0
         met.append(Met(snr, slices(residual), factor))
         gained = gain(residual.ravel(), theta.ravel(), factor, 1 / (channels * GROUPS))
         steps.append(SensingStep(tilt, clip, float(short_floats(gained)), 1, 1))
-        chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, (height, width, channels))
+        chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, geometry)
         layout = chain.layout(number, range(len(pixels)))
         order = torch.tensor(layout.chunks.order, device=state.device)
         touched = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order]

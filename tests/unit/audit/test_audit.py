@@ -29,6 +29,7 @@ from dipp.codec.encoder import Selector
 from dipp.codes import Flat
 from dipp.core import randomness, selection
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
@@ -64,7 +65,7 @@ def test_the_law_is_that_of_the_exact_weights() -> None:
 def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(subject: Subject, epsilon: float) -> None:
     plan, shape = setting.plan_for(subject, epsilon)
     found = {one.kind: one for one in exact.audit(plan, shape, 6, 2)}
-    claimed = Certificate.of(plan, 3, shape[0] * shape[1]).epsilon
+    claimed = Certificate.of(plan, shape).epsilon
     assert 0.98 * epsilon < claimed <= epsilon
     assert all(one.within for one in found.values())
     assert all(one.claimed == claimed for kind, one in found.items() if kind != "small")
@@ -91,7 +92,7 @@ def test_pairs_differ_in_one_pixel(subject: Subject) -> None:
     for make in makers:
         for _ in range(3):
             x, y = make(chain, generator)
-            assert x.shape == y.shape == (math.prod(shape),)
+            assert x.shape == y.shape == (shape.coordinates,)
             assert len(set(np.flatnonzero(x != y) // 3)) <= 1
 
 
@@ -116,7 +117,7 @@ def test_half_of_rho_is_found_out(subject: Subject, epsilon: float) -> None:
     found = exact.audit(plan, shape, 1, 1)[2]
     assert found.kind == "balanced"
     assert found.within
-    assert found.claimed_rho == Certificate.of(plan, 3, shape[0] * shape[1]).rho
+    assert found.claimed_rho == Certificate.of(plan, shape).rho
     halved = dataclasses.replace(found, claimed_rho=found.claimed_rho / 2)
     assert halved.ratio <= 1
     assert not halved.within
@@ -144,7 +145,7 @@ def test_channels_that_share_chunks_cost_more_rho_and_stay_within_it() -> None:
 
 def test_steps_that_touch_nothing_are_compared_too() -> None:
     plan = setting.plan_within(Subject(Coding(Sign(period=7), Flat())), 4.0, 7, 1, 4)
-    found = exact.audit(plan, (1, 1, 3), 3, 1)
+    found = exact.audit(plan, Geometry(1, 1, 3), 3, 1)
     assert all(one.within for one in found)
     assert max(found[1].observed) > 1
     assert [one.draws for one in found] == [18, 18, 6, 6, 6]

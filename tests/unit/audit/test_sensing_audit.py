@@ -24,6 +24,7 @@ from dipp.codes import Flat, Pairs, StepLimited, pairs
 from dipp.core import randomness
 from dipp.core.channels import Sign
 from dipp.core.code import Indices, Scored
+from dipp.core.geometry import Geometry
 from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.planning.presets import PRESETS, SENSED, SensingPreset
@@ -67,7 +68,7 @@ def test_plans_are_just_within(subject: Subject, epsilon: float, passes: float, 
     assert plan.sensing
     assert len(plan.steps) == 4 * passes
     assert {type(step) for step in plan.steps} == {SensingStep}
-    claimed = exact.claim(plan, shape)
+    claimed = Certificate.of(plan, shape)
     assert 0.98 * epsilon < claimed.epsilon <= epsilon
     # The worst pixel pays for its touches, whatever the number of steps.
     assert claimed.epsilon == pytest.approx(touches * next(iter(claimed.steps)).epsilon, rel=1e-9)
@@ -93,7 +94,7 @@ def test_a_schedule_has_the_gains_of_its_plan() -> None:
 def test_adversaries_reach_the_claim_and_nobody_exceeds_it(subject: Subject, epsilon: float, passes: float) -> None:
     """A pixel is touched once, twice, and three times in passes that are not whole."""
     plan, shape = setting.plan_for(subject, epsilon, passes)
-    claimed, found = exact.claim(plan, shape), by_kind(exact.audit(plan, shape, 2, 1))
+    claimed, found = Certificate.of(plan, shape), by_kind(exact.audit(plan, shape, 2, 1))
     assert all(one.within for one in found.values()), found
     adversarial = found["adversarial"]
     assert adversarial.claimed == claimed.epsilon
@@ -125,7 +126,7 @@ def small_plan(subject: Subject, clip: float = setting.CLIP) -> Plan:
 @pytest.mark.parametrize("shape", [(1, 1, 3), (3, 3, 3), (1, 7, 3), (5, 5, 1)])
 def test_tiny_and_odd_pictures(subject: Subject, shape: tuple[int, int, int]) -> None:
     """Some steps touch nothing; a grey picture is touched by a mask of twelve groups."""
-    found = exact.audit(small_plan(subject), shape, 3, 1)
+    found = exact.audit(small_plan(subject), Geometry(*shape), 3, 1)
     assert all(one.within for one in found)
     assert max(found[1].observed) > 0.5
 
@@ -149,7 +150,7 @@ class Hostile:
 def test_no_denoiser_leads_beyond_the_claim(subject: Subject, clip: float, answer: float) -> None:
     """Predictions beyond what a pixel can be, and those that are no numbers; clips wider than any pixel."""
     denoiser: Any = Hostile(answer)
-    found = exact.audit(small_plan(subject, clip), (12, 12, 3), 1, 1, denoiser)
+    found = exact.audit(small_plan(subject, clip), Geometry(12, 12, 3), 1, 1, denoiser)
     assert all(one.within for one in found), found
     assert max(one.ratio for one in found) > 0.5
 
@@ -182,7 +183,7 @@ def test_pairs_of_images_differ_in_one_pixel(subject: Subject) -> None:
     for make in makers:
         for _ in range(3):
             x, y = make(chain, generator)
-            assert x.shape == y.shape == (math.prod(shape),)
+            assert x.shape == y.shape == (shape.coordinates,)
             changed = set(np.flatnonzero(x != y) // 3)
             assert len(changed) <= 1
             assert changed <= touched
@@ -195,9 +196,9 @@ def test_a_small_change_is_charged_by_the_slope(subject: Subject) -> None:
     """Eight levels cost what the certificate says between such images, and more than their share of the whole ε."""
     plan, shape = setting.plan_for(subject, 4.0)
     found = by_kind(exact.audit(plan, shape, 1, 1))["small"]
-    first, second = np.full(shape, 100, np.uint8), np.full(shape, 100, np.uint8)
+    first, second = np.full(shape.shape, 100, np.uint8), np.full(shape.shape, 100, np.uint8)
     second[3, 4] += exact.SMALL
-    claimed = Certificate.of(plan, 3, shape[0] * shape[1])
+    claimed = Certificate.of(plan, shape)
     assert found.claimed == claimed.between(first, second)
     assert found.claimed > 2 * claimed.epsilon * exact.SMALL / 255
 
@@ -220,7 +221,7 @@ def test_the_law_of_pairs_is_a_logistic_of_the_shift() -> None:
     """Against floats: P[+] = 1/(1 + e^(−2v)), for the shifts that the encoder has."""
     plan, shape = setting.plan_for(PAIRED, 16.0, 1)
     chain = setting.chain_of(plan, shape, 0)
-    image = np.random.default_rng(0).integers(0, 256, math.prod(shape), np.uint8)
+    image = np.random.default_rng(0).integers(0, 256, shape.coordinates, np.uint8)
     layout = chain.layout(0, [0])
     selector = Selector(plan, chain.seed, image[None], "cpu")
     task = selector.task(layout, torch.zeros(1, len(layout.chunks.order)))
@@ -235,7 +236,7 @@ def test_the_law_of_pairs_is_a_logistic_of_the_shift() -> None:
 def test_the_law_of_a_step_of_several_pairs_is_that_of_its_outcomes() -> None:
     plan, shape = setting.single_step(PAIRED, 2.0)
     chain = setting.chain_of(plan, shape, 0)
-    image = np.random.default_rng(1).integers(0, 256, math.prod(shape), np.uint8)
+    image = np.random.default_rng(1).integers(0, 256, shape.coordinates, np.uint8)
     found = likelihood.first_law(chain, image)
     assert found.shape == (16,)
     assert math.fsum(np.exp(found)) == pytest.approx(1, abs=1e-12)
@@ -298,7 +299,7 @@ def test_known_bytes_are_at_the_edge_of_the_law() -> None:
     """Not even one integer in 2^64 may differ: half of the draws are at it."""
     plan, shape = setting.plan_for(PAIRED, 1.0, 1)
     chain = setting.chain_of(plan, shape, 0)
-    image = np.random.default_rng(0).integers(0, 256, math.prod(shape), np.uint8)
+    image = np.random.default_rng(0).integers(0, 256, shape.coordinates, np.uint8)
     found = [likelihood.compare(chain, (image, 255 - image))]
     with setting.replaced(Pairs, "draw", at_most):
         found.append(likelihood.compare(chain, (image, 255 - image)))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.geometry import of_pixels
 
 from dipp import scoring
 from dipp.audit import likelihood
@@ -15,6 +16,7 @@ from dipp.audit.likelihood import Witness, log_likelihoods
 from dipp.audit.outcomes import outcomes
 from dipp.audit.setting import Subject, chain_of, plan_within
 from dipp.codec.encoder import Selector
+from dipp.core.geometry import Geometry
 from dipp.planning.presets import SENSED
 from dipp.privacy.certificate import Certificate
 
@@ -25,7 +27,7 @@ def setting(number: int) -> tuple[Any, Any]:
     """A chain of sensing under one of the codes, and pictures of noise."""
     plan = plan_within(Subject(SENSED[number], sensing=True), EPSILON, STEPS, 16, 6)
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, 8 * 8 * 3), np.uint8)
-    return chain_of(plan, SHAPE, 7), pixels
+    return chain_of(plan, Geometry(*SHAPE), 7), pixels
 
 
 @pytest.mark.parametrize("number", range(len(SENSED)), ids=[coding.code.name for coding in SENSED])
@@ -69,7 +71,7 @@ def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
     assert witness.ratios[0] == 0
     assert (witness.ratios[1:] != 0).all()
     assert np.array_equal(witness.ratios, -reverse.ratios)
-    assert (np.abs(witness.ratios) <= Certificate.of(chain.plan, 3, 64).epsilon).all()
+    assert (np.abs(witness.ratios) <= Certificate.of(chain.plan, of_pixels(64)).epsilon).all()
 
 
 def test_some_chunks_of_a_task_stay_in_the_memory_of_its_device() -> None:

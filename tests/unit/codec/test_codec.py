@@ -13,6 +13,7 @@ import pytest
 import torch
 from helpers.charges import selection_epsilon
 from helpers.codecs import SEED, TIMESTEPS, make_plan, pictures
+from helpers.geometry import of_pixels
 from helpers.networks import IDENTITY, tiny_denoiser
 from helpers.sensing import sensing_plan
 from PIL import Image
@@ -26,6 +27,7 @@ from dipp.codec.trajectory import Diffusion
 from dipp.codes import Flat
 from dipp.core import randomness
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan
 from dipp.errors import DippError, NoCertificateError
@@ -58,10 +60,10 @@ def released(plan: Plan, model: str = IDENTITY) -> Release:
 def test_the_decoder_reaches_the_encoders_state(coding: Coding, denoiser: Denoiser, tmp_path: Path) -> None:
     """Through a file and back the noisy reconstruction is the state that the encoder had, to float rounding."""
     plan, images = make_plan(coding, denoiser.schedule), pictures(3)
-    chain = Chain(plan, denoiser, SEED, (8, 8, 3))
+    chain = Chain(plan, denoiser, SEED, Geometry(8, 8, 3))
     state, chosen = chain.run(range(3), Selector(plan, SEED, images.reshape(3, -1), "cpu"))
     rows = np.concatenate(chosen, axis=1)
-    built = archive.Archive.build(released(plan), [(8, 8, 3)] * 3, rows)
+    built = archive.Archive.build(released(plan), [Geometry(8, 8, 3)] * 3, rows)
     built.save(tmp_path / "three.dipp")
     opened = archive.open(tmp_path / "three.dipp")
     (decoded, t), *_ = Codec(denoiser, plan).states(opened)
@@ -96,7 +98,7 @@ def test_sizes_may_differ_and_order_is_kept(denoiser: Denoiser) -> None:
     plan = make_plan(SHARP, denoiser.schedule)
     images = [*pictures(2), *pictures(1, 16, 8), *pictures(1)]
     coded = Codec(denoiser, plan).encode(images)
-    assert [coded.shape(i) for i in range(4)] == [image.shape for image in images]
+    assert [coded.geometry(i).shape for i in range(4)] == [image.shape for image in images]
     assert [p.shape for p in Codec(denoiser, plan).decode(coded, denoise=False)] == [image.shape for image in images]
 
 
@@ -106,7 +108,9 @@ def test_a_prefix_decodes(denoiser: Denoiser) -> None:
     codec, coded = Codec(denoiser, plan), Codec(denoiser, plan).encode(list(pictures(2)), seed=SEED)
     (start, t), *_ = codec.states(coded, steps=0)
     assert t == TIMESTEPS[0]
-    torch.testing.assert_close(start, Diffusion(plan.steps, denoiser).start(SEED, (3, 8, 8)).expand(2, -1, -1, -1))
+    torch.testing.assert_close(
+        start, Diffusion(plan.steps, denoiser).start(SEED, Geometry(8, 8, 3)).expand(2, -1, -1, -1)
+    )
     (_, t), *_ = codec.states(coded, steps=2)
     assert t == TIMESTEPS[2]
     with pytest.raises(DippError, match="steps"):
@@ -127,11 +131,11 @@ def test_the_certificate_is_that_of_the_plan(coding: Coding, denoiser: Denoiser)
     """What the encoder recorded, what the plan says, and what a reader computes from the file are one."""
     plan = make_plan(coding, denoiser.schedule)
     coded = Codec(denoiser, plan).encode(list(pictures(1)))
-    assert coded.certificate == Certificate.of(plan, 3, 64)
+    assert coded.certificate == Certificate.of(plan, of_pixels(64))
     opened = archive.Archive.from_bytes(coded.to_bytes())
     assert opened.certificate == coded.certificate
     selector = Selector(plan, SEED, pictures(1).reshape(1, -1), "cpu")
-    Chain(plan, denoiser, SEED, (8, 8, 3)).run([0], selector)
+    Chain(plan, denoiser, SEED, Geometry(8, 8, 3)).run([0], selector)
     assert selector.recorder.ledger(plan, 1) == opened.ledger
 
 
@@ -157,7 +161,7 @@ def test_a_mask_that_is_not_the_designs_is_found_out(denoiser: Denoiser, monkeyp
     steps = make_plan(SHARP, denoiser.schedule).steps
     codec = Codec(denoiser, Plan(sparse, steps))
     codec.encode(list(pictures(1)))
-    same = Sign(6).mask.touched(SEED, 0, 64, 3)
+    same = Sign(6).mask.touched(SEED, 0, of_pixels(64))
     monkeypatch.setattr(Turns, "touched", lambda *_: same)
     with pytest.raises(DippError, match="more often than the mask design says"):
         codec.encode(list(pictures(1)))
@@ -255,7 +259,7 @@ def test_more_calls_sample(denoiser: Denoiser) -> None:
 def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, denoiser: Denoiser) -> None:
     """Encoder and decoder reach one state, and the certificate is that of a small picture."""
     codec = Codec(denoiser, make_plan(coding, denoiser.schedule))
-    images, whole = pictures(2, *shape), (*shape, 3)
+    images, whole = pictures(2, *shape), Geometry(*shape, 3)
     chain = Chain(codec.plan, denoiser, SEED, whole)
     state, chosen = chain.run(range(2), Selector(codec.plan, SEED, images.reshape(2, -1), "cpu"))
     rows = np.concatenate(chosen, axis=1)
@@ -263,7 +267,7 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, 
     coded = archive.Archive.from_bytes(built.to_bytes())
     ((decoded, _),) = codec.states(coded)
     torch.testing.assert_close(decoded, state, atol=1e-5, rtol=0)
-    assert [picture.shape for picture in codec.decode(coded)] == [whole] * 2
+    assert [picture.shape for picture in codec.decode(coded)] == [whole.shape] * 2
     small = codec.encode(pictures(1), seed=SEED)
     if coding.certified:
         assert codec.encode(images).certificate.epsilon == coded.certificate.epsilon == small.certificate.epsilon
@@ -282,7 +286,7 @@ def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
     """A hundred bytes may claim two thousand megapixels: the file opens, decoding is refused at once."""
     step = dataclasses.replace(make_plan(SHARP, denoiser.schedule).steps[0], chunk_size=(1 << 32) - 1, index_bits=1)
     plan = Plan(SHARP, (step,))
-    claim = archive.Archive.build(released(plan), [(46_000, 46_000, 3)], [[0]])
+    claim = archive.Archive.build(released(plan), [Geometry(46_000, 46_000, 3)], [[0]])
     assert len(claim.to_bytes()) < 128
     with pytest.raises(DippError, match="larger than can be decoded"):
         Codec(denoiser, plan).decode(claim)
@@ -294,8 +298,8 @@ def test_gains_must_be_those_of_the_model(factor: float, denoiser: Denoiser) -> 
     plan = make_plan(SHARP, denoiser.schedule)
     gain = float(np.float32(plan.steps[1].snr_gain * factor))
     other = Plan(SHARP, (plan.steps[0], dataclasses.replace(plan.steps[1], snr_gain=gain), plan.steps[2]))
-    counts = sum(other.chunk_counts(64, 3))
-    claim = archive.Archive.build(released(other), [(8, 8, 3)], [[0] * counts])
+    counts = sum(other.chunk_counts(of_pixels(64)))
+    claim = archive.Archive.build(released(other), [Geometry(8, 8, 3)], [[0] * counts])
     with pytest.raises(DippError, match=r"^plan: step 700 → 450 claims"):
         Codec(denoiser, plan).decode(claim)
 

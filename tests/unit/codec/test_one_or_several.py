@@ -14,6 +14,7 @@ from helpers.networks import tiny_denoiser
 from PIL import Image
 
 from dipp.codec.codec import Codec
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.format import archive
 from dipp.models.denoiser import torch_device
@@ -51,7 +52,7 @@ def test_one_picture_is_one_picture(kind: str, small: Codec, tmp_path: Path) -> 
         "numpy name": np.str_(place),
     }[kind]
     made = small.encode(one)
-    assert [made.shape(i) for i in range(len(made))] == [(12, 10, 3)]
+    assert [made.geometry(i) for i in range(len(made))] == [Geometry(12, 10, 3)]
     assert made.grey.tolist() == [kind in ("grey", "channel")]
     assert made.certificate == small.encode([one]).certificate
     assert [picture.shape for picture in small.decode(made)] == [(12, 10, 3)]
@@ -139,7 +140,7 @@ def test_a_network_of_one_channel_says_what_to_write_for_colour() -> None:
         codec.encode(rgb())
     for one in (rgb()[..., 0], rgb()[..., :1], Image.fromarray(rgb())):
         made = codec.encode(one)
-        assert made.shape(0) == (8, 8, 1)
+        assert made.geometry(0) == Geometry(8, 8, 1)
         assert not made.grey.any()
 
 
@@ -217,10 +218,11 @@ def test_short_words_for_codecs_and_archives(small: Codec) -> None:
         ("epsilon", [1], "a finite number"),
         ("rho", "x", "a finite number"),
         ("delta", "x", "a number between 0 and 1"),
-        ("pixels", (64, 64), "a whole number is needed, height × width, got (64, 64)"),
-        ("pixels", "64x64", "a whole number"),
-        ("pixels", 64.5, "a whole number"),
-        ("pixels", True, "a whole number"),
+        ("size", 4096, "(height, width) is needed, in whole numbers, got 4096"),
+        ("size", "64x64", "(height, width)"),
+        ("size", (64.5, 64), "(height, width)"),
+        ("size", (True, 64), "(height, width)"),
+        ("size", (0, 64), "height and width must be whole numbers from 1, got 0×64"),
     ],
 )
 def test_numbers_of_a_codec_are_numbers(option: str, wrong: object, said: str) -> None:

@@ -313,7 +313,7 @@ def test_postscript_never_reaches_ghostscript(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
     (tmp_path / "x.png").write_bytes(EPS)
-    for read in (pictures.read, pictures.declared_pixels):
+    for read in (pictures.read, pictures.declared_size):
         with pytest.raises(DippError, match=r"^x.png: not a whole picture in a format that can be read \(PNG, .*\)$"):
             read(tmp_path / "x.png")
     assert not ran.exists()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.geometry import of_pixels
 from helpers.networks import IDENTITY
 from helpers.sensing import WienerDenoiser, sensing_plan
 
@@ -20,6 +21,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.finish import Finish
 from dipp.codes import Flat
 from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -34,7 +36,7 @@ def bomb(model: str = IDENTITY, side: int = 8192) -> Archive:
     """A picture of any size in 4,096 steps of one bit each."""
     step = SensingStep(1.0, 0.25, 2**-6, (1 << 32) - 1, 1, 0)
     plan = Plan(Coding(Sign(period=3), Flat()), (step,) * MAX_STEPS)
-    return Archive.build(Release(plan, model, bytes(16), 3), [(side, side, 3)], [np.zeros(MAX_STEPS, np.int64)])
+    return Archive.build(Release(plan, model, bytes(16), 3), [Geometry(side, side, 3)], [np.zeros(MAX_STEPS, np.int64)])
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +106,12 @@ def test_memory_counts_even_in_one_step() -> None:
 )
 def test_honest_photographs_need_no_option(options: dict[str, Any]) -> None:
     """And neither do a hundred of them in a file, at rates that show something, nor many small pictures."""
-    codec = dipp.Codec.from_pretrained(embedded.FOLDER, pixels=PHOTOGRAPH, **options)
+    codec = dipp.Codec.from_pretrained(embedded.FOLDER, size=(1, PHOTOGRAPH), **options)
     release = codec.release(bytes(16))
     for finish in (Finish(), Finish(sample=True)):
         calls = codec.network_calls(finish)
         for pixels, count in ((PHOTOGRAPH, 1), (PHOTOGRAPH, 100), (1024, 50_000)):
-            bits = max(release.layout(pixels).least_bits, int(options.get("bpp", 0) * pixels))
+            bits = max(release.layout(of_pixels(pixels)).least_bits, int(options.get("bpp", 0) * pixels))
             if count == 100 and bits < pixels / 1000:
                 continue
             work.require_affordable([(count, pixels)], calls, 128 + count * bits // 8)
@@ -117,9 +119,9 @@ def test_honest_photographs_need_no_option(options: dict[str, Any]) -> None:
 
 def test_the_deals_of_many_steps_are_not_kept() -> None:
     """256×256 pixels in 4,096 steps would keep 13 GB."""
-    few = Chain(sensing_plan(), WienerDenoiser(), bytes(16), (256, 256, 3))
+    few = Chain(sensing_plan(), WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
     assert few._chunks.cache_info().maxsize is None  # type: ignore[attr-defined]
-    many = Chain(bomb().release.plan, WienerDenoiser(), bytes(16), (256, 256, 3))
+    many = Chain(bomb().release.plan, WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
     assert many._chunks.cache_info().maxsize == 1  # type: ignore[attr-defined]
     assert 256 * 256 * 3 * chain.DEAL_BYTES * MAX_STEPS > chain.KEPT_BYTES
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.geometry import of_pixels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def check(found: Chunks, count: int, coordinates: NDArray[np.int64]) -> None:
 @settings(deadline=None)
 def test_a_partition_into_equal_chunks(seed: bytes, step: int, dims: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, dims))
-    check(chunks(seed, step, dims, count), count, np.arange(dims))
+    check(chunks(seed, step, of_pixels(dims, 1), count), count, np.arange(dims))
 
 
 @given(seeds, st.integers(1, 60), st.integers(1, 5), st.data())
@@ -54,7 +55,7 @@ def test_a_partition_into_equal_chunks(seed: bytes, step: int, dims: int, data: 
 def test_channels_of_a_pixel_are_apart(seed: bytes, pixels: int, channels: int, data: st.DataObject) -> None:
     dims = pixels * channels
     count = data.draw(st.integers(channels, dims))
-    found = chunks(seed, 3, dims, count, channels=channels)
+    found = chunks(seed, 3, of_pixels(pixels, channels), count)
     check(found, count, np.arange(dims))
     owner = chunk_of(found, dims).reshape(pixels, channels)
     assert all(len(set(row)) == channels for row in owner.tolist())
@@ -67,7 +68,7 @@ def test_a_subset_is_dealt_alike(seed: bytes, pixels: int, channels: int, data: 
     touched = np.array(sorted(data.draw(st.sets(st.integers(0, dims - 1), min_size=1))), np.int64)
     crowd = int(np.bincount(touched // channels).max())
     count = data.draw(st.integers(crowd, len(touched)))
-    found = chunks(seed, 3, dims, count, channels=channels, coordinates=touched)
+    found = chunks(seed, 3, of_pixels(pixels, channels), count, coordinates=touched)
     check(found, count, touched)
     pairs = list(zip((touched // channels).tolist(), chunk_of(found, dims)[touched].tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
@@ -75,14 +76,14 @@ def test_a_subset_is_dealt_alike(seed: bytes, pixels: int, channels: int, data: 
 
 @pytest.mark.parametrize("count", [3, 6, 12, 50])
 def test_no_chunk_has_one_colour(count: int) -> None:
-    found = chunks(SEED, 0, 3 * 1024, count, channels=3)
+    found = chunks(SEED, 0, of_pixels(1024), count)
     for i in range(count):
         colours = np.bincount(found.part(i) % 3, minlength=3)
         assert colours.max() - colours.min() <= 2
 
 
 def test_the_deal_in_words() -> None:
-    found = chunks(SEED, 5, 12, 4, channels=3)
+    found = chunks(SEED, 5, of_pixels(4), 4)
     expected: list[list[int]] = [[] for _ in range(4)]
     shuffled = randomness.permutation(randomness.stream(SEED, 0, 5, "chunks"), 4).tolist()
     dealt = 0
@@ -94,72 +95,73 @@ def test_the_deal_in_words() -> None:
 
 
 def test_pinned() -> None:
-    plain = chunks(SEED, 1, 10, 3)
+    plain = chunks(SEED, 1, of_pixels(10, 1), 3)
     assert plain.order.tolist() == [3, 4, 6, 8, 0, 1, 2, 5, 7, 9]
     assert plain.offsets.tolist() == [0, 4, 7, 10]
-    apart = chunks(SEED, 1, 12, 4, channels=3)
+    apart = chunks(SEED, 1, of_pixels(4), 4)
     assert apart.order.tolist() == [0, 3, 9, 4, 6, 10, 1, 5, 7, 2, 8, 11]
     assert apart.offsets.tolist() == [0, 3, 6, 9, 12]
 
 
 def test_every_public_value_matters_and_nothing_else() -> None:
-    same = chunks(SEED, 1, 600, 10).order
-    np.testing.assert_array_equal(same, chunks(SEED, 1, 600, 10).order)
-    for other in (chunks(bytes(16), 1, 600, 10), chunks(SEED, 2, 600, 10)):
+    same = chunks(SEED, 1, of_pixels(600, 1), 10).order
+    np.testing.assert_array_equal(same, chunks(SEED, 1, of_pixels(600, 1), 10).order)
+    for other in (chunks(bytes(16), 1, of_pixels(600, 1), 10), chunks(SEED, 2, of_pixels(600, 1), 10)):
         assert (same != other.order).mean() > 0.9
-    assert set(inspect.signature(chunks).parameters) == {"seed", "step", "dims", "count", "channels", "coordinates"}
+    assert set(inspect.signature(chunks).parameters) == {"seed", "step", "geometry", "count", "apart", "coordinates"}
 
 
 def test_pairs_meet_as_often_as_by_chance() -> None:
     # Two free coordinates of 20 in 4 chunks of 5 meet with probability 4/19.
     runs = 4000
-    meetings = sum(int(np.ptp(chunk_of(chunks(SEED, step, 20, 4), 20)[[3, 4]]) == 0) for step in range(runs))
+    meetings = sum(
+        int(np.ptp(chunk_of(chunks(SEED, step, of_pixels(20, 1), 4), 20)[[3, 4]]) == 0) for step in range(runs)
+    )
     chance = 4 / 19
     # Five standard deviations: false alarm 1e-6.
     assert abs(meetings - runs * chance) < 5 * math.sqrt(runs * chance * (1 - chance))
 
 
 def test_turns_need_no_spread() -> None:
-    touched = Turns(3).touched(SEED, 4, pixels=50, channels=3)
-    check(chunks(SEED, 4, 150, 1, channels=3, coordinates=touched), 1, touched)
-    check(chunks(SEED, 4, 150, 7, channels=3, coordinates=touched), 7, touched)
+    touched = Turns(3).touched(SEED, 4, of_pixels(50))
+    check(chunks(SEED, 4, of_pixels(50), 1, coordinates=touched), 1, touched)
+    check(chunks(SEED, 4, of_pixels(50), 7, coordinates=touched), 7, touched)
 
 
 def test_chunks_cannot_be_changed() -> None:
-    found = chunks(SEED, 0, 5, 2)
+    found = chunks(SEED, 0, of_pixels(5, 1), 2)
     for array in (found.order, found.offsets):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
 
 def test_one_dimension() -> None:
-    found = chunks(SEED, 0, 1, 1)
+    found = chunks(SEED, 0, of_pixels(1, 1), 1)
     assert (found.order.tolist(), found.offsets.tolist()) == ([0], [0, 1])
 
 
 @pytest.mark.parametrize(
-    ("dims", "count", "channels", "name"),
-    [
-        (0, 1, 1, "dims"),
-        (10, 1, 3, "dims"),
-        (10, 1, 0, "dims"),
-        (10, 0, 1, "count"),
-        (10, 11, 1, "count"),
-        (12, 2, 3, "count"),
-    ],
+    ("pixels", "channels", "count", "apart"),
+    [(10, 1, 0, True), (10, 1, 11, True), (4, 3, 2, True), (4, 3, 0, False), (4, 3, 13, False)],
 )
-def test_bad_deals(dims: int, count: int, channels: int, name: str) -> None:
-    with pytest.raises(DippError, match=f"^{name}"):
-        chunks(SEED, 0, dims, count, channels=channels)
+def test_bad_deals(pixels: int, channels: int, count: int, apart: bool) -> None:
+    with pytest.raises(DippError, match=r"^count"):
+        chunks(SEED, 0, of_pixels(pixels, channels), count, apart=apart)
+
+
+def test_channels_may_meet_if_they_need_not_be_apart() -> None:
+    found = chunks(SEED, 0, of_pixels(4), 2, apart=False)
+    check(found, 2, np.arange(12))
+    assert found.order.tolist() == chunks(SEED, 0, of_pixels(12, 1), 2).order.tolist()
 
 
 @pytest.mark.parametrize("coordinates", [[], [[1, 2]], [1.0], [2, 1], [1, 1], [-1, 3], [3, 10]])
 def test_bad_coordinates(coordinates: list[int]) -> None:
     with pytest.raises(DippError, match=r"^coordinates: "):
-        chunks(SEED, 0, 10, 1, coordinates=np.array(coordinates))
+        chunks(SEED, 0, of_pixels(10, 1), 1, coordinates=np.array(coordinates))
 
 
 @pytest.mark.parametrize("chunk", [-1, 2])
 def test_bad_part(chunk: int) -> None:
     with pytest.raises(DippError, match=r"^chunk: "):
-        chunks(SEED, 0, 10, 2).part(chunk)
+        chunks(SEED, 0, of_pixels(10, 1), 2).part(chunk)

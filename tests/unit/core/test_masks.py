@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from helpers.geometry import of_pixels
 from helpers.statistics import FALSE_ALARM, bounded, chi_square_tail
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dipp.core.geometry import Geometry
 from dipp.core.masks import MAX_PERIOD, Everywhere, Mask, Turns, of_period
 from dipp.errors import DippError
 
@@ -43,7 +45,7 @@ def touched_pixels(mask: Mask, steps: range, pixels: int, channels: int, seed: b
     """Steps × pixels: whether the step touches the pixel."""
     found = np.zeros((len(steps), pixels), bool)
     for row, step in enumerate(steps):
-        found[row, mask.touched(seed, step, pixels, channels) // channels] = True
+        found[row, mask.touched(seed, step, of_pixels(pixels, channels)) // channels] = True
     return found
 
 
@@ -67,7 +69,7 @@ def test_a_cycle_touches_every_coordinate_once(design: tuple[int, int, int, int]
     channels, extra, pixels, cycle = design
     period = channels + extra
     assume(period > 1)
-    steps = [Turns(period).touched(seed, cycle * period + i, pixels, channels) for i in range(period)]
+    steps = [Turns(period).touched(seed, cycle * period + i, of_pixels(pixels, channels)) for i in range(period)]
     assert sorted(np.concatenate(steps).tolist()) == list(range(pixels * channels))
     for touched in steps:
         assert touched.dtype == np.int64
@@ -83,7 +85,7 @@ def test_a_cycle_touches_every_coordinate_once(design: tuple[int, int, int, int]
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_tiny_pictures_are_touched_once_a_cycle(pixels: int, channels: int) -> None:
     for mask in masks_for(channels):
-        steps = [mask.touched(SEED, step, pixels, channels) for step in range(mask.period)]
+        steps = [mask.touched(SEED, step, of_pixels(pixels, channels)) for step in range(mask.period)]
         assert sorted(np.concatenate(steps).tolist()) == list(range(pixels * channels))
         crowd = max(int(np.bincount(touched // channels).max(initial=0)) for touched in steps)
         assert crowd == mask.touches(channels) == (channels if mask.period == 1 else 1)
@@ -103,34 +105,34 @@ def test_groups_of_a_pass_touch_each_pixel_once(
 
 
 def test_everywhere_is_everywhere() -> None:
-    assert of_period(1).touched(SEED, 4, 5, 3).tolist() == list(range(15))
+    assert of_period(1).touched(SEED, 4, of_pixels(5)).tolist() == list(range(15))
     assert of_period(1) == Everywhere()
     assert of_period(7) == Turns(7)
 
 
 def test_touched_is_pinned() -> None:
     """The mask design is part of the format."""
-    assert [Turns(3).touched(SEED, step, 6, 3).tolist() for step in range(4)] == [
+    assert [Turns(3).touched(SEED, step, of_pixels(6)).tolist() for step in range(4)] == [
         [1, 5, 7, 10, 13, 15],
         [0, 4, 6, 9, 12, 16],
         [2, 3, 8, 11, 14, 17],
         [2, 4, 7, 11, 12, 15],
     ]
-    assert Turns(7).touched(SEED, 9, 10, 3).tolist() == [5, 8, 10, 12, 25]
+    assert Turns(7).touched(SEED, 9, of_pixels(10)).tolist() == [5, 8, 10, 12, 25]
 
 
 @pytest.mark.parametrize("kind", [Everywhere, Turns])
 def test_touched_depends_on_public_numbers_only(kind: type[Mask]) -> None:
     """Its arguments are the seed, the step and the shape: no pixel could enter, and all images of a size are alike."""
     parameters = list(inspect.signature(kind.touched).parameters)
-    assert parameters == ["self", "seed", "step", "pixels", "channels"]
+    assert parameters == ["self", "seed", "step", "geometry"]
 
 
 def test_touched_differs_between_seeds_and_cycles() -> None:
     found = [
-        Turns(3).touched(SEED, 0, 200, 3),
-        Turns(3).touched(SEED[::-1], 0, 200, 3),
-        Turns(3).touched(SEED, 3, 200, 3),
+        Turns(3).touched(SEED, 0, of_pixels(200)),
+        Turns(3).touched(SEED[::-1], 0, of_pixels(200)),
+        Turns(3).touched(SEED, 3, of_pixels(200)),
     ]
     assert len({tuple(touched.tolist()) for touched in found}) == 3
 
@@ -140,7 +142,7 @@ def test_touched_is_unbiased(period: int, channels: int) -> None:
     """Where the period divides the pixels, all slots are equally likely for a coordinate (fixed seeds: repeatable)."""
     found = np.zeros(period, np.int64)
     for cycle in range(500):
-        steps = [Turns(period).touched(SEED, cycle * period + i, 2 * period, channels) for i in range(period)]
+        steps = [Turns(period).touched(SEED, cycle * period + i, Geometry(2, period, channels)) for i in range(period)]
         found[next(i for i, touched in enumerate(steps) if 1 in touched)] += 1
     assert chi_square_tail(found, [1 / period] * period) > FALSE_ALARM
 
@@ -154,9 +156,9 @@ def test_counts_are_the_lengths_of_what_is_touched(pixels: int, channels: int) -
     """Over a cycle and into the next."""
     for mask in masks_for(channels):
         steps = mask.period + 2
-        lengths = [len(mask.touched(SEED, step, pixels, channels)) for step in range(steps)]
-        assert mask.counts(steps, pixels, channels).tolist() == lengths
-        assert mask.largest(pixels, channels) == max(lengths)
+        lengths = [len(mask.touched(SEED, step, of_pixels(pixels, channels))) for step in range(steps)]
+        assert mask.counts(steps, of_pixels(pixels, channels)).tolist() == lengths
+        assert mask.largest(of_pixels(pixels, channels)) == max(lengths)
 
 
 @bounded
@@ -165,8 +167,10 @@ def test_counts_are_those_of_the_formula(channels: int, extra: int, pixels: int,
     period = channels + extra
     assume(period > 1)
     mask, expected = Turns(period), slots(period, pixels, channels)
-    assert mask.counts(steps, pixels, channels).tolist() == [expected[step % period] for step in range(steps)]
-    assert mask.largest(pixels, channels) == max(expected)
+    assert mask.counts(steps, of_pixels(pixels, channels)).tolist() == [
+        expected[step % period] for step in range(steps)
+    ]
+    assert mask.largest(of_pixels(pixels, channels)) == max(expected)
 
 
 @pytest.mark.parametrize("period", [1, 3, 4, 6, MAX_PERIOD])
@@ -174,7 +178,7 @@ def test_counts_are_those_of_the_formula(channels: int, extra: int, pixels: int,
 def test_a_cycle_adds_up_to_all_coordinates(period: int, pixels: int) -> None:
     """Of the largest picture as well; a step touches `share` of the pixels on the average."""
     mask = of_period(period)
-    total = int(mask.counts(period, pixels, 3).sum())
+    total = int(mask.counts(period, of_pixels(pixels)).sum())
     assert total == 3 * pixels
     assert total / (period * pixels) == pytest.approx(mask.mean_touches(3), rel=1e-12)
 
@@ -185,16 +189,16 @@ def test_least_steps_is_the_least_over_all_sizes(period: int) -> None:
     mask = of_period(period)
     for steps in (1, period - 1, period, period + 1, 3 * period + 2):
         least = mask.least_steps(steps)
-        assert np.count_nonzero(mask.counts(steps, 1, 1)) == least
+        assert np.count_nonzero(mask.counts(steps, of_pixels(1, 1))) == least
         for pixels in (1, 2, 3, 8, 100):
             for channels in {1, min(2, period), min(3, period)}:
-                assert np.count_nonzero(mask.counts(steps, pixels, channels)) >= least
+                assert np.count_nonzero(mask.counts(steps, of_pixels(pixels, channels))) >= least
 
 
 def test_counts_cannot_be_changed() -> None:
     """They are kept, and certificates follow from them."""
     with pytest.raises(ValueError, match="read-only"):
-        Turns(5).counts(10, 100, 3)[0] = 0
+        Turns(5).counts(10, of_pixels(100))[0] = 0
 
 
 # --- what the worst pixel pays ---
@@ -269,8 +273,8 @@ def test_too_many_channels_are_refused() -> None:
     for ask in (
         lambda: mask.require(3),
         lambda: mask.touches(3),
-        lambda: mask.touched(SEED, 0, 4, 3),
-        lambda: mask.counts(4, 4, 3),
+        lambda: mask.touched(SEED, 0, of_pixels(4)),
+        lambda: mask.counts(4, of_pixels(4)),
         lambda: mask.worst([1.0], 3),
     ):
         with pytest.raises(DippError, match="at least the 3 channels"):

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.geometry import of_pixels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, Step
 from dipp.data import manifest
 from dipp.data.footer import require_uncompressed
@@ -44,9 +46,9 @@ def images(source: Release, sides: list[tuple[int, int]], first: int = 0) -> lis
     generator = np.random.default_rng(1)
     made = []
     for number, (height, width) in enumerate(sides, first):
-        form = source.layout(height * width)
+        form = source.layout(Geometry(height, width, 3))
         row = generator.integers(0, 1 << source.plan.steps[0].index_bits, form.indices)
-        made.append(Image(number, (height, width, 3), number % 3, row))
+        made.append(Image(number, Geometry(height, width, 3), number % 3, row))
     return made
 
 
@@ -72,7 +74,7 @@ def test_what_is_written_comes_back(coding: Coding, index_bits: int, tmp_path: P
     assert shard.skipped == tuple(gone)
     assert [label.as_py() for label in shard.labels] == [1, 2, 0, 1, 2]
     for at, image in enumerate(made):
-        assert shard.shape(at) == image.shape
+        assert shard.geometry(at) == image.geometry
         assert (shard.rows([at])[0] == image.indices).all()
     whole = shard.archive()
     assert (shard.certificate is None) == (coding is DIFFC)
@@ -91,7 +93,7 @@ def test_a_shard_without_images(tmp_path: Path) -> None:
 @given(st.integers(1, 40), st.integers(1, 22), st.integers(1, 9), st.randoms())
 def test_payloads_are_whole_bytes(chunk: int, bits: int, count: int, random: Any) -> None:
     steps = tuple(Step(start, start - 1, 0.5, chunk, bits) for start in (9, 8, 7))
-    form = Release(Plan(SHARP, steps), MODEL, SEED, 3).layout(64)
+    form = Release(Plan(SHARP, steps), MODEL, SEED, 3).layout(of_pixels(64))
     rows = np.array([[random.randrange(1 << bits) for _ in range(form.indices)] for _ in range(count)], np.int64)
     payloads = form.payloads(rows)
     assert {len(payload) for payload in payloads} == {-(-form.least_bits // 8)}
@@ -114,7 +116,7 @@ def test_datasets_reads_it_as_it_is(tmp_path: Path) -> None:
     assert read.column_names == ["payload", "label", "width", "height", "id"]
     assert read["id"][:] == [0, 1, 2, 3, 4]
     assert read.features["label"].names == ["a", "b", "c"]
-    form = source.layout(64)
+    form = source.layout(of_pixels(64))
     assert (form.rows([read[0]["payload"]])[0] == made[0].indices).all()
 
 
@@ -274,7 +276,7 @@ def accepted(changes: list[tuple[int, int]]) -> bool:
         except DippError:
             return False
     assert shard.release == public()
-    assert shard.claim == claim_of(shard.certificate) == claim_of(public().certificate(64))
+    assert shard.claim == claim_of(shard.certificate) == claim_of(public().certificate(of_pixels(64)))
     return True
 
 
@@ -301,7 +303,7 @@ def test_the_manifest_has_the_worst_certificate(order: tuple[int, ...], tmp_path
         save(tmp_path / shard_name(number), source, made, first=at, positions=len(made))
         at += len(made)
     facts = manifest.manifest(store, None)
-    claims = {size: source.certificate(size) for size in (4, 64, 256)}
+    claims = {size: source.certificate(of_pixels(size)) for size in (4, 64, 256)}
     smallest, middle = claims[4], claims[64]
     assert smallest is not None
     assert middle is not None

@@ -8,6 +8,7 @@ from typing import Any
 import mpmath
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from helpers.geometry import of_pixels
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,14 +86,14 @@ def test_codes_against_their_states() -> None:
     """The paper's code pays ρ = 144·SNR where Gaussian states pay 6·SNR; the sign channel pays 6·SNR, too."""
     steps = tuple(Step(9 - i, 8 - i, 2.0**-9, 1024, 8, 64) for i in range(4))
     gaussian = GaussianDiffusion.of_steps(step.snr_gain for step in steps)
-    paper = Certificate.of(Plan(PAPER, steps, separate=False), 3, 1024)
-    sharp = Certificate.of(Plan(SHARP, steps), 3, 1024)
+    paper = Certificate.of(Plan(PAPER, steps, separate=False), of_pixels(1024))
+    sharp = Certificate.of(Plan(SHARP, steps), of_pixels(1024))
     assert paper.rho / gaussian.rho == pytest.approx(24, rel=0.02)
     assert sharp.rho / gaussian.rho == pytest.approx(1, rel=0.02)
     assert paper.approximate(1e-5) > 4 * gaussian.epsilon(1e-5)
     # Its loss is bounded, that of a Gaussian is not: in few large steps it costs less.
     large = tuple(Step(3 - i, 2 - i, 2.0**-5, 1024, 8) for i in range(3))
-    few = Certificate.of(Plan(SHARP, large), 3, 1024).approximate(1e-5)
+    few = Certificate.of(Plan(SHARP, large), of_pixels(1024)).approximate(1e-5)
     assert few < 0.9 * GaussianDiffusion.of_steps(step.snr_gain for step in large).epsilon(1e-5)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.geometry import of_pixels
 
 from dipp import models
 from dipp.errors import DippError
@@ -80,10 +81,10 @@ def test_a_rival_is_taken_where_it_has_fewer_bits(budget: Budget | None, denoise
     if budget is not None:  # towards the best quality, only the planner's own are within
         assert {point.plan.coding for point in points} == {SHARP, THRIFTY}
         assert points[-1].plan.coding == SHARP
-        assert all(budget.allows(Certificate.of(point.plan, 3, 1024)) for point in points)
+        assert all(budget.allows(Certificate.of(point.plan, of_pixels(1024))) for point in points)
 
 
 def test_a_rival_plans_for_the_same_images(denoiser: Denoiser, table: ErrorTable) -> None:
     own, rival = planners(denoiser, table)
     with pytest.raises(DippError, match="rival"):
-        rivalled(own, replace(rival, pixels=64))
+        rivalled(own, replace(rival, geometry=of_pixels(64)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.archives import FLAT, MODEL, header_of, made_up, release, sealed, small_plan
+from helpers.archives import FLAT, MODEL, Shape, geometries, header_of, made_up, release, sealed, small_plan
 from helpers.broken_archives import made_of, sensing_seeds, written_again
 from helpers.sensing import sensing_plan
 from helpers.statistics import bounded
@@ -37,7 +37,6 @@ from dipp.format.header import (
     release_from_bytes,
     release_to_bytes,
 )
-from dipp.format.packing import Shape
 from dipp.format.release import Release
 
 MIXED = Beacon(7, bytes(32))
@@ -155,17 +154,20 @@ ENDS = struct.pack("<2i", 5, 9)
 def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> None:
     """Beside the sizes, and not in the release; a file of none is what it was before."""
     public, shapes = release(plan), [(2, 3, 3)] * len(grey)
-    made = Archive.build(public, shapes, made_up(plan, shapes), grey=grey)
+    made = Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=grey)
     back = Archive.from_bytes(made.to_bytes())
     assert back.grey.tolist() == grey
     assert back.release == public
     assert back.facts()["grey"] == sum(grey)
     if not any(grey):
         assert made.to_bytes() == made_of(public, shapes).to_bytes()
-    assert Archive.build(public, shapes, made_up(plan, shapes), grey=back.grey.tolist()).to_bytes() == made.to_bytes()
+    assert (
+        Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=back.grey.tolist()).to_bytes()
+        == made.to_bytes()
+    )
     if grey:
         with pytest.raises(DippError, match="grey"):
-            Archive.build(public, shapes, made_up(plan, shapes), grey=[*grey, True])
+            Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=[*grey, True])
 
 
 @pytest.mark.parametrize(

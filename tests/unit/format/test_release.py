@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from helpers.archives import FLAT, PPR, build, release, sealed, small_plan
+from helpers.geometry import of_pixels
 
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding
@@ -52,35 +53,35 @@ def test_a_damaged_release_is_refused() -> None:
 def test_certificates_are_those_of_the_plan() -> None:
     """Of the smallest image; without any, of the largest that there could be: more chunks never cost more."""
     public = release(small_plan(PAPER), delta=1e-6)
-    small = public.certificate(20)
-    assert small == Certificate.of(public.plan, 3, 20, 1e-6)
+    small = public.certificate(of_pixels(20))
+    assert small == Certificate.of(public.plan, of_pixels(20), 1e-6)
     assert small is not None
-    assert public.claim(20) == (small.epsilon, small.rho)
-    assert public.certificate(None) == Certificate.of(public.plan, 3, MAX_PIXELS, 1e-6)
+    assert public.claim(of_pixels(20)) == (small.epsilon, small.rho)
+    assert public.certificate(None) == Certificate.of(public.plan, of_pixels(MAX_PIXELS), 1e-6)
     uncertified = release(small_plan(DIFFC))
-    assert uncertified.certificate(20) is None
+    assert uncertified.certificate(of_pixels(20)) is None
     assert uncertified.claim(None) is None
 
 
 def test_what_was_recorded_must_be_what_was_planned() -> None:
     public = release(small_plan(FLAT))
-    planned = Ledger.planned(public.plan, 3, 20)
-    public.require_recorded(20, planned)
-    public.require_recorded(20, None)
+    planned = Ledger.planned(public.plan, of_pixels(20))
+    public.require_recorded(of_pixels(20), planned)
+    public.require_recorded(of_pixels(20), None)
     dearer = dataclasses.replace(planned.selections[0], sensitivity=planned.selections[0].sensitivity + 1)
     other = dataclasses.replace(planned, selections=(dearer, *planned.selections[1:]))
-    for size, recorded in ((20, other), (None, planned)):
+    for size, recorded in ((of_pixels(20), other), (None, planned)):
         with pytest.raises(DippError, match="ledger: what the encoder did is not what its plan says"):
             public.require_recorded(size, recorded)
     with pytest.raises(DippError, match="ledger: "):
-        release(small_plan(DIFFC)).require_recorded(20, planned)
+        release(small_plan(DIFFC)).require_recorded(of_pixels(20), planned)
 
 
 @every
 @pytest.mark.parametrize("pixels", [1, 20, 300])
 def test_payloads_of_single_images_come_back(coding: Coding, pixels: int) -> None:
     """As shards hold them: each image in whole bytes of its own."""
-    layout = release(small_plan(coding)).layout(pixels)
+    layout = release(small_plan(coding)).layout(of_pixels(pixels))
     made = build(small_plan(coding), [(1, pixels, 3)] * 3)
     rows = made.batch(0, 3)
     payloads = layout.payloads(rows)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.charges import selection_epsilon
+from helpers.geometry import of_pixels
 from helpers.statistics import bounded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -74,7 +75,7 @@ SMALL = NoiseSchedule(np.array([0.999, 0.98, 0.9, 0.6, 0.2, 0.05, 0.01, 0.001]))
 
 @functools.cache
 def planner(coding: Coding, pad: int = 3, separate: bool = False, pixels: int = 1024) -> Planner:
-    return Planner(MODEL, TABLE, coding, pixels=pixels, sizes=Sizes(14 + pad, pad), separate=separate)
+    return Planner(MODEL, TABLE, coding, geometry=of_pixels(pixels), sizes=Sizes(14 + pad, pad), separate=separate)
 
 
 @functools.cache
@@ -136,7 +137,7 @@ PLANNERS = st.builds(
         lambda squares: error_table(SMALL, np.array(sorted(squares, reverse=True)))
     ),
     st.sampled_from(CODINGS),
-    pixels=st.sampled_from([8, 64, 1000]),
+    geometry=st.sampled_from([of_pixels(8), of_pixels(64), of_pixels(1000)]),
     sizes=st.builds(Sizes, st.integers(8, 18), st.sampled_from([0.0, 2.5, 5.0])),
     separate=st.booleans(),
 )
@@ -156,8 +157,8 @@ def test_the_certificate_is_never_above_the_budget(planner: Planner, budget: Bud
     points = planner.frontier(budget)
     assert points or not has_a_step(planner, budget)
     for point in points:
-        epsilon, rho = certificate(point.plan, planner.channels, planner.pixels, planner.separate)
-        cost = Certificate.of(point.plan, planner.channels, planner.pixels)
+        epsilon, rho = certificate(point.plan, planner.geometry.channels, planner.geometry.pixels, planner.separate)
+        cost = Certificate.of(point.plan, planner.geometry)
         assert epsilon <= cost.epsilon <= float(epsilon) * (1 + 1e-9)
         assert rho <= cost.rho <= float(rho) * (1 + 1e-9)
         if budget.rho is not None:
@@ -217,7 +218,7 @@ def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budge
             if math.isinf(bits):
                 continue
             plan = planner._plan(nodes, list(taken))
-            used = budget.measure(Certificate.of(plan, 3, planner.pixels)) / limit
+            used = budget.measure(Certificate.of(plan, planner.geometry)) / limit
             final = plan.steps[-1].end
             if used <= 1:
                 strict[final] = min(strict.get(final, math.inf), bits)
@@ -238,7 +239,7 @@ def test_pure_paths_lose_no_more_than_the_rounding() -> None:
     reference = {point.final_timestep: point for point in planner.frontier(Budget.pure(40))}
     assert reference
     for point in reference.values():
-        needed = Certificate.of(point.plan, 3, 1024).epsilon
+        needed = Certificate.of(point.plan, of_pixels(1024)).epsilon
         enough = Budget.pure(needed / (1 - len(point.plan.steps) / RESOLUTION) * (1 + 1e-7))
         again = {other.final_timestep: other for other in planner.frontier(enough)}
         assert again[point.final_timestep].bits <= point.bits
@@ -434,11 +435,11 @@ def test_saturated_steps_are_barred() -> None:
 def test_under_rho_steps_are_free() -> None:
     """At the same final timestep ρ allows more and smaller steps than pure ε, and they take fewer bits."""
     pure = chosen(SHARP, Budget.pure(16.0))
-    rho = Certificate.of(pure.plan, 3, 1024).rho * 1.05
+    rho = Certificate.of(pure.plan, of_pixels(1024)).rho * 1.05
     freed = planner(SHARP).choose(Budget.zcdp(rho), final_timestep=pure.final_timestep)
     assert len(freed.plan.steps) > 2 * len(pure.plan.steps)
     assert freed.bits < 0.9 * pure.bits
-    assert Certificate.of(freed.plan, 3, 1024).epsilon > 16
+    assert Certificate.of(freed.plan, of_pixels(1024)).epsilon > 16
     # A megapixel pays the overhead of a chunk less often, and takes smaller steps still.
     large = planner(SHARP, pixels=1 << 20).choose(Budget.zcdp(rho), final_timestep=pure.final_timestep)
     assert len(large.plan.steps) > 4 * len(freed.plan.steps)
@@ -479,7 +480,7 @@ def test_coded_chains_cost_more_bits() -> None:
     assert plain.psnr - coded.psnr == pytest.approx(10 * math.log10(1.5), abs=1e-6)
 
 
-@pytest.mark.parametrize("change", [{"pixels": 0}, {"channels": 0}, {"channels": 4}, {"schedule": SMALL}])
+@pytest.mark.parametrize("change", [{"geometry": of_pixels(64, 4)}, {"schedule": SMALL}])
 def test_bad_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(DippError):
         replace(planner(SHARP), **change)

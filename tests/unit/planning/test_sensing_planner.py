@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.archives import release
+from helpers.geometry import of_pixels
 from helpers.networks import linear_schedule, tiny_denoiser
 from helpers.sensing import made_up_residuals, sensing_plan
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.code import Code
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan, SensingStep
 from dipp.errors import DippError
 from dipp.format.release import Release
@@ -48,7 +50,7 @@ SCHEDULE = linear_schedule()
 def planner(
     residuals: Residuals | None = None, calls: int = 11, pixels: int = 1024, channels: int = 3, rate: float = 1.0
 ) -> SensingPlanner:
-    return SensingPlanner(residuals or made_up_residuals(), SCHEDULE, channels, pixels, calls, rate)
+    return SensingPlanner(residuals or made_up_residuals(), SCHEDULE, of_pixels(pixels, channels), calls, rate)
 
 
 @functools.cache
@@ -84,13 +86,15 @@ def test_every_point_is_within_its_budget_its_rate_and_its_calls(
     points = plans.frontier(budget)
     assert points
     for point in points:
-        certificate = Certificate.of(point.plan, channels, pixels)
+        certificate = Certificate.of(point.plan, of_pixels(pixels, channels))
         assert budget.allows(certificate)
         assert 1 <= len(point.plan.steps) <= calls + 1
         assert point.bpp == pytest.approx(point.bits / pixels)
         assert point.psnr == pytest.approx(float(table.psnr(np.array([point.snr]))[0]))
         if point.plan.code.fixed_length:
-            assert release(point.plan, channels).layout(pixels).index_bits == pytest.approx(point.bits)
+            assert release(point.plan, channels).layout(of_pixels(pixels, channels)).index_bits == pytest.approx(
+                point.bits
+            )
     for before, after in itertools.pairwise(points):
         assert before.bits <= after.bits
         assert before.psnr + LEAST_GAIN < after.psnr
@@ -114,7 +118,7 @@ def test_pairs_use_what_they_are_given(epsilon: float) -> None:
     """At least 0.99 of the budget, in every plan whose clip lies within the range of the data."""
     budget, used = Budget.pure(epsilon), []
     for point in frontier(budget):
-        certificate = Certificate.of(point.plan, 3, 1024)
+        certificate = Certificate.of(point.plan, of_pixels(1024))
         narrow = all((one.clip or 0) <= (one.slope or 0) for one in certificate.ledger.selections)
         if point.plan.code == Pairs() and narrow:
             used.append(budget.measure(certificate) / epsilon)
@@ -147,7 +151,7 @@ def test_each_pixel_pays_once_under_pure_epsilon() -> None:
     """At a bit a pixel and ε = 4 one pass of many groups is best; ρ does not care, and may touch more often."""
     chosen = planner(calls=31).choose(Budget.pure(4.0))
     assert len(chosen.plan.steps) == chosen.plan.mask.period // 3 == 32
-    certificate = Certificate.of(chosen.plan, 3, 1024)
+    certificate = Certificate.of(chosen.plan, of_pixels(1024))
     assert certificate.epsilon == pytest.approx(certificate.ledger.selections[0].charge().epsilon, rel=1e-12)
 
 
@@ -264,7 +268,7 @@ def test_what_is_said_to_be_enough_is_enough() -> None:
 )
 def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(code: Code, touches: int, budget: Budget) -> None:
     tilt = largest_tilt(code, touches, budget)
-    certificate = Certificate.of(sensing_plan(code, groups=2, steps=2 * touches, tilt=tilt), 3, 1024)
+    certificate = Certificate.of(sensing_plan(code, groups=2, steps=2 * touches, tilt=tilt), of_pixels(1024))
     assert 0.98 * budget.limit <= budget.measure(certificate) <= budget.limit
 
 
@@ -273,7 +277,7 @@ def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
     for units in range(520, 876, 5):
         epsilon = 2 * units * math.log(2) / 32 * (1 + 1.5e-7)
         tilt = largest_tilt(Pairs(), 1, Budget.pure(epsilon))
-        found = Certificate.of(sensing_plan(groups=4, steps=4, tilt=tilt), 3, 1024).epsilon
+        found = Certificate.of(sensing_plan(groups=4, steps=4, tilt=tilt), of_pixels(1024)).epsilon
         assert 0.99 * epsilon <= found <= epsilon
 
 
@@ -309,8 +313,8 @@ def test_presets_of_sensing() -> None:
         assert chosen.certified
         assert all(coding.certified for coding in chosen.codings)
         plans = chosen.planner(denoiser, table, budget)
-        assert (plans.calls, plans.rate, plans.pixels, plans.channels) == (calls, 1.0, 64, 3)
-        assert chosen.planner(denoiser, table, budget, 900).pixels == 900
+        assert (plans.calls, plans.rate, plans.geometry) == (calls, 1.0, Geometry(8, 8, 3))
+        assert chosen.planner(denoiser, table, budget, of_pixels(900)).geometry == of_pixels(900)
 
 
 def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,12 +451,12 @@ def test_gains_of_plans_follow_from_their_tilts(epsilon: float, bpp: float) -> N
         check_gains(release(point.plan), table)
 
 
-def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[Release, list[tuple[int, np.ndarray[Any, Any]]]]:
+def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[Release, list[tuple[Geometry, np.ndarray[Any, Any]]]]:
     """A release by the flat code, and the indices of a picture at these shares of their numbers of candidates."""
     plan = sensing_plan(Flat())
     plan = dataclasses.replace(plan, steps=tuple(dataclasses.replace(step, index_bits=16) for step in plan.steps))
-    count = sum(plan.chunk_counts(256, 3))
-    return release(plan), [(256, np.floor(np.resize(shares, count) * 2**16).astype(np.int64))]
+    count = sum(plan.chunk_counts(of_pixels(256)))
+    return release(plan), [(of_pixels(256), np.floor(np.resize(shares, count) * 2**16).astype(np.int64))]
 
 
 def test_indices_that_crowd_are_refused_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,7 +508,10 @@ def test_forged_numbers_are_caught(epsilon: float, bpp: float, factors: dict[str
     point, table = chosen(epsilon, bpp)
     other = forged(point, **factors)
     if "tilt" in factors:
-        assert Certificate.of(other.plan, 3, 1024).epsilon < 0.92 * Certificate.of(point.plan, 3, 1024).epsilon
+        assert (
+            Certificate.of(other.plan, of_pixels(1024)).epsilon
+            < 0.92 * Certificate.of(point.plan, of_pixels(1024)).epsilon
+        )
     with pytest.raises(DippError, match=r"^plan: the (gain .* of step \d+ does|clips do) not follow from") as error:
         check_gains(named(other, table), table)
     assert "\n" not in str(error.value)

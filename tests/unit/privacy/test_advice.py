@@ -10,6 +10,7 @@ import statistics
 import numpy as np
 import pytest
 from helpers.archives import build, small_plan
+from helpers.geometry import of_pixels
 from helpers.paths import ROOT
 
 from dipp import report
@@ -41,7 +42,7 @@ def test_only_a_strong_bound_has_no_warning() -> None:
 
 def test_advice_goes_by_the_pure_epsilon() -> None:
     """Of a file that was budgeted by (ε, δ), too: there the pure ε is often far larger."""
-    pure = Certificate.of(small_plan(SHARP), 3, 20).epsilon
+    pure = Certificate.of(small_plan(SHARP), of_pixels(20)).epsilon
     made = build(small_plan(SHARP), [(4, 5, 3)], delta=0.04)
     claim = made.certificate
     assert claim.epsilon_at_delta is not None

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from helpers.archives import SEED, release
+from helpers.geometry import of_pixels
 from helpers.ledgers import record
 from helpers.statistics import bounded
 from hypothesis import given
@@ -24,6 +25,7 @@ from PIL import Image
 from dipp.codes import Flat, Functional, StepLimited
 from dipp.core import chunking, selection
 from dipp.core.channels import Gaussian, Laplace, Sign
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, Step
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError, NoCertificateError
@@ -59,7 +61,7 @@ HAND = [
 def test_a_table_worked_by_hand(
     coding: Coding, gains: tuple[float, ...], integers: list[tuple[int, int]], times: tuple[int, int]
 ) -> None:
-    found = Certificate.of(plan_of(coding, gains), 3, 1024)
+    found = Certificate.of(plan_of(coding, gains), of_pixels(1024))
     assert [(one.sensitivity, one.fraction_bits) for one in found.releases[0].selections] == integers
     s, bits = integers[0]
     with localcontext(prec=40):
@@ -72,26 +74,26 @@ def test_a_table_worked_by_hand(
 
 def test_the_worst_pixel_counts_and_not_the_average() -> None:
     """Two steps of a period of six: a third of the pixels meets each, some meet the dear one, none may be averaged."""
-    found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), 3, 1024)
+    found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), of_pixels(1024))
     dear, cheap = (one.charge().epsilon for one in found.releases[0].selections)
     assert found.epsilon == pytest.approx(dear, rel=1e-14)
     assert (dear + cheap) / 2 < 0.6 * found.epsilon
 
 
 def test_steps_and_total() -> None:
-    found = Certificate.of(plan_of(PAPER), 3, 1024)
+    found = Certificate.of(plan_of(PAPER), of_pixels(1024))
     steps = list(found.steps)
     assert [step.step for step in steps] == [0, 1, 2]
     assert math.fsum(step.epsilon for step in steps) == pytest.approx(found.epsilon, rel=1e-14)
     assert math.fsum(step.rho for step in steps) == pytest.approx(found.rho, rel=1e-14)
     for step in steps:
-        alone = Certificate.of(plan_of(PAPER, (plan_of(PAPER).steps[step.step].snr_gain,)), 3, 1024)
+        alone = Certificate.of(plan_of(PAPER, (plan_of(PAPER).steps[step.step].snr_gain,)), of_pixels(1024))
         assert (step.epsilon, step.rho) == (alone.epsilon, alone.rho)
         assert step.approximate(0.1) == alone.approximate(0.1) < alone.epsilon
 
 
 def test_repeated_releases_compose() -> None:
-    once, other = Certificate.of(plan_of(SHARP), 3, 1024), Certificate.of(plan_of(PAPER), 3, 1024)
+    once, other = Certificate.of(plan_of(SHARP), of_pixels(1024)), Certificate.of(plan_of(PAPER), of_pixels(1024))
     both = once.compose(other, once)
     assert both.epsilon == pytest.approx(2 * once.epsilon + other.epsilon, rel=1e-11)
     assert both.rho == pytest.approx(2 * once.rho + other.rho, rel=1e-11)
@@ -106,11 +108,11 @@ def test_repeated_releases_compose() -> None:
     with pytest.raises(DippError, match="compose"):
         once.compose(once.for_pixels(2))
     with pytest.raises(DippError, match="compose"):
-        once.compose(Certificate.of(plan_of(SHARP), 1, 1024))
+        once.compose(Certificate.of(plan_of(SHARP), of_pixels(1024, 1)))
 
 
 def test_several_pixels_cost_more() -> None:
-    one = Certificate.of(plan_of(SHARP), 3, 1024)
+    one = Certificate.of(plan_of(SHARP), of_pixels(1024))
     ten = one.for_pixels(10)
     assert ten.epsilon == pytest.approx(10 * one.epsilon, rel=1e-11)
     assert ten.rho == pytest.approx(100 * one.rho, rel=1e-11)
@@ -124,7 +126,7 @@ def test_several_pixels_cost_more() -> None:
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
 def test_delta_never_costs(delta: float) -> None:
     for gains in ((2**-3,), (2**-13,) * 300):
-        found = Certificate.of(plan_of(SHARP, gains), 3, 1024)
+        found = Certificate.of(plan_of(SHARP, gains), of_pixels(1024))
         assert found.approximate(delta) <= found.epsilon
     assert found.approximate(delta) < 0.7 * found.epsilon
     stated = dataclasses.replace(found, delta=delta)
@@ -142,7 +144,7 @@ def test_delta_never_costs(delta: float) -> None:
 )
 def test_no_pair_of_levels_moves_further_than_the_metric_form(coding: Coding, gain: float, change: int) -> None:
     plan = plan_of(coding, (gain,))
-    (record,) = Ledger.planned(plan, 3, 1024).selections
+    (record,) = Ledger.planned(plan, of_pixels(1024)).selections
     table = plan.arithmetic(plan.steps[0]).levels(SIGNAL_OF_PIXEL)
     largest = int(np.abs(table[change:].astype(int) - table[: 256 - change]).max())
     assert largest <= record.moved(change) <= min(record.sensitivity, largest + 3)
@@ -151,7 +153,7 @@ def test_no_pair_of_levels_moves_further_than_the_metric_form(coding: Coding, ga
 
 @pytest.mark.parametrize(("coding", "count"), [(PAPER, 3), (SHARP, 1), (SPARSE, 1)], ids=["paper", "sharp", "sparse"])
 def test_the_metric_form(coding: Coding, count: int) -> None:
-    found, generator = Certificate.of(plan_of(coding), 3, 64), np.random.default_rng(0)
+    found, generator = Certificate.of(plan_of(coding), of_pixels(64)), np.random.default_rng(0)
     x = generator.integers(0, 256, (8, 8, 3), np.uint8)
     assert found.between(x, x) == 0
     y = x.copy()
@@ -188,7 +190,7 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
 def test_json_comes_back(coding: Coding) -> None:
-    one = Certificate.of(plan_of(coding), 3, 1024, delta=1e-6)
+    one = Certificate.of(plan_of(coding), of_pixels(1024), delta=1e-6)
     for found in (one, one.compose(one), one.for_pixels(7), dataclasses.replace(one, delta=None)):
         assert Certificate.from_json(found.to_json()) == found
     content = json.loads(one.to_json())
@@ -250,7 +252,7 @@ def forgeries() -> list[tuple[str, Any]]:
 
 def test_coordinates_are_not_kept_apart_by_too_few_chunks() -> None:
     """It would divide ρ by three."""
-    content = json.loads(Certificate.of(plan_of(PAPER), 3, 1024).to_json())
+    content = json.loads(Certificate.of(plan_of(PAPER), of_pixels(1024)).to_json())
     row = content["releases"][0]["selections"][0]
     row.update(chunks=1, apart=True)
     with pytest.raises(DippError, match=r"^apart"):
@@ -258,19 +260,19 @@ def test_coordinates_are_not_kept_apart_by_too_few_chunks() -> None:
 
 
 def test_the_last_bits_of_a_logarithm_are_no_forgery() -> None:
-    content = json.loads(Certificate.of(plan_of(SHARP), 3, 1024, delta=1e-6).to_json())
+    content = json.loads(Certificate.of(plan_of(SHARP), of_pixels(1024), delta=1e-6).to_json())
     content["epsilon_at_delta"] *= 1 + 1e-12
     assert Certificate.from_json(json.dumps(content)).epsilon == content["epsilon"]
 
 
 def test_steps_are_those_of_the_group() -> None:
-    found = Certificate.of(plan_of(PAPER), 3, 1024).for_pixels(10)
+    found = Certificate.of(plan_of(PAPER), of_pixels(1024)).for_pixels(10)
     assert found.to_dict()["epsilon"] <= sum(step["epsilon"] for step in found.to_dict()["steps"]) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("forgery", [f for _, f in forgeries()], ids=[name for name, _ in forgeries()])
 def test_a_forged_certificate_is_refused(forgery: Any) -> None:
-    content = json.loads(Certificate.of(plan_of(SHARP), 3, 1024, delta=1e-6).to_json())
+    content = json.loads(Certificate.of(plan_of(SHARP), of_pixels(1024), delta=1e-6).to_json())
     path, value = forgery
     place = content
     for key in path[:-1]:
@@ -288,7 +290,7 @@ def test_what_is_no_certificate_is_refused(text: str) -> None:
 
 
 def test_the_table_says_it_all() -> None:
-    found = Certificate.of(plan_of(PAPER), 3, 1024, delta=1e-6)
+    found = Certificate.of(plan_of(PAPER), of_pixels(1024), delta=1e-6)
     text = found.table()
     for word in ("worst pixel", f"{found.epsilon:.6g}", f"{found.rho:.6g}", "δ = 1e-06", "pixel", *ASSUMPTIONS):
         assert word in text
@@ -302,7 +304,7 @@ def test_equal_steps_have_one_line_of_the_table() -> None:
     """With their count; what is equal in two releases stays apart."""
     gains = (0.25, 0.25, 0.25, 0.5, 0.25)
     steps = tuple(Step(999 - i, 998 - i, gain, 16, 6) for i, gain in enumerate(gains))
-    found = Certificate.of(Plan(Coding(Sign(period=1), Flat()), steps, separate=False), 1, 64)
+    found = Certificate.of(Plan(Coding(Sign(period=1), Flat()), steps, separate=False), of_pixels(64, 1))
     names = [line.split("  ")[0].split() for line in (text.strip() for text in found.table().splitlines()[1:4])]
     assert names == [["0", "to", "2"], ["3"], ["4"]]
     counts = [int(line[12:].split()[0]) for line in found.table().splitlines()[1:4]]
@@ -312,7 +314,7 @@ def test_equal_steps_have_one_line_of_the_table() -> None:
 
 
 def test_records_are_read_only() -> None:
-    found = Certificate.of(plan_of(PAPER), 3, 1024)
+    found = Certificate.of(plan_of(PAPER), of_pixels(1024))
     for thing, name in ((found, "pixels"), (found.releases[0], "period"), (found.releases[0].selections[0], "eta")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(thing, name, 1)
@@ -322,7 +324,7 @@ def test_records_are_read_only() -> None:
 def test_no_certificate_without_privacy(coding: Coding) -> None:
     """Gaussian scores have no bound, and α = ∞ has no randomness: either is enough."""
     with pytest.raises(NoCertificateError):
-        Certificate.of(plan_of(coding), 3, 1024)
+        Certificate.of(plan_of(coding), of_pixels(1024))
     empty = Archive.build(release(plan_of(coding)), [], [])
     with pytest.raises(NoCertificateError):
         empty.certificate  # noqa: B018
@@ -337,16 +339,16 @@ def test_no_certificate_without_privacy(coding: Coding) -> None:
 @pytest.mark.parametrize(("pixels", "channels"), [(30, 3), (64, 3), (100, 1)])
 def test_what_is_recorded_is_what_was_planned(coding: Coding, pixels: int, channels: int) -> None:
     plan = plan_of(coding, size=50)
-    assert record(plan, pixels, channels).ledger(plan, 1) == Ledger.planned(plan, channels, pixels)
+    assert record(plan, pixels, channels).ledger(plan, 1) == Ledger.planned(plan, of_pixels(pixels, channels))
     # Of several sizes, the smallest counts.
     both = record(plan, pixels, channels, record(plan, 4 * pixels, channels))
-    assert both.ledger(plan, 2) == Ledger.planned(plan, channels, pixels)
+    assert both.ledger(plan, 2) == Ledger.planned(plan, of_pixels(pixels, channels))
 
 
 def wrong() -> list[tuple[str, dict[str, Any]]]:
     plan = plan_of(SHARP, size=50)
     arithmetic = plan.arithmetic(plan.steps[0])
-    together = chunking.chunks(SEED, 0, 192, 4)
+    together = chunking.chunks(SEED, 0, of_pixels(64), 4, apart=False)
     return [
         ("a wider table: values beyond [-1, 1] have levels", {"table": np.arange(-400, 400, dtype=np.int32)}),
         ("another scale", {"fraction_bits": arithmetic.fraction_bits - 1}),
@@ -358,11 +360,11 @@ def wrong() -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("changes", [c for _, c in wrong()], ids=[name for name, _ in wrong()])
 def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = plan_of(SHARP, size=50)
-    indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, 3, 64).selections)]
-    right = Archive.build(release(plan), [(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
+    indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, of_pixels(64)).selections)]
+    right = Archive.build(release(plan), [Geometry(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
     assert right.ledger == record(plan, 64).ledger(plan, 1)
     with pytest.raises(DippError, match=r"^(ledger|touched): "):
-        Archive.build(release(plan), [(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
+        Archive.build(release(plan), [Geometry(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
 
 
 def test_images_must_be_coded_alike() -> None:
@@ -387,13 +389,13 @@ def test_images_must_be_coded_alike() -> None:
     ],
 )
 def test_records_are_checked(change: dict[str, Any]) -> None:
-    good = Ledger.planned(plan_of(SHARP), 3, 64).selections[0]
+    good = Ledger.planned(plan_of(SHARP), of_pixels(64)).selections[0]
     with pytest.raises(DippError):
         dataclasses.replace(good, **change)
 
 
 def test_ledgers_are_checked() -> None:
-    good = Ledger.planned(plan_of(SHARP), 3, 64)
+    good = Ledger.planned(plan_of(SHARP), of_pixels(64))
     for bad in (
         {"selections": ()},
         {"selections": good.selections[1:]},
@@ -414,7 +416,7 @@ def test_ledgers_are_checked() -> None:
 def test_a_certificate_reads_as_its_statement() -> None:
     plan = plan_of(SHARP)
     for delta in (None, 1e-6):
-        found = Certificate.of(plan, 3, 64, delta)
+        found = Certificate.of(plan, of_pixels(64), delta)
         assert str(found) == f"{found}" == found.statement()
         assert repr(found) == f"<dipp.Certificate: {found.short()}>"
         assert len(repr(found)) < 120
@@ -425,7 +427,7 @@ def test_a_certificate_reads_as_its_statement() -> None:
 
 def test_a_certificate_in_a_notebook() -> None:
     """All that is promised, assumed and not covered, as text and not as markup."""
-    found = Certificate.of(plan_of(SHARP), 3, 64)
+    found = Certificate.of(plan_of(SHARP), of_pixels(64))
     shown = found._repr_html_()
     for text in (found.statement(), *found.assumptions, *found.not_covered):
         assert html.escape(text) in shown

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers.charges import selection_epsilon
+from helpers.geometry import of_pixels
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,7 +167,7 @@ def test_budgets_measure_and_allow() -> None:
 @pytest.mark.parametrize(("snr", "steps", "gain"), [(0.001, 100, 4.6), (0.01, 30, 2.1), (0.1, 30, 1.5), (1.0, 30, 1.0)])
 def test_gain_of_delta_over_pure(snr: float, steps: int, gain: float) -> None:
     """Equal steps of the paper's code at δ = 10^−5: what zCDP saves, by how many steps there are."""
-    cost = Certificate.of(_plan(PAPER, [snr / steps] * steps, separate=False), channels=3, pixels=1024)
+    cost = Certificate.of(_plan(PAPER, [snr / steps] * steps, separate=False), of_pixels(1024))
     assert cost.epsilon / cost.approximate(1e-5) == pytest.approx(gain, abs=0.06)
 
 
@@ -177,7 +178,7 @@ def test_gain_of_delta_over_pure(snr: float, steps: int, gain: float) -> None:
 def test_the_laws_of_the_two_presets(coding: Coding, separate: bool, pure: float, rho: float) -> None:
     """ε = 33.94·Σ√ΔSNR and 6.93·Σ√ΔSNR; ρ telescopes to 144, 48 (kept apart) and 6 times the final SNR."""
     gains = [0.001, 0.01, 0.05, 0.2]
-    cost = Certificate.of(_plan(coding, gains, separate=separate), channels=3, pixels=1024)
+    cost = Certificate.of(_plan(coding, gains, separate=separate), of_pixels(1024))
     real = pure * sum(map(math.sqrt, gains))
     assert real * (1 - 1 / 128) < cost.epsilon < real * 1.001
     assert rho * sum(gains) * (1 - 1 / 64) < cost.rho < rho * sum(gains) * 1.001
@@ -189,7 +190,7 @@ def test_chunks_keep_a_pixel_apart_as_charged(chunk_size: int) -> None:
     pixels, channels = 1024, 3
     plan = _plan(PAPER, [0.1], chunk_size)
     count = -(-pixels * channels // chunk_size)
-    dealt = chunking.chunks(SEED, 0, pixels * channels, count, channels=channels if count >= channels else 1)
+    dealt = chunking.chunks(SEED, 0, of_pixels(pixels, channels), count, apart=count >= channels)
     arithmetic = plan.arithmetic(plan.steps[0])
     together: Counter[tuple[int, int]] = Counter(
         (int(pixel), chunk) for chunk in range(count) for pixel in dealt.part(chunk) // channels
@@ -198,10 +199,10 @@ def test_chunks_keep_a_pixel_apart_as_charged(chunk_size: int) -> None:
     for (pixel, _), touched in together.items():
         by_pixel.setdefault(pixel, []).append(selection_epsilon(arithmetic, touched))
     assert len(by_pixel) == pixels
-    charged = Certificate.of(plan, channels, pixels)
+    charged = Certificate.of(plan, of_pixels(pixels, channels))
     assert max(sum(charges) for charges in by_pixel.values()) <= charged.epsilon * (1 + 1e-14)
     assert max(sum(e * e / 8 for e in charges) for charges in by_pixel.values()) <= charged.rho * (1 + 1e-14)
-    assert charged.rho <= Certificate.of(dataclasses.replace(plan, separate=False), channels, pixels).rho
+    assert charged.rho <= Certificate.of(dataclasses.replace(plan, separate=False), of_pixels(pixels, channels)).rho
     if count >= channels:
         assert charged.rho == pytest.approx(3 * selection_epsilon(arithmetic) ** 2 / 8, rel=1e-9)
 
@@ -214,18 +215,18 @@ def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
     plan = _plan(coding, gains)
     pure, squares = np.zeros(pixels), np.zeros(pixels)
     for number, step in enumerate(plan.steps):
-        coordinates = plan.mask.touched(SEED, number, pixels, channels)
+        coordinates = plan.mask.touched(SEED, number, of_pixels(pixels, channels))
         loss = selection_epsilon(plan.arithmetic(step))
         touched = np.bincount(coordinates // channels, minlength=pixels)
         pure += touched * loss
         squares += (touched * loss) ** 2 / 8
-    charged = Certificate.of(plan, channels, pixels)
+    charged = Certificate.of(plan, of_pixels(pixels, channels))
     # Sums of floats here, exact ones there.
     assert pure.max() <= charged.epsilon * (1 + 1e-14)
     assert squares.max() <= charged.rho * (1 + 1e-14)
     # With growing steps the last cycle decides, and 64 pixels are enough to meet the worst of two cycles nearly.
     assert pure.max() > 0.93 * charged.epsilon
-    one_cycle = Certificate.of(Plan(coding, plan.steps[:period]), channels, pixels)
+    one_cycle = Certificate.of(Plan(coding, plan.steps[:period]), of_pixels(pixels, channels))
     average = sum(selection_epsilon(plan.arithmetic(step)) for step in plan.steps[:period]) * channels / period
     assert one_cycle.epsilon * (1 + 1e-14) >= average
 
@@ -235,7 +236,7 @@ def test_a_pixel_sits_out_some_steps() -> None:
     coding = Coding(Sign(6), Flat())
     plan = _plan(coding, [0.04, 0.01, 0.04, 0.01, 0.04, 0.01, 0.01, 0.04])
     dear, cheap = (selection_epsilon(plan.arithmetic(plan.steps[i])) for i in (0, 1))
-    assert Certificate.of(plan, 3, 64).epsilon == pytest.approx(3 * dear + max(dear, cheap), rel=1e-11)
+    assert Certificate.of(plan, of_pixels(64)).epsilon == pytest.approx(3 * dear + max(dear, cheap), rel=1e-11)
 
 
 def test_pure_and_rho_may_have_different_worst_pixels() -> None:
@@ -243,7 +244,7 @@ def test_pure_and_rho_may_have_different_worst_pixels() -> None:
     coding = Coding(Sign(4), Flat())
     plan = _plan(coding, [1.0, 0.36, 1e-6, 0.36])
     big, middling = (selection_epsilon(plan.arithmetic(plan.steps[i])) for i in (0, 1))
-    cost = Certificate.of(plan, 2, 64)
+    cost = Certificate.of(plan, of_pixels(64, 2))
     assert 2 * middling > big
     assert cost.epsilon == pytest.approx(2 * middling, rel=1e-9)
     assert cost.rho == pytest.approx(big**2 / 8, rel=1e-2)
@@ -252,14 +253,14 @@ def test_pure_and_rho_may_have_different_worst_pixels() -> None:
 
 def test_smaller_images_may_cost_more() -> None:
     plan = _plan(PAPER, [0.1], chunk_size=1024)
-    large, small = (Certificate.of(plan, 3, pixels) for pixels in (1024, 512))
+    large, small = (Certificate.of(plan, of_pixels(pixels)) for pixels in (1024, 512))
     assert large.epsilon == small.epsilon
     assert small.rho == pytest.approx(3 * large.rho, rel=1e-9)
 
 
 def test_no_charge_without_a_certificate() -> None:
     with pytest.raises(NoCertificateError):
-        Certificate.of(_plan(Coding(Gaussian(), StepLimited()), [0.1]), 3, 1024)
+        Certificate.of(_plan(Coding(Gaussian(), StepLimited()), [0.1]), of_pixels(1024))
 
 
 @pytest.mark.parametrize("channel", [Laplace(), Logistic(), Huber(1.0), Sign(1), Sign(3), Sign(7)])
@@ -294,7 +295,7 @@ def test_charges_of_the_table(
     channel: Channel, channels: int, chunk_size: int, separate: bool, times: int, squares: int
 ) -> None:
     plan = _plan(Coding(channel, Flat()), [0.1], chunk_size, separate)
-    found, loss = Certificate.of(plan, channels, 64), selection_epsilon(plan.arithmetic(plan.steps[0]))
+    found, loss = Certificate.of(plan, of_pixels(64, channels)), selection_epsilon(plan.arithmetic(plan.steps[0]))
     assert found.epsilon == pytest.approx(times * loss, rel=1e-12)
     assert found.rho == pytest.approx(squares * loss**2 / 8, rel=1e-12)
 

@@ -7,6 +7,7 @@ import re
 from fractions import Fraction
 
 import pytest
+from helpers.geometry import of_pixels
 from helpers.paths import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -66,7 +67,7 @@ def test_no_number_of_a_statement_or_a_table_is_below_the_certificate(
     """Gains are 32-bit floats; whatever they are, ε, ρ and (ε, δ) are printed no lower than they are."""
     coding = Coding(Sign(period=1), Flat(Fraction(1)))
     along = tuple(Step(999 - i, 998 - i, gain * 2.0**-23, 16, 6) for i in range(steps))
-    found = Certificate.of(Plan(coding, along, separate=False), 1, 64, delta)
+    found = Certificate.of(Plan(coding, along, separate=False), of_pixels(64, 1), delta)
     numbers = [float(text) for text in re.findall(f"[ερδ] = {NUMBER}", found.statement())]
     due = [found.epsilon, found.rho] if delta is None else [found.approximate(delta), delta, found.epsilon, found.rho]
     assert all(printed >= value for printed, value in zip(numbers, due, strict=True))
@@ -89,7 +90,7 @@ def test_a_budget_in_words_bounds_what_it_allows(limit: float, delta: float) -> 
 def test_json_keeps_all_digits() -> None:
     coding = Coding(Sign(period=1), Flat(Fraction(1)))
     plan = Plan(coding, (Step(999, 998, 0.3125, 16, 6),), separate=False)
-    found = Certificate.of(plan, 1, 64)
+    found = Certificate.of(plan, of_pixels(64, 1))
     assert found.to_dict()["epsilon"] == found.epsilon
     assert Certificate.from_json(found.to_json()) == found
     assert not math.isclose(float(upper(found.epsilon)), found.epsilon, rel_tol=1e-12)  # so the two do differ

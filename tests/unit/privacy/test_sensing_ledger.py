@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.archives import SEED, release
+from helpers.geometry import of_pixels
 from helpers.ledgers import record
 from helpers.sensing import code_of, sensing_plan
 from helpers.statistics import bounded
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from dipp.codes import CODES, Flat, Pairs, StepLimited
 from dipp.core import chunking
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan, SensingStep, Step
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -38,7 +40,7 @@ codes = pytest.mark.parametrize("code", CODES_TAKEN.values(), ids=CODES_TAKEN.ke
 def test_what_is_recorded_is_what_was_planned(code: Any, pixels: int, groups: int, steps: int) -> None:
     """Of odd and tiny pictures too, and of several sizes in one archive; passes whole or not."""
     plan = sensing_plan(code, groups=groups, steps=steps)
-    planned = Ledger.planned(plan, 3, pixels)
+    planned = Ledger.planned(plan, of_pixels(pixels))
     assert record(plan, pixels).ledger(plan, 1) == planned
     both = record(plan, pixels, recorder=record(plan, 4 * pixels + 1))
     assert both.ledger(plan, 2) == planned
@@ -55,14 +57,14 @@ def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
     """⌈T⌉, whatever g, and whatever the size: no pixel of the real masks is touched more often."""
     steps = math.ceil(passes * groups)
     plan = sensing_plan(groups=groups, steps=steps, channels=channels)
-    ledger, touches = Ledger.planned(plan, channels, pixels), math.ceil(steps / groups)
+    ledger, touches = Ledger.planned(plan, of_pixels(pixels, channels)), math.ceil(steps / groups)
     one = ledger.selections[0].charge()
     assert ledger.epsilon == pytest.approx(touches * one.epsilon, rel=1e-12)
     assert ledger.rho == pytest.approx(touches * one.rho, rel=1e-12)
     met = np.zeros(pixels, np.int64)
     for number in range(steps):
-        touched = plan.mask.touched(SEED, number, pixels, channels)
-        assert len(touched) == plan.mask.counts(steps, pixels, channels)[number]
+        touched = plan.mask.touched(SEED, number, of_pixels(pixels, channels))
+        assert len(touched) == plan.mask.counts(steps, of_pixels(pixels, channels))[number]
         each = np.bincount(touched // channels, minlength=pixels)
         assert each.max(initial=0) <= 1
         met += each
@@ -75,7 +77,7 @@ def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
 
 @codes
 def test_json_comes_back(code: Any) -> None:
-    found = Certificate.of(sensing_plan(code, clip=4.0), 3, 1024, delta=1e-6)
+    found = Certificate.of(sensing_plan(code, clip=4.0), of_pixels(1024), delta=1e-6)
     for one in (found, found.compose(found), found.for_pixels(3)):
         assert Certificate.from_json(one.to_json()) == one
     rows = json.loads(found.to_json())["releases"][0]["selections"]
@@ -111,7 +113,7 @@ def forgeries() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("change", forgeries().values(), ids=forgeries().keys())
 def test_a_forged_record_is_refused(change: dict[str, Any]) -> None:
     """By the record itself, or because the stated ε does not follow."""
-    content = json.loads(Certificate.of(sensing_plan(), 3, 1024).to_json())
+    content = json.loads(Certificate.of(sensing_plan(), of_pixels(1024)).to_json())
     forged = copy.deepcopy(content)
     row = forged["releases"][0]["selections"][0]
     assert (row["clip"], row["slope"], row["fraction_bits"], row["code"]) == (738, 2954, 9, "pairs")
@@ -143,7 +145,7 @@ def test_a_forged_record_is_refused(change: dict[str, Any]) -> None:
 )
 def test_records_are_checked_on_their_own(change: dict[str, Any]) -> None:
     """Whatever the certificate around them says."""
-    (good,) = Ledger.planned(sensing_plan(steps=1), 3, 64).selections
+    (good,) = Ledger.planned(sensing_plan(steps=1), of_pixels(64)).selections
     with pytest.raises(DippError) as error:
         dataclasses.replace(good, **change)
     assert "\n" not in str(error.value)
@@ -156,18 +158,18 @@ def test_a_smaller_slope_is_not_the_plans(slope: int) -> None:
     What a reader of a file computes comes from the plan, and what an encoder wrote down is compared with that.
     """
     plan = sensing_plan(steps=1)
-    true = Certificate.of(plan, 3, 1024)
+    true = Certificate.of(plan, of_pixels(1024))
     (row,) = true.ledger.selections
     forged = dataclasses.replace(true.ledger, selections=(dataclasses.replace(row, slope=slope),))
     assert forged.epsilon == true.epsilon
     assert forged.epsilon_of_change(3) < true.ledger.epsilon_of_change(3)
     assert Certificate((forged,)) != true
     with pytest.raises(DippError, match="what the encoder did is not what its plan says"):
-        release(plan).require_recorded(1024, forged)
+        release(plan).require_recorded(of_pixels(1024), forged)
 
 
 def wrong() -> dict[str, dict[str, Any]]:
-    together = chunking.chunks(SEED, 0, 192, 192)
+    together = chunking.chunks(SEED, 0, of_pixels(64), 192, apart=False)
     return {
         "another clip": {"clip": 700},
         "no clip": {"clip": None},
@@ -182,10 +184,10 @@ def wrong() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("changes", wrong().values(), ids=wrong().keys())
 def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = sensing_plan()
-    rows = [[0] * sum(plan.chunk_counts(64, 3))]
-    Archive.build(release(plan), [(8, 8, 3)], rows, recorded=record(plan, 64).ledger(plan, 1))
+    rows = [[0] * sum(plan.chunk_counts(of_pixels(64)))]
+    Archive.build(release(plan), [Geometry(8, 8, 3)], rows, recorded=record(plan, 64).ledger(plan, 1))
     with pytest.raises(DippError) as error:
-        Archive.build(release(plan), [(8, 8, 3)], rows, recorded=record(plan, 64, **changes).ledger(plan, 1))
+        Archive.build(release(plan), [Geometry(8, 8, 3)], rows, recorded=record(plan, 64, **changes).ledger(plan, 1))
     assert "\n" not in str(error.value)
 
 
@@ -210,7 +212,7 @@ def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, 
     sizes, units = ((1, 1), 0) if name == "pairs" else ((9, 5), 0 if code.fixed_length else 80)
     base = sensing_plan(code)
     plan = Plan(base.coding, (SensingStep(tilt, width, 2**-5, *sizes, units),))
-    own, ledger = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, 3, 64)
+    own, ledger = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, of_pixels(64))
     (one,) = ledger.selections
     table = own.levels(np.arange(256) / 127.5 - 1).astype(int)
     most = own.largest_shift or 0
@@ -228,7 +230,7 @@ def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, 
 def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) -> None:
     """Where 255 divides (2A + 2)·change, the float product of some pixel value rounds to one unit more."""
     plan = Plan(sensing_plan(Pairs()).coding, (SensingStep(tilt, width, 2**-5, 1, 1),))
-    own, (one,) = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, 3, 64).selections
+    own, (one,) = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, of_pixels(64)).selections
     table = own.levels(np.arange(256) / 127.5 - 1).astype(int)
     whole = [change for change in range(1, 255) if (2 * own.level_of_one + 2) * change % 255 == 0]
     beyond = 0
@@ -241,10 +243,10 @@ def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) 
 
 def test_small_changes_cost_relatively_more_than_before() -> None:
     """A tenth of the range is the whole of it to a narrow clip; without one it is a tenth."""
-    found = Ledger.planned(sensing_plan(clip=0.5), 3, 64)
+    found = Ledger.planned(sensing_plan(clip=0.5), of_pixels(64))
     assert found.epsilon_of_change(26) > 0.9 * found.epsilon
     steps = (Step(9, 5, 2**-6, 20, 9), Step(5, 2, 2**-6, 20, 9))
-    before = Ledger.planned(Plan(SHARP, steps), 3, 64)
+    before = Ledger.planned(Plan(SHARP, steps), of_pixels(64))
     assert before.epsilon_of_change(26) < 0.12 * before.epsilon
     images = np.zeros((2, 4, 4, 3), np.uint8)
     images[1, 2, 2] = 26
@@ -253,7 +255,7 @@ def test_small_changes_cost_relatively_more_than_before() -> None:
 
 @pytest.mark.parametrize("name", ["pairs", "flat"])
 def test_records_name_codes_that_exist(name: str) -> None:
-    one = Ledger.planned(sensing_plan(code_of(name)), 3, 64).selections[0]
+    one = Ledger.planned(sensing_plan(code_of(name)), of_pixels(64)).selections[0]
     assert one.rule == code_of(name)
     assert one.code in CODES
     for other in {*CODES} - {name}:

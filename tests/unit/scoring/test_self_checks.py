@@ -24,6 +24,7 @@ from dipp.codec.encoder import Selector
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Laplace, Sign
+from dipp.core.geometry import Geometry
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
@@ -288,7 +289,7 @@ def shifts_on_a_device(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
     """The path of a device, on the CPU; with a step's shifts wrong by so much in one coordinate."""
     denoiser = tiny_denoiser()
     plan = make_plan(SHARP, denoiser.schedule)
-    chain = Chain(plan, denoiser, SEED, (8, 8, 3))
+    chain = Chain(plan, denoiser, SEED, Geometry(8, 8, 3))
     selector = Selector(plan, SEED, pictures(2).reshape(2, -1), "cuda")
     layout = chain.layout(1, range(2))
     real = encoder._minus
@@ -311,7 +312,7 @@ def test_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None
 def test_clipped_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are scored: a device may subtract rightly, and clip wrongly."""
     plan, denoiser = sensing_plan(), tiny_denoiser()
-    layout = Chain(plan, denoiser, SEED, (8, 8, 3)).layout(1, range(2))
+    layout = Chain(plan, denoiser, SEED, Geometry(8, 8, 3)).layout(1, range(2))
     private = np.stack([np.zeros(192, np.uint8), np.full(192, 255, np.uint8)])
     selector, x_hat = Selector(plan, SEED, private, "cuda"), torch.zeros((2, len(layout.chunks.order)))
     selector.task(layout, x_hat)

@@ -17,6 +17,7 @@ from helpers.sensing import WienerDenoiser, waves
 
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
+from dipp.core.geometry import Geometry
 from dipp.core.signal import to_signal
 from dipp.planning.planner import Point
 from dipp.planning.residuals import Residuals
@@ -49,8 +50,11 @@ def coded(point: Point, count: int) -> Realised:
     """Code other pictures along a plan."""
     denoiser, pixels, gains = WienerDenoiser(SIDE), waves(count, SIDE, seed=2).reshape(count, -1), list[float]()
     x = to_signal(pixels)
-    chain, select = Chain(point.plan, denoiser, SEED, (SIDE, SIDE, 3)), Selector(point.plan, SEED, pixels, "cpu")
-    state = chain.trajectory.start(SEED, (3, SIDE, SIDE))
+    chain, select = (
+        Chain(point.plan, denoiser, SEED, Geometry(SIDE, SIDE, 3)),
+        Selector(point.plan, SEED, pixels, "cpu"),
+    )
+    state = chain.trajectory.start(SEED, chain.geometry)
     for number in range(len(point.plan.steps)):
         x_hat, layout = chain.trajectory.predict(number, state), chain.layout(number, range(count))
         rows = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1).expand(count, -1)
@@ -78,7 +82,7 @@ def test_planned_gains_are_realised(residuals: Residuals, epsilon: float, calls:
     vary by a few thousandths.
     """
     schedule = WienerDenoiser(SIDE).schedule
-    point = SensingPlanner(residuals, schedule, 3, SIDE * SIDE, calls, 1.0).choose(Budget.pure(epsilon))
+    point = SensingPlanner(residuals, schedule, Geometry(SIDE, SIDE, 3), calls, 1.0).choose(Budget.pure(epsilon))
     assert point.plan.code.name == "pairs"
     found = coded(point, count)
     planned = 4 / 10 ** (point.psnr / 10)
