@@ -38,6 +38,7 @@ from dipp.format.header import checksum
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
+from dipp.privacy import advice
 from dipp.privacy.printing import upper
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -275,7 +276,11 @@ def test_every_image_of_an_archive_can_be_seen(page: Page, table: Any) -> None:
 def test_certificates_of_all_plans_are_pythons(page: Page, table: Any) -> None:
     for one in table["plans"]:
         set_budget(page, table, one["epsilon"], one["rate"])
-        assert f"ε = {upper(one['certificate'][0])}." in page.inner_text("#belief")
+        epsilon = one["certificate"][0]
+        said = page.inner_text("#belief")
+        assert f"ε = {upper(epsilon)}, {advice.grade(epsilon).name} as a bound: a fifty-fifty guess" in said
+        assert "for somebody who knows every other pixel of the picture" in said
+        assert advice.measured() in said
 
 
 # Nothing leaves.

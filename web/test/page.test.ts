@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { requireEightBits } from "../src/page/picture";
 import { Spent } from "../src/page/spent";
+import { gradeOf, type Table } from "../src/page/table";
 
 test("a picture that is opened again is the same picture, and another one is not", () => {
   const spent = new Spent();
@@ -29,4 +30,10 @@ test("pictures of more than eight bits are refused, and others are not", () => {
   assert.throws(() => requireEightBits(avif(10, 10, 10)), /this picture has 10 bits a channel/);
   assert.throws(() => requireEightBits(avif(8, 8, 8, 12)), /this picture has 12 bits a channel/);
   for (const order of ["II*\0", "MM\0*"]) assert.throws(() => requireEightBits(head(order)), /a TIFF may have more/);
+});
+
+test("every ε has a grade, and a bound belongs to the better one", () => {
+  const table = { scale: [{ largest: 1, name: "strong" }, { largest: 4, name: "weak" }, { largest: null, name: "none" }] } as unknown as Table;
+  const grades = [0.1, 1, 1.001, 4, 4.001, 1e9].map((epsilon) => gradeOf(epsilon, table));
+  assert.deepEqual(grades, ["strong", "strong", "weak", "weak", "none", "none"]);
 });

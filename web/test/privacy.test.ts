@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { flat } from "../src/codes/flat";
 import { drawBits, PAIRS, thresholds } from "../src/codes/pairs";
-import { largestBelief, upper } from "../src/privacy/certificate";
+import { boundWords, largestBelief, upper } from "../src/privacy/certificate";
 import { digest, double, fromDouble, vectors } from "./vectors";
 
 test("pairs and flat charge what Python charges", () => {
@@ -48,6 +48,7 @@ test("printed bounds are upper bounds, and Python's", () => {
   assert.equal(upper(0.123401, 3), "0.124");
   assert.equal(upper(2957.3, 3), "2960");
   assert.equal(upper(8_886_110.6, 3), "8,890,000");
+  assert.match(boundWords(4), /at most 98\.21 % for somebody who knows every other pixel/);
   assert.equal(largestBelief(4), "98.21");
   assert.equal(largestBelief(11), "99.9984"); // and not 100
   assert.equal(largestBelief(16), "99.999989");

@@ -23,6 +23,7 @@ from dipp.models.export import export
 from dipp.planning.planner import Point
 from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
+from dipp.privacy import advice
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
 
@@ -75,8 +76,18 @@ def plans(model: str) -> dict[str, Any]:
     ]
     if not all(math.isfinite(one["psnr"]) and one["certificate"][0] <= one["epsilon"] for one in found):
         raise DippError("plans: one exceeds its budget; report this")
-    words = {"unit": UNIT, "assumptions": ASSUMPTIONS, "notCovered": NOT_COVERED}
-    grid = {"epsilons": EPSILONS, "rates": RATES, "pixels": PIXELS}
+    words = {
+        "unit": UNIT,
+        "assumptions": ASSUMPTIONS,
+        "notCovered": NOT_COVERED,
+        "measured": advice.measured(),
+        "recognisable": advice.RECOGNISABLE,
+        # JSON has no infinity: the last grade has no largest ε.
+        "scale": [
+            {"largest": row.largest if math.isfinite(row.largest) else None, "name": row.name} for row in advice.SCALE
+        ],
+    }
+    grid = {"epsilons": EPSILONS, "first": advice.DEFAULT_EPSILON, "rates": RATES, "pixels": PIXELS}
     return {"version": __version__, **names, **grid, **words, "plans": found}
 
 

@@ -5,7 +5,7 @@ import { freshSeed } from "../core/randomness";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import type { Engine } from "../models/onnx";
-import { largestBelief, upper } from "../privacy/certificate";
+import { boundWords, upper } from "../privacy/certificate";
 import { requireBrowser } from "./browser";
 import { snapshot, startCamera, stopCamera } from "./camera";
 import { element, grouped, made, row, save } from "./dom";
@@ -16,7 +16,7 @@ import { showOdds } from "./pixel";
 import { noised } from "./rivals";
 import { Spent } from "./spent";
 import { Split, type View } from "./split";
-import { certificateOf, type Table, type TableEntry } from "./table";
+import { certificateOf, gradeOf, type Table, type TableEntry } from "./table";
 
 const VIEWS = { original: "original", expected: "the file's picture", noisy: "the noisy state", rival: "noise and PNG" } as const;
 type ViewName = keyof typeof VIEWS;
@@ -87,8 +87,8 @@ function showChoice(): void {
   element("epsilon-value").textContent = String(entry.epsilon);
   sliders.epsilon.setAttribute("aria-valuetext", `ε = ${entry.epsilon}`);
   element("belief").textContent =
-    `A file of these settings certifies ε = ${upper(epsilon)}. Whoever holds black and white equally likely for a pixel, and knows all others, ` +
-    `can be at most ${largestBelief(epsilon)} % sure afterwards.`;
+    `A file of these settings certifies ε = ${upper(epsilon)}, ${gradeOf(epsilon, table)} as a bound: ` +
+    `${boundWords(epsilon)}. Without that knowledge, ${table.measured}.`;
   element("rate-value").textContent = String(entry.rate);
   sliders.rate.setAttribute("aria-valuetext", `${entry.rate} bits per pixel`);
   const bytes = Math.ceil((entry.bpp * pixels) / 8);
@@ -392,7 +392,7 @@ async function begin(): Promise<void> {
   if (!response.ok) throw new DippError("the page is not whole: its plans are missing; build it again");
   table = (await response.json()) as Table;
   sliders.epsilon.max = String(table.epsilons.length - 1);
-  sliders.epsilon.value = String(table.epsilons.indexOf(4));
+  sliders.epsilon.value = String(table.epsilons.indexOf(table.first));
   sliders.rate.max = String(table.rates.length - 1);
   sliders.rate.value = String(table.rates.indexOf(1));
   element("samples").append(

@@ -3,9 +3,9 @@
 import type { Archive } from "../format/archive";
 import { VERSION } from "../format/header";
 import { hex } from "../format/bytes";
-import { largestBelief, upper } from "../privacy/certificate";
+import { boundWords, upper } from "../privacy/certificate";
 import { element, grouped, made, row } from "./dom";
-import type { Table } from "./table";
+import { gradeOf, type Table } from "./table";
 
 const DELTAS = [1e-5, 1e-7, 1e-9];
 
@@ -17,10 +17,11 @@ export function showCertificate(archive: Archive, table: Table): void {
     `ε = ${epsilon} pure, ρ = ${upper(certificate.rho)} zCDP, per ${table.unit}`;
   element("certificate-words").textContent =
     `Change one pixel in any way, whatever the others are: no file becomes more than e^ε = ` +
-    `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. Whoever knew everything else, and held black and ` +
-    `white equally likely for this pixel, holds neither more likely than ${largestBelief(certificate.epsilon)} % afterwards. ` +
+    `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. So ${boundWords(certificate.epsilon)}: ` +
+    `${gradeOf(certificate.epsilon, table)} as a bound. Without that knowledge, ${table.measured}. ` +
     `k pixels together cost k times ε. This page has computed it from the file's public numbers` +
     (release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
+  element("recognisable").textContent = `Recognisable: ${table.recognisable}.`;
   list("assumptions", table.assumptions);
   list("not-covered", table.notCovered);
   element("ledger").replaceChildren(

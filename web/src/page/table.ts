@@ -25,6 +25,8 @@ export interface Table {
   readonly table: string;
   readonly channels: number;
   readonly epsilons: readonly number[];
+  /** The ε that is chosen at first. */
+  readonly first: number;
   readonly rates: readonly number[];
   readonly pixels: number;
   /** File names of sample pictures. */
@@ -32,6 +34,11 @@ export interface Table {
   readonly unit: string;
   readonly assumptions: readonly string[];
   readonly notCovered: readonly string[];
+  /** What readers of decoded pictures were measured to tell, in words. */
+  readonly measured: string;
+  readonly recognisable: string;
+  /** What an ε is worth: rows in order, each up to its largest ε; the last has none. */
+  readonly scale: readonly { readonly largest: number | null; readonly name: string }[];
   readonly plans: readonly TableEntry[];
 }
 
@@ -44,6 +51,11 @@ export function planOf(entry: TableEntry): Plan {
     indexBits: 1,
   }));
   return new Plan(entry.period, PAIRS, steps);
+}
+
+/** What a pure ε per pixel is worth. */
+export function gradeOf(epsilon: number, { scale }: Table): string {
+  return scale.find(({ largest }) => largest === null || epsilon <= largest)!.name;
 }
 
 export function certificateOf(entry: TableEntry, channels: number, pixels: number): Certificate {

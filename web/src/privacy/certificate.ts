@@ -54,3 +54,11 @@ export function largestBelief(epsilon: number, digits = 2): string {
   const places = Math.max(digits, Math.ceil(-Math.log10(rest)) + 1);
   return (100 - Math.floor(rest * 10 ** places) / 10 ** places).toFixed(places);
 }
+
+/** What a pure ε per pixel promises in words, with the reader whom the promise is about. */
+export function boundWords(epsilon: number): string {
+  return (
+    `a fifty-fifty guess about one pixel becomes at most ${largestBelief(epsilon)} % ` +
+    "for somebody who knows every other pixel of the picture"
+  );
+}
