@@ -35,12 +35,13 @@ lint: .venv/.test
 
 # The page that runs in the browser, in site/play: `dipp page` serves it, and so can any static server. Needs Node.js 20
 # or later; npm fetches the runtime of the network at the versions of web/package-lock.json. The port of the integers is
-# tested against what Python computes before anything is built.
+# tested against what Python computes before anything is built. Documents that were built before get their button.
 page: .venv/.test web/node_modules/.package-lock.json
 	$(BIN)/python web/tools/vectors.py build/page/vectors.json
 	cd web && npm run --silent check && npm run --silent test
 	$(BIN)/python web/tools/content.py build/page/content
 	cd web && npm run --silent build -- ../build/page/content ../site/play
+	@if test -f site/index.html; then $(MAKE) docs; fi
 
 # The documents as a site, in site/: open site/index.html. What `make page` has built in site/play stays, and is linked.
 docs: .venv/.docs

@@ -102,7 +102,7 @@ def file_bytes(pictures: Iterable[Pixels], codec: str) -> int:
         try:
             import pillow_jxl as _  # noqa: F401 - adds the format to PIL
         except ImportError:
-            raise DippError("codec: pillow-jxl-plugin is missing; install dp-dipp[experiment]") from None
+            raise DippError('codec: pillow-jxl-plugin is missing; pip install ".[experiment]"') from None
 
     def size(picture: Pixels) -> int:
         buffer = io.BytesIO()

@@ -7,7 +7,10 @@ import importlib
 import io
 import itertools
 import json
+import math
 import re
+import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,13 +22,14 @@ import pytest
 import run_notebooks
 import torch
 import typer
-import yaml
 from helpers.commands import Command
 from helpers.paths import DOCS, ROOT
 from helpers.snippets import Snippet, snippets
 from PIL import Image
 
 from dipp.cli.main import app
+from dipp.privacy import advice
+from dipp.privacy.advice import DEFAULT_EPSILON, SCALE
 
 NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *NOTEBOOKS]
@@ -206,6 +210,27 @@ def test_the_page_is_linked_where_it_is_built(site: Path) -> None:
     assert "! -name play" in recipe[0]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["documents first", "page first"])
+def test_documents_that_were_built_before_the_page_get_its_button(before: bool, tmp_path: Path) -> None:
+    """What `make page` would run, where all that it needs is newer than what it is made of."""
+    shutil.copyfile(ROOT / "Makefile", tmp_path / "Makefile")
+    for name in ("pyproject.toml", "constraints.txt", "web/package-lock.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    made = (
+        ".venv/.docs",
+        ".venv/.test",
+        "web/node_modules/.package-lock.json",
+        *(("site/index.html",) if before else ()),
+    )
+    for name in made:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    done = subprocess.run(["make", "-n", "page"], cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S607
+    assert "npm run --silent build" in done.stdout
+    assert ("mkdocs build" in done.stdout) is before
+
+
 PUBLIC = ("dipp", "dipp.audit", "dipp.codec", "dipp.codes", "dipp.odometer", "dipp.scoring")
 """Modules that say what is public in them."""
 
@@ -234,10 +259,144 @@ def test_notebooks_are_kept_with_what_they_gave() -> None:
 
 
 def test_every_page_is_in_the_contents() -> None:
-    """And the site knows the repository by the same address as the package does."""
     text = (ROOT / "mkdocs.yml").read_text()
     listed = set(re.findall(r"[\w/-]+\.md", text[text.index("\nnav:") :]))
     pages = {page.relative_to(DOCS).with_suffix(".md").as_posix() for page in PAGES if page.is_relative_to(DOCS)}
     assert listed == pages
-    extra = yaml.safe_load(text[text.index("\nextra:") : text.index("\nhooks:")])["extra"]
-    assert f'Repository = "{extra["repository"]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+WRITTEN = [
+    *PAGES,
+    *(ROOT / name for name in ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "CONTRIBUTING.md", "SECURITY.md")),
+]
+WRITTEN += [path for folder in ("src", "experiments", "web/src", "web/static") for path in (ROOT / folder).rglob("*.*")]
+
+
+def test_nothing_leads_to_a_package_or_an_address_that_is_not_there() -> None:
+    """No index has dipp, and no address is known at which it can be got."""
+    for path in WRITTEN:
+        if path.suffix in (".py", ".md", ".ipynb", ".toml", ".cff", ".yml", ".html", ".ts"):
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"install\s+[\"']?dp-dipp|github(usercontent)?\.com/dp-dipp", text), path.name
+            assert not re.search(r"(?<!`)pip install dipp", text), path.name
+            assert path.name == "pyproject.toml" or "dp-dipp[" not in text, path.name
+
+
+def test_links_that_lead_out_of_the_documents_lead_to_copies(site: Path) -> None:
+    """All that a page links to is in the site: no link of ours leads to another host."""
+    assert (site / "files/ARCHITECTURE.md.html").is_file()
+    assert "# Architecture" in (site / "files/ARCHITECTURE.md.html").read_text()
+
+
+# What an ε is worth: the same on every page, and measured.
+
+READERS = json.loads((ROOT / "benchmarks/results/readers.json").read_text())
+CONDITION = re.compile(r"who knows? every (other )?pixel")
+
+
+def photographs(epsilon: float) -> list[float]:
+    """How often the decoded photographs were right about a pixel, in percent."""
+    return [
+        100 * row["right"] for row in READERS["pixels"] if (row["epsilon"], row["picture"] != "text") == (epsilon, True)
+    ]
+
+
+def cells(page: Path, heading: str) -> list[list[str]]:
+    """The rows of the first table of a page whose heading has these words."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("|") and heading in line)
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def percent(value: float) -> str:
+    return f"{round(value)} %"
+
+
+def test_the_scale_of_the_documents_is_the_module_s() -> None:
+    rows = [
+        [
+            f"up to {row.largest:g}" if math.isfinite(row.largest) else f"above {SCALE[-2].largest:g}",
+            row.name,
+            row.meaning,
+        ]
+        for row in SCALE
+    ]
+    assert cells(DOCS / "choosing.md", "as a bound | for somebody") == rows
+    words = [f"an ε up to {SCALE[0].largest:g} is {SCALE[0].name}", f"up to {SCALE[1].largest:g} {SCALE[1].name}"]
+    assert f"{', '.join(words)}, and above that {SCALE[2].name}" in (ROOT / "README.md").read_text().replace("\n", " ")
+    for epsilon, _, belief, name in cells(DOCS / "privacy.md", "factor e^ε"):
+        assert (belief, name) == (f"{advice.largest_belief(float(epsilon))} %", advice.grade(float(epsilon)).name)
+
+
+def test_bounds_and_measured_figures_stand_beside_each_other() -> None:
+    """The same on all pages, as the bound is computed and as readers were measured."""
+    tables = [cells(ROOT / "README.md", "| bound | measured |"), cells(DOCS / "choosing.md", "| bound | measured |")]
+    assert all(len(table) == 4 for table in tables)
+    for epsilon, belief, right, *_ in itertools.chain(*tables):
+        # README's bounds have one decimal, and are rounded up.
+        assert float(belief.removesuffix(" %")) == pytest.approx(100 / (1 + math.exp(-float(epsilon))), abs=0.1)
+        assert right == percent(statistics.mean(photographs(float(epsilon))))
+    table = cells(DOCS / "privacy.md", "measured, from the decoded photograph alone")
+    assert [float(row[0]) for row in table] == sorted({row["epsilon"] for row in READERS["pixels"]})
+    for epsilon, belief, right, extremes, print_ in table:
+        found = photographs(float(epsilon))
+        (small,) = (
+            row["right"] for row in READERS["pixels"] if (row["epsilon"], row["picture"]) == (float(epsilon), "text")
+        )
+        assert belief == f"{advice.largest_belief(float(epsilon))} %"
+        assert right == percent(statistics.mean(found))
+        assert extremes == f"{round(min(found))} to {round(max(found))} %"
+        assert print_ == percent(100 * small)
+
+
+def test_what_plates_show_is_what_was_read() -> None:
+    heights = sorted({row["height"] for row in READERS["plates"]})
+    epsilons = sorted({row["epsilon"] for row in READERS["plates"]})
+    expected = []
+    for height in heights:
+        read = []
+        for epsilon in epsilons:
+            rows = [row for row in READERS["plates"] if (row["epsilon"], row["height"]) == (epsilon, height)]
+            pairs = [pair for row in rows for pair in zip(row["plate"], row["read"], strict=True)]
+            read.append(f"{sum(true == seen for true, seen in pairs)} of {len(pairs)}")
+        expected.append([f"{height} pixels", *read])
+    assert cells(DOCS / "choosing.md", "letters of") == expected
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a page; a row of a table is one."""
+    for block in re.split(r"\n(?=\|)|\n\s*\n", text):
+        yield from re.split(r"(?<=\.)\s+", re.sub(r"\s+", " ", block))
+
+
+def test_a_fifty_fifty_guess_names_its_reader() -> None:
+    """In the same sentence; and nothing plays it down."""
+    found = [
+        (page, one) for page in PAGES for one in sentences(page.read_text(encoding="utf-8")) if "fifty-fifty" in one
+    ]
+    assert len({page for page, _ in found}) >= 3
+    for page, one in found:
+        assert CONDITION.search(one), f"{name(page)}: {one}"
+    soft = r"reader[^.]*learns less|odds of any guess|can be given away|every pixel is protected"
+    for page in PAGES:
+        assert not re.search(soft, re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))), name(page)
+
+
+def test_every_example_of_a_release_takes_the_default() -> None:
+    for page in PAGES:
+        for one in snippets(page):
+            for command, *rest in one.commands:
+                if command in ("encode", "privatize") and "--epsilon" in rest:
+                    assert float(rest[rest.index("--epsilon") + 1]) == DEFAULT_EPSILON, f"{name(page)}: {command}"
+            if page.suffix == ".md":
+                given = re.findall(r"from_pretrained\(.*epsilon=([\d.]+)", one.text)
+                assert {*map(float, given)} <= {DEFAULT_EPSILON}, name(page)
+    assert "**Begin with ε = 1.**" in (DOCS / "choosing.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{one}.md" for one in ("index", "encode", "datasets", "choosing", "privacy", "page"))]
+)
+def test_pages_that_show_a_release_say_that_it_is_recognisable(page: str) -> None:
+    assert re.search(r"recognisable:\s+yes", (ROOT / page).read_text(encoding="utf-8"), flags=re.I)

@@ -164,7 +164,7 @@ def test_no_text_of_a_tag_is_in_the_reason() -> None:
 
 def test_dicom_without_pydicom_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
-    with pytest.raises(DippError, match=r'DICOM needs pydicom; pip install "dp-dipp\[dicom\]"'):
+    with pytest.raises(DippError, match=r'DICOM needs pydicom; in a checkout of dipp, pip install "\.\[dicom\]"'):
         pictures.read(dicom_bytes())
 
 

@@ -58,7 +58,7 @@ class Dicom:
         try:
             import pydicom
         except ImportError:
-            raise DippError('image: DICOM needs pydicom; pip install "dp-dipp[dicom]"') from None
+            raise DippError('image: DICOM needs pydicom; in a checkout of dipp, pip install ".[dicom]"') from None
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
         if _deflated(content):
             raise DippError("image: a deflated DICOM file is not read; save it uncompressed")

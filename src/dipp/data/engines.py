@@ -232,7 +232,7 @@ def _ray() -> Any:
         import ray
         import ray.data
     except ImportError:
-        raise DippError("engine: ray is missing; install dp-dipp[ray]") from None
+        raise DippError('engine: ray is missing; in a checkout of dipp, pip install ".[ray]"') from None
     return ray
 
 

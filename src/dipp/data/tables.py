@@ -237,7 +237,7 @@ def _datasets() -> Any:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise DippError("src: datasets is missing; install dp-dipp[data]") from None
+        raise DippError('src: datasets is missing; in a checkout of dipp, pip install ".[data]"') from None
     datasets.disable_progress_bars()
     return datasets
 

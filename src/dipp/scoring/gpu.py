@@ -25,7 +25,7 @@ try:
 
     from dipp.scoring import triton_kernels as kernels
 except ImportError as error:
-    raise DippError("device: cuda needs PyTorch and Triton; install dp-dipp[cuda]") from error
+    raise DippError('device: cuda needs PyTorch and Triton; in a checkout of dipp, pip install ".[cuda]"') from error
 
 Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
