@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dipp.format.archive import Archive as Archive
     from dipp.format.archive import open as open  # noqa: A004 - users say dipp.open
     from dipp.privacy.certificate import Certificate as Certificate
+    from dipp.redaction.redact import redact as redact
 
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
@@ -21,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Archive", "Certificate", "Codec", "DippError", "collate", "load", "open"]
+__all__ = ["Archive", "Certificate", "Codec", "DippError", "collate", "load", "open", "redact"]
 
 _LAZY = {
     "Archive": "dipp.format.archive",
@@ -31,6 +32,7 @@ _LAZY = {
     "DippError": "dipp.errors",
     "collate": "dipp.data.loading",
     "load": "dipp.data.loading",
+    "redact": "dipp.redaction.redact",
 }
 
 

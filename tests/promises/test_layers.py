@@ -30,6 +30,7 @@ ROOMS = (
     "models",
     "planning",
     "codec",
+    "redaction",
     "audit",
     "data",
     "training",
@@ -190,7 +191,9 @@ def test_what_certificates_rest_on_needs_no_framework() -> None:
 
 
 def test_dir_lists_the_public_names() -> None:
-    assert {"Archive", "Certificate", "Codec", "DippError", "collate", "load", "open", "__version__"} == set(dir(dipp))
+    assert {"Archive", "Certificate", "Codec", "DippError", "collate", "load", "open", "redact", "__version__"} == set(
+        dir(dipp)
+    )
     for name in dir(dipp):
         assert getattr(dipp, name) is not None
     assert issubclass(dipp.DippError, ValueError)

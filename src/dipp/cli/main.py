@@ -26,6 +26,7 @@ from dipp.cli.options import grouped
 from dipp.cli.page import page
 from dipp.cli.plan import plan
 from dipp.cli.privatize import privatize
+from dipp.cli.redact import check, redact
 from dipp.cli.simulate import simulate
 from dipp.cli.train import train
 from dipp.errors import DippError
@@ -36,10 +37,11 @@ app = typer.Typer(
 
 COMMANDS = (
     *(example, plan, encode, info, decode),
+    *(redact, check),
     *(privatize, odometer, card, keygen, sign, verify),
     *(audit, train, calibrate, export, page, simulate),
 )
-"""In the order of use, which `dipp --help` keeps: one picture, a dataset and what goes with it, models and the rest."""
+"""In the order of use, which `dipp --help` keeps: one picture, regions, a dataset, models and the rest."""
 
 for command in COMMANDS:
     app.command()(grouped(command))

@@ -1,0 +1,169 @@
+"""`dipp redact`, `dipp check` and `dipp regions`: hide regions of pictures, check that, and find regions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dipp import files
+from dipp.cli.options import AUTO, EMBEDDED, AsJson, Device, Model, Overwrite
+from dipp.errors import DippError
+from dipp.privacy.printing import counted
+
+if TYPE_CHECKING:
+    from dipp.redaction.record import Record
+    from dipp.redaction.regions import Declared
+
+MISSED = "What no region covers is not protected: look at every picture before you give it away."
+
+
+def redact(
+    images: Annotated[list[Path], typer.Argument(help="JPEG, PNG, TIFF, WebP or DICOM files.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A folder; or, for one picture, the name of a file.")],
+    regions: Annotated[
+        Path,
+        typer.Option(
+            help="What to hide: a file or a folder of files in dipp's JSON, COCO, YOLO, LabelMe, VOC, CVAT, deid, or "
+            "PNG masks."
+        ),
+    ],
+    margin: Annotated[str, typer.Option(help="Grow regions: pixels, or a percentage of their size as 10%.")] = "0",
+    kinds: Annotated[str | None, typer.Option(help="Hide these kinds alone, such as face,plate.")] = None,
+    fill: Annotated[str, typer.Option(help="paint continues the surroundings; grey and black are plain.")] = "paint",
+    boxes: Annotated[
+        str | None,
+        typer.Option(help="For pictures with an EXIF orientation: boxes as stored (raw) or as shown (oriented)."),
+    ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            help="The pictures are frames, in the order of their names: refuse a region that is missing between two "
+            "frames, or cover its way."
+        ),
+    ] = None,
+    allow_none: Annotated[
+        bool, typer.Option("--allow-none", help="Pictures without an entry have nothing to hide.")
+    ] = False,
+    accept_lossy: Annotated[
+        bool,
+        typer.Option(
+            "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
+        ),
+    ] = False,
+    model: Model = EMBEDDED,
+    device: Device = AUTO,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replace regions of pictures without reading them; the rest does not change by a bit.
+
+    Beside each picture its record is written, NAME.record.json, which `dipp check` checks.
+    """
+    from dipp.redaction.redact import Redactor
+
+    redactor = Redactor.of(
+        margin=margin,
+        kinds=None if kinds is None else kinds.split(","),
+        fill=fill,
+        boxes=boxes,
+        accept_lossy=accept_lossy,
+        allow_none=allow_none,
+        model=model,
+        device=device,
+    )
+    single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
+    declared = _declared(images, regions, gaps)
+    chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
+    files.require_writable(output, folder=not single)
+    files.require_new(output, overwrite=overwrite)
+    _refuse_same(images, output, single=single)
+    records = []
+    for path, one in zip(images, chosen, strict=True):
+        made = redactor.redact(path.name, _content(path), one)
+        place = output if single else output / _named(path, made.kind)
+        place.parent.mkdir(exist_ok=True)
+        made.save(place)
+        records.append(made.record)
+        if not as_json:
+            typer.echo(f"{place}: {_summary(made.record)}")
+    typer.echo(json.dumps([record.facts for record in records]) if as_json else MISSED)
+
+
+def check(
+    picture: Annotated[Path, typer.Argument(help="A picture that dipp redact wrote.")],
+    record: Annotated[
+        Path | None, typer.Argument(help="Its record.", show_default="NAME.record.json beside it")
+    ] = None,
+    device: Device = AUTO,
+    as_json: AsJson = False,
+) -> None:
+    """Check a redacted picture against its record, and that its regions follow from their surroundings."""
+    from dipp.redaction import record as records
+
+    found = records.Record.read(record or records.beside(picture))
+    checked = records.check(picture, found, device)
+    if as_json:
+        facts = {"regions": checked.regions, "repainted": checked.repainted, "certificate": found.facts["certificate"]}
+        typer.echo(json.dumps(facts))
+        return
+    typer.echo(
+        f"file         the one of the record\n"
+        f"regions      {_summary(found)}\n"
+        f"painted      again from the surroundings alone: {checked.repainted}\n"
+        f"certificate  ε = 0 for what the regions hide; the rest was released as it was\n{MISSED}"
+    )
+
+
+def _declared(images: list[Path], regions: Path, gaps: str | None) -> list[Declared | None]:
+    """Return what is declared for each picture."""
+    from dipp.redaction import formats, tracks
+
+    loaded = formats.load(regions)
+    order = sorted(range(len(images)), key=lambda number: images[number].name)
+    found: list[Declared | None] = [None] * len(images)
+    for frame, number in enumerate(order):
+        found[number] = loaded.of(images[number], frame)
+    if loaded.frames and gaps is None:
+        raise DippError("regions: they are for the frames of a video; pass all frames, and --gaps refuse or cover")
+    if gaps is not None:
+        filled = tracks.filled([found[number] for number in order], [images[number].name for number in order], gaps)
+        for frame, number in enumerate(order):
+            found[number] = filled[frame]
+    return found
+
+
+def _refuse_same(images: list[Path], output: Path, *, single: bool) -> None:
+    """Raise if an original would be overwritten, or two pictures would get one name."""
+    folder = output.parent if single else output
+    if not single and len({path.name for path in images}) != len(images):
+        raise DippError("images: two of them have one name; redact them into two folders")
+    for path in images:
+        target = output if single else folder / path.name
+        if target.exists() and path.exists() and target.samefile(path):
+            raise DippError(f"output: {target} is the original; name another file or folder")
+
+
+def _named(path: Path, kind: str) -> str:
+    """Return the name of a redacted picture in a folder."""
+    from dipp.redaction.redact import SUFFIXES
+
+    return path.name if path.suffix.lower() in SUFFIXES[kind] else path.stem + SUFFIXES[kind][0]
+
+
+def _content(path: Path) -> bytes:
+    if path.is_dir():
+        raise DippError(f"images: {path} is a folder; give its pictures")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _summary(record: Record) -> str:
+    """Return what was hidden, in words."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(record.kinds.items()))
+    total = sum(record.kinds.values())
+    return f"{counted(total, 'region')} hidden ({kinds}), {record.share:.1%} of it" if total else "nothing to hide"

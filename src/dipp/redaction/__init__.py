@@ -1,0 +1,22 @@
+"""Redaction: regions of a picture are replaced without being read, and the rest does not change by a bit.
+
+| module | what it is |
+|---|---|
+| `regions` | regions and their pixels, rasterised outward |
+| `formats/` | files of regions, one module a format |
+| `tracks` | regions in the frames of a video, and gaps between them |
+| `hidden` | the one place where private values are dropped, with the proof |
+| `jpeg/` | JPEG files as coefficients |
+| `raster`, `png`, `tiff` | pictures as whole numbers; PNG and TIFF without loss |
+| `colour` | standard colour spaces instead of profiles |
+| `crops`, `paint` | rectangles around regions, and what is painted in them |
+| `sources` | files as redaction sees them: open, drop, fill, write |
+| `record` | the record of a redaction, its certificate and its check |
+| `redact` | `redact`, for one picture |
+"""
+
+from dipp.redaction.record import Record, check
+from dipp.redaction.redact import Redacted, Redactor, redact
+from dipp.redaction.regions import Box, Pixels, Polygon, Region
+
+__all__ = ["Box", "Pixels", "Polygon", "Record", "Redacted", "Redactor", "Region", "check", "redact"]

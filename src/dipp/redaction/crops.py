@@ -1,0 +1,39 @@
+"""Crops: rectangles around hidden pixels, with enough of their surroundings to paint from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dipp.redaction.regions import Mask
+
+CONTEXT = 48
+"""Known pixels around a region that the finest level sees, at least."""
+JOIN = 32
+"""Regions that are nearer to each other than this are painted together."""
+
+
+def crops(unknown: Mask) -> Iterator[tuple[tuple[slice, slice], Mask]]:
+    """Yield rectangles (rows, columns) around hidden pixels, each with the mask of those that are painted in it."""
+    from scipy import ndimage
+
+    # On a coarse grid: this finds groups of regions, and need not be exact.
+    tall, wide = (-(-side // JOIN) for side in unknown.shape)
+    padded = np.zeros((tall * JOIN, wide * JOIN), bool)
+    padded[: unknown.shape[0], : unknown.shape[1]] = unknown
+    coarse = padded.reshape(tall, JOIN, wide, JOIN).any(axis=(1, 3))
+    groups, _ = ndimage.label(coarse, np.ones((3, 3), bool))
+    for number, place in enumerate(ndimage.find_objects(groups), 1):
+        rows, columns = (slice(side.start * JOIN, side.stop * JOIN) for side in place)
+        mine = (groups[place] == number).repeat(JOIN, axis=0).repeat(JOIN, axis=1)
+        own = np.zeros_like(padded)
+        own[rows, columns] = padded[rows, columns] & mine
+        spans = []
+        for axis in (0, 1):
+            places = np.flatnonzero(own.any(axis=1 - axis))
+            first, last = int(places[0]), int(places[-1]) + 1
+            context = max(CONTEXT, (last - first) // 4)
+            spans.append(slice(max(0, first - context), min(unknown.shape[axis], last + context)))
+        part = spans[0], spans[1]
+        yield part, own[part]

@@ -1,0 +1,119 @@
+"""COCO JSON: polygons and run lengths where an annotation has them, its box otherwise.
+
+Run lengths go column by column, as a list or in COCO's compressed text. `track_id` or `instance_id` is the region's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dipp.errors import DippError
+from dipp.redaction.formats.reading import (
+    Declarations,
+    File,
+    box,
+    declared,
+    named,
+    numbers,
+    pairs,
+    polygon,
+    text,
+    whole,
+)
+from dipp.redaction.regions import Outline, Pixels, Region, mask_of_runs
+
+
+def recognises(file: File) -> bool:
+    """Return whether a file is COCO JSON."""
+    return isinstance(file.json, dict) and "images" in file.json and "annotations" in file.json
+
+
+def read(file: File) -> Declarations:
+    """Return the regions of all images of a file."""
+    images, annotations = _table(file, "images"), _table(file, "annotations")
+    for one in (*images, *annotations):
+        for name in ("id", "image_id", "category_id"):
+            if not isinstance(one.get(name), int | str | None):
+                file.fail(f"{name} must be a number, got {one[name]!s:.40}")
+    kinds = {str(one.get("id")): str(one.get("name")) for one in _table(file, "categories", needed=False)}
+    regions: dict[Any, list[Region]] = {image.get("id"): [] for image in images}
+    if len(regions) != len(images):
+        file.fail("two images have one id; every id may occur once")
+    for one in annotations:
+        if one.get("image_id") not in regions:
+            file.fail(f"an annotation is for image {one.get('image_id')!s:.40}, which is not there")
+        kind = kinds.get(str(one.get("category_id")), str(one.get("category_id", "region")))
+        who = text(one.get("track_id", one.get("instance_id")))
+        regions[one["image_id"]] += [Region(outline, kind, who) for outline in _outlines(file, one)]
+    pictures = (
+        (
+            str(image.get("file_name") or ""),
+            declared(file, regions[image.get("id")], (image.get("width"), image.get("height"))),
+        )
+        for image in images
+    )
+    return named(file, pictures)
+
+
+def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]]:
+    found = file.json.get(name)
+    if found is None and not needed:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        file.fail(f"{name} must be a list of objects")
+    return found
+
+
+def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
+    """Yield the outlines of an annotation."""
+    shape = annotation.get("segmentation")
+    if isinstance(shape, dict):
+        yield _mask(file, shape)
+    elif shape:
+        if not isinstance(shape, list):
+            file.fail("a segmentation is a list of polygons, or run lengths")
+        for points in shape:
+            yield polygon(file, pairs(file, numbers(file, points)))
+    elif annotation.get("bbox") is not None:
+        left, top, width, height = numbers(file, annotation["bbox"], 4)
+        yield box(file, left, top, left + width, top + height)
+    else:
+        file.fail("an annotation has neither a bbox nor a segmentation")
+
+
+def _mask(file: File, shape: dict[str, Any]) -> Pixels:
+    height, width = (whole(file, side) for side in numbers(file, shape.get("size"), 2))
+    counts = shape.get("counts")
+    try:
+        lengths = uncompressed(counts) if isinstance(counts, str) else [int(one) for one in numbers(file, counts)]
+        return Pixels(mask_of_runs(lengths, height, width, columns=True))
+    except (DippError, ValueError) as error:
+        file.fail(str(error).removeprefix(f"{file.name}: "))
+
+
+def uncompressed(counts: str) -> list[int]:
+    """Return run lengths from COCO's compressed text.
+
+    A number is written in groups of five bits, the lowest first, each plus 48 as a character; a sixth bit says that
+    more follow, and the highest bit of the last group is the sign. From the fourth number on, a number is the change
+    against the one two before it.
+    """
+    lengths: list[int] = []
+    value = shift = 0
+    for character in counts:
+        group = ord(character) - 48
+        if not 0 <= group < 64:
+            raise ValueError("the run lengths of a mask are not COCO's")
+        value |= (group & 31) << shift
+        shift += 5
+        if not group & 32:
+            if group & 16:
+                value -= 1 << shift
+            lengths.append(value + (lengths[-2] if len(lengths) > 2 else 0))
+            value = shift = 0
+        elif shift > 60:
+            raise ValueError("the run lengths of a mask are not COCO's")
+    if shift:
+        raise ValueError("the run lengths of a mask end early")
+    return lengths

@@ -1,0 +1,55 @@
+"""Recipes of pydicom's deid: the boxes of `coordinates` and `ctpcoordinates`, for every picture that is given.
+
+    coordinates LEFT,TOP,RIGHT,BOTTOM          ctpcoordinates LEFT,TOP,WIDTH,HEIGHT          coordinates all
+
+Recipes choose boxes by the tags of a file; we do not evaluate that. A recipe with conditions is refused, because a box
+that does not apply must not be taken for one that does.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dipp.redaction.formats.reading import Declarations, File, box, declared, number
+from dipp.redaction.regions import Outline, Region
+
+BOXES = re.compile(r"^\s*(coordinates|ctpcoordinates|keepcoordinates|ctpkeepcoordinates)\s+(\S.*)$", re.M)
+CONDITIONS = re.compile(
+    r"^\s*(?:[+|]+\s*)?(contains|notcontains|equals|notequals|missing|empty|present|notpresent)\s", re.M
+)
+
+
+def recognises(file: File) -> bool:
+    """Return whether a file is a recipe with boxes."""
+    return file.text is not None and BOXES.search(file.text) is not None
+
+
+def read(file: File) -> Declarations:
+    """Return the boxes of a recipe."""
+    recipe = file.text or ""
+    if found := CONDITIONS.search(recipe):
+        file.fail(f"conditions ({found[1]} …) are not evaluated; keep the lines of coordinates that apply")
+    whole_picture = False
+    regions = []
+    for kind, words in BOXES.findall(recipe):
+        if "keep" in kind:
+            file.fail(f"{kind} names what is to stay; name what is to be hidden, with coordinates")
+        if words.strip().lower() == "all":
+            whole_picture = True
+        else:
+            regions.append(Region(_outline(file, kind, words), "burnt-in"))
+    if whole_picture:
+        if regions:
+            file.fail("coordinates all hides everything; leave out the other boxes")
+        return Declarations(everywhere=declared(file, [Region(box(file, 0, 0, 1, 1), "burnt-in")], relative=True))
+    return Declarations(everywhere=declared(file, regions))
+
+
+def _outline(file: File, kind: str, words: str) -> Outline:
+    values = [number(file, word) for word in words.split("#")[0].split(",")]
+    if len(values) != 4:
+        file.fail(f"{kind} needs 4 numbers, got {words.strip()!s:.40}")
+    left, top, right, bottom = values
+    if kind == "ctpcoordinates":
+        right, bottom = left + right, top + bottom
+    return box(file, left, top, right, bottom)

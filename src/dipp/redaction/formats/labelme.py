@@ -1,0 +1,59 @@
+"""LabelMe JSON, a file a picture: polygons, rectangles, circles (as the square around them) and masks.
+
+`group_id` is the region's id.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from typing import Any
+
+from dipp.errors import DippError
+from dipp.redaction.formats import masks
+from dipp.redaction.formats.reading import Declarations, File, box, declared, named, numbers, polygon, text
+from dipp.redaction.regions import Outline, Pixels, Region
+
+
+def recognises(file: File) -> bool:
+    """Return whether a file is LabelMe JSON."""
+    return isinstance(file.json, dict) and "shapes" in file.json and "imagePath" in file.json
+
+
+def read(file: File) -> Declarations:
+    """Return the regions of the one picture of a file."""
+    content = file.json
+    shapes = content["shapes"]
+    if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
+        file.fail("shapes must be a list of objects")
+    regions = [
+        Region(_outline(file, shape), str(shape.get("label") or "region"), text(shape.get("group_id")))
+        for shape in shapes
+    ]
+    size = content.get("imageWidth"), content.get("imageHeight")
+    return named(file, [(str(content["imagePath"] or ""), declared(file, regions, size))])
+
+
+def _outline(file: File, shape: dict[str, Any]) -> Outline:
+    kind = shape.get("shape_type", "polygon")
+    if not isinstance(shape.get("points"), list):
+        file.fail("a shape needs a list of points")
+    points = [(x, y) for x, y in (numbers(file, point, 2) for point in shape["points"])]
+    if kind in ("polygon", None):
+        return polygon(file, points)
+    if kind not in ("rectangle", "circle", "mask"):
+        file.fail(f"a shape of the type {kind!s:.40} has no area; polygon, rectangle, circle or mask is needed")
+    if len(points) != 2:
+        file.fail(f"a {kind} needs 2 points, got {len(points)}")
+    (x0, y0), (x1, y1) = points
+    if kind == "circle":
+        radius = math.hypot(x1 - x0, y1 - y0)
+        return box(file, x0 - radius, y0 - radius, x0 + radius, y0 + radius)
+    if kind == "rectangle":
+        return box(file, min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+    try:
+        drawn = masks.drawn(base64.b64decode(str(shape.get("mask")), validate=True))
+        return Pixels(drawn, math.floor(min(x0, x1)), math.floor(min(y0, y1)))
+    except (binascii.Error, DippError) as error:
+        file.fail(f"a mask cannot be read ({error})")

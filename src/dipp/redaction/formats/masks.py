@@ -1,0 +1,45 @@
+"""PNG masks, a file a picture, with the picture's name: every pixel that is not 0 is hidden."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from dipp.errors import DippError
+from dipp.redaction.formats.reading import Declarations, File
+from dipp.redaction.regions import Declared, Mask, Pixels, Region
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MODES = ("1", "L", "P", "I;16", "I")
+
+
+def recognises(file: File) -> bool:
+    """Return whether a file is a PNG."""
+    return file.content.startswith(SIGNATURE)
+
+
+def read(file: File) -> Declarations:
+    """Return the one region of a mask; a mask without one declares that there is nothing."""
+    try:
+        inside = drawn(file.content)
+    except DippError as error:
+        file.fail(str(error))
+    height, width = inside.shape
+    regions = (Region(Pixels(inside)),) if inside.any() else ()
+    return Declarations(stems={file.path.stem: Declared(regions, (width, height), False, file.name)})
+
+
+def drawn(content: bytes) -> Mask:
+    """Return the pixels of a PNG that are not 0."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+            mode = image.mode
+            found: Mask = np.asarray(image) != 0
+    except Exception:  # every file has its own ways to be damaged
+        raise DippError("not a whole PNG mask; save it anew") from None
+    if mode not in MODES or found.ndim != 2:
+        raise DippError(f"a mask is a grey or black and white PNG, this has the mode {mode}")
+    return found

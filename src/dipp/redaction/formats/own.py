@@ -1,0 +1,80 @@
+"""dipp's own JSON, which `dipp regions` writes.
+
+    {"format": "dipp regions", "version": 1, "pictures": [
+      {"name": "street.jpg", "size": [4000, 3000], "boxes": "raw", "regions": [
+        {"kind": "face", "id": "anna", "box": [LEFT, TOP, WIDTH, HEIGHT]},
+        {"kind": "plate", "polygon": [[X, Y], [X, Y], [X, Y]]},
+        {"kind": "name", "mask": {"size": [WIDTH, HEIGHT], "corner": [LEFT, TOP], "runs": [OUT, IN, OUT, …]}}]}]}
+
+`size`, `boxes` (raw: as stored; oriented: turned by the EXIF orientation), `kind` and `id` may be left out. The runs of
+a mask go row by row and begin with pixels outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dipp.errors import DippError
+from dipp.redaction.formats.reading import Declarations, File, box, named, numbers, polygon, text, whole
+from dipp.redaction.regions import Declared, Outline, Pixels, Region, mask_of_runs
+
+FORMAT, VERSION = "dipp regions", 1
+ORIENTED = {"raw": False, "oriented": True}
+
+
+def recognises(file: File) -> bool:
+    """Return whether a file is dipp's own JSON."""
+    return isinstance(file.json, dict) and file.json.get("format") == FORMAT
+
+
+def read(file: File) -> Declarations:
+    """Return the regions of all pictures of a file."""
+    content = file.json
+    if content.get("version") != VERSION or not isinstance(content.get("pictures"), list):
+        file.fail(f"version {VERSION} with a list of pictures is needed")
+    return named(file, (_picture(file, entry) for entry in content["pictures"]))
+
+
+def _picture(file: File, entry: Any) -> tuple[str, Declared]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("regions"), list):
+        file.fail("every picture needs a name and a list of regions")
+    name = str(entry.get("name") or "")
+    size = None
+    if entry.get("size") is not None:
+        width, height = numbers(file, entry["size"], 2)
+        size = whole(file, width), whole(file, height)
+    boxes = entry.get("boxes")
+    if boxes is not None and boxes not in ORIENTED:
+        file.fail(f"boxes: raw or oriented is needed, got {boxes!s:.40}")
+    regions = tuple(region(file, one) for one in entry["regions"])
+    return name, Declared(regions, size, False, file.name, ORIENTED.get(boxes) if boxes else None)
+
+
+def region(file: File, entry: Any) -> Region:
+    """Return one region from its JSON."""
+    shapes = {"box", "polygon", "mask"} & set(entry) if isinstance(entry, dict) else set()
+    if len(shapes) != 1:
+        file.fail("every region needs one of box, polygon and mask")
+    try:
+        outline = _outline(file, entry)
+    except DippError as error:
+        file.fail(str(error).removeprefix(f"{file.name}: "))
+    return Region(outline, str(entry.get("kind") or "region"), text(entry.get("id")))
+
+
+def _outline(file: File, entry: dict[str, Any]) -> Outline:
+    if "box" in entry:
+        left, top, width, height = numbers(file, entry["box"], 4)
+        return box(file, left, top, left + width, top + height)
+    if "polygon" in entry:
+        if not isinstance(entry["polygon"], list):
+            file.fail("a polygon is a list of points")
+        points = [numbers(file, point, 2) for point in entry["polygon"]]
+        return polygon(file, ((x, y) for x, y in points))
+    mask = entry["mask"]
+    if not isinstance(mask, dict) or not {"size", "runs"} <= mask.keys():
+        file.fail("a mask needs size and runs")
+    width, height = (whole(file, side) for side in numbers(file, mask["size"], 2))
+    left, top = (int(side) for side in numbers(file, mask.get("corner", [0, 0]), 2))
+    lengths = [int(length) for length in numbers(file, mask["runs"])]
+    return Pixels(mask_of_runs(lengths, height, width), left, top)

@@ -1,0 +1,220 @@
+"""What all formats of regions share: names of pictures, numbers, JSON, and XML without entities."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn, Protocol
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from dipp.errors import DippError
+from dipp.redaction.regions import Box, Declared, Polygon, Region
+
+
+@dataclass(frozen=True, eq=False)
+class File:
+    """A file of regions."""
+
+    path: Path
+    content: bytes
+
+    @classmethod
+    def open(cls, path: Path) -> File:
+        """Read a file."""
+        try:
+            return cls(path, path.read_bytes())
+        except OSError as error:
+            raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.path.name
+
+    @functools.cached_property
+    def text(self) -> str | None:
+        """The content as text; None if it is not text."""
+        try:
+            return self.content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
+
+    @functools.cached_property
+    def json(self) -> Any:
+        """The content as JSON; None if it does not look like JSON."""
+        if self.text is None or not self.text.lstrip().startswith(("{", "[")):
+            return None
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError) as error:
+            line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+            raise DippError(f"{self.name}: not valid JSON{line}; write it anew") from None
+
+    @functools.cached_property
+    def xml(self) -> Element | None:
+        """The root of the content as XML; None if it does not look like XML."""
+        if self.text is None or not self.text.lstrip().startswith("<"):
+            return None
+        builder, parser = TreeBuilder(), expat.ParserCreate()
+        parser.StartElementHandler = builder.start
+        parser.EndElementHandler = builder.end
+        parser.CharacterDataHandler = builder.data
+        parser.StartDoctypeDeclHandler = self._no_entities
+        try:
+            parser.Parse(self.content, True)
+            return builder.close()
+        except (expat.ExpatError, AssertionError) as error:
+            raise DippError(f"{self.name}: not valid XML ({error}); write it anew") from None
+
+    def _no_entities(self, *_: Any) -> NoReturn:
+        raise DippError(f"{self.name}: XML with a document type is not read; remove its DOCTYPE line")
+
+    def fail(self, why: str) -> NoReturn:
+        """Raise an error that names the file."""
+        raise DippError(f"{self.name}: {why}") from None
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """The regions that files declare, by picture."""
+
+    named: dict[str, Declared] = field(default_factory=dict)
+    """By the name or path of the picture."""
+    stems: dict[str, Declared] = field(default_factory=dict)
+    """By the name of the picture without its ending."""
+    frames: dict[int, Declared] = field(default_factory=dict)
+    """By the number of the picture among all that are given, sorted by name."""
+    everywhere: Declared | None = None
+    """For every picture."""
+
+    def joined(self, other: Declarations) -> Declarations:
+        """Return these and others; raise if both declare regions for one picture."""
+        for own, theirs in ((self.named, other.named), (self.stems, other.stems), (self.frames, other.frames)):
+            if twice := own.keys() & theirs.keys():
+                name: Any = min(twice)
+                files = f"{own[name].source} and {theirs[name].source}"
+                raise DippError(f"regions: {files} both declare regions for {name}; keep one of them")
+        if self.everywhere is not None and other.everywhere is not None:
+            files = f"{self.everywhere.source} and {other.everywhere.source}"
+            raise DippError(f"regions: {files} both declare regions for every picture; keep one of them")
+        return Declarations(
+            {**self.named, **other.named},
+            {**self.stems, **other.stems},
+            {**self.frames, **other.frames},
+            self.everywhere or other.everywhere,
+        )
+
+    def of(self, picture: Path, number: int = 0) -> Declared | None:
+        """Return the regions of a picture; None if nothing is declared for it.
+
+        Args:
+            picture: Its path.
+            number: Its number among all that are given, sorted by name.
+
+        Raises:
+            DippError: Several entries could mean this picture.
+        """
+        found = [*self._by_name(picture)]
+        found += [self.stems[picture.stem]] if picture.stem in self.stems else []
+        found += [self.frames[number]] if number in self.frames else []
+        found += [] if self.everywhere is None else [self.everywhere]
+        if len(found) > 1:
+            files = " and ".join(sorted({declared.source for declared in found}))
+            raise DippError(f"regions: several entries of {files} mean {picture.name}; name pictures by their paths")
+        return found[0] if found else None
+
+    def _by_name(self, picture: Path) -> Iterator[Declared]:
+        """Yield the entries whose name is that of a picture: the whole path, or the last part of one."""
+        whole = "/" + picture.absolute().as_posix()
+        paths = {name: PurePosixPath(name.replace("\\", "/")) for name in self.named}
+        exact = [name for name, path in paths.items() if len(path.parts) > 1 and whole.endswith(f"/{path}")]
+        chosen = exact or [name for name, path in paths.items() if path.name == picture.name]
+        yield from (self.named[name] for name in chosen)
+
+
+class Format(Protocol):
+    """A format of regions: the face of a module of this folder."""
+
+    def recognises(self, file: File) -> bool:
+        """Return whether a file is of this format."""
+
+    def read(self, file: File) -> Declarations:
+        """Return the regions that a file declares."""
+
+
+def declared(
+    file: File, regions: Iterable[Region], size: tuple[Any, Any] | None = None, *, relative: bool = False
+) -> Declared:
+    """Return the regions of one picture, with the size that the file records."""
+    recorded = None if size is None or None in size else (whole(file, size[0]), whole(file, size[1]))
+    return Declared(tuple(regions), recorded, relative, file.name)
+
+
+def whole(file: File, value: Any) -> int:
+    """Return a whole number above 0, from JSON or text."""
+    found = number(file, value)
+    if not (found > 0 and found == int(found)):
+        file.fail(f"a size of {value!s:.40} is not one; a number of pixels is needed")
+    return int(found)
+
+
+def number(file: File, value: Any) -> float:
+    """Return a finite number, from JSON or text."""
+    try:
+        found = float("nan") if isinstance(value, bool) or value is None else float(value)
+    except (ValueError, TypeError):
+        found = float("nan")
+    if not abs(found) < float("inf"):
+        file.fail(f"a number is needed, got {value!s:.40}")
+    return found
+
+
+def numbers(file: File, values: Any, count: int | None = None) -> list[float]:
+    """Return a list of numbers, of a given length if there is one."""
+    if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
+        file.fail(f"{'a list of' if count is None else count} numbers are needed, got {values!s:.40}")
+    return [number(file, value) for value in values]
+
+
+def box(file: File, left: float, top: float, right: float, bottom: float) -> Box:
+    """Return a box; an empty one ends in a line that names the file."""
+    try:
+        return Box(left, top, right, bottom)
+    except DippError as error:
+        file.fail(str(error))
+
+
+def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
+    """Return a polygon; one of fewer than three points ends in a line that names the file."""
+    try:
+        return Polygon(tuple(points))
+    except DippError as error:
+        file.fail(str(error))
+
+
+def pairs(file: File, values: list[float]) -> list[tuple[float, float]]:
+    """Return points from a flat list x, y, x, y and so on."""
+    if len(values) % 2:
+        file.fail(f"a polygon needs pairs of numbers, got {len(values)} numbers")
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def text(value: Any) -> str | None:
+    """Return a name or an id as text; None stays None."""
+    return None if value is None else str(value)
+
+
+def named(file: File, pictures: Iterable[tuple[str, Declared]]) -> Declarations:
+    """Return declarations by name; a name that occurs twice is refused."""
+    found: dict[str, Declared] = {}
+    for name, regions in pictures:
+        if not name:
+            file.fail("a picture without a name; add it")
+        if name in found:
+            file.fail(f"{name} is there twice; keep one entry")
+        found[name] = replace(regions, source=file.name)
+    return Declarations(named=found)

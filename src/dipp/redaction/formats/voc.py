@@ -1,0 +1,36 @@
+"""Pascal VOC XML, a file a picture.
+
+Some programs count pixels from 1, as VOC does, and others from 0. The box takes in both.
+"""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from dipp.redaction.formats.reading import Declarations, File, box, declared, named, number
+from dipp.redaction.regions import Region
+
+
+def recognises(file: File) -> bool:
+    """Return whether a file is VOC XML."""
+    return file.xml is not None and file.xml.tag == "annotation"
+
+
+def read(file: File) -> Declarations:
+    """Return the regions of the one picture of a file."""
+    root = file.xml
+    assert root is not None  # noqa: S101 - `recognises` was asked
+    size = root.findtext("size/width"), root.findtext("size/height")
+    known = None if size in ((None, None), ("0", "0")) else size
+    regions = [_region(file, entry) for entry in root.iter("object")]
+    return named(file, [((root.findtext("filename") or "").strip(), declared(file, regions, known))])
+
+
+def _region(file: File, entry: Element) -> Region:
+    words = [entry.findtext(f"bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")]
+    if None in words:
+        file.fail("an object has no bndbox with xmin, ymin, xmax and ymax")
+    left, top, right, bottom = (number(file, word) for word in words)
+    if right < left or bottom < top:
+        file.fail(f"a box from {left:g},{top:g} to {right:g},{bottom:g} is empty; exchange its ends")
+    return Region(box(file, left - 1, top - 1, right + 1, bottom + 1), entry.findtext("name") or "region")

@@ -1,0 +1,70 @@
+"""Blocks of coefficients to samples and back, chroma sampling, and colour: for a rectangle of whole MCUs.
+
+Chroma is repeated, not interpolated, so that a sample depends on its own MCU alone: nothing crosses the border between
+what is known and what is not.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.redaction.jpeg.coefficients import BLOCK, Component, Jpeg, Plane
+
+Samples = NDArray[np.float64]
+
+_ROWS = np.arange(BLOCK)
+BASIS = np.cos((2 * _ROWS[None, :] + 1) * _ROWS[:, None] * math.pi / (2 * BLOCK)) / 2
+BASIS[0] /= math.sqrt(2)
+"""(8, 8): the orthonormal DCT; coefficients = BASIS · samples · BASISᵀ."""
+TO_RGB = np.array([[1, 0, 1.402], [1, -0.344136286201022, -0.714136286201022], [1, 1.772, 0]])
+"""Of luma and chroma around 0 (JFIF)."""
+TO_LUMA = np.linalg.inv(TO_RGB)
+LARGEST = 1023
+"""Of a quantised coefficient."""
+
+
+def samples(component: Component, top: int, bottom: int, left: int, right: int) -> Samples:
+    """Return the samples around 0 of a component in some rows and columns of its blocks."""
+    part = component.blocks[top:bottom, left:right].astype(np.float64) * component.quantisation
+    rows, columns = part.shape[:2]
+    found = BASIS.T @ part.reshape(rows, columns, BLOCK, BLOCK) @ BASIS
+    return found.transpose(0, 2, 1, 3).reshape(rows * BLOCK, columns * BLOCK)
+
+
+def quantised(values: Samples, quantisation: NDArray[np.int64]) -> Plane:
+    """Return the coefficients (rows, columns, 64) of samples around 0, quantised."""
+    rows, columns = values.shape[0] // BLOCK, values.shape[1] // BLOCK
+    part = values.reshape(rows, BLOCK, columns, BLOCK).transpose(0, 2, 1, 3)
+    found = (BASIS @ part @ BASIS.T).reshape(rows, columns, 64) / quantisation
+    return np.clip(np.rint(found), -LARGEST, LARGEST).astype(np.int16)
+
+
+def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Samples:
+    """Return the pixels (H, W, C) of some rows and columns of MCUs: levels 0 to 255, grey or RGB, not rounded."""
+    most_down, most_across = (side // BLOCK for side in picture.mcu)
+    planes = []
+    for one in picture.components:
+        plane = samples(one, top * one.down, bottom * one.down, left * one.across, right * one.across)
+        planes.append(plane.repeat(most_down // one.down, axis=0).repeat(most_across // one.across, axis=1))
+    found = np.stack(planes, axis=-1)
+    if len(planes) == 3 and not picture.rgb:
+        found = found @ TO_RGB.T
+    return np.clip(found + 128, 0, 255)
+
+
+def coefficients(picture: Jpeg, levels: Samples) -> tuple[Plane, ...]:
+    """Return the quantised coefficients of each component for pixels (H, W, C) that fill whole MCUs."""
+    values = levels - 128
+    if len(picture.components) == 3 and not picture.rgb:
+        values = values @ TO_LUMA.T
+    most_down, most_across = (side // BLOCK for side in picture.mcu)
+    found = []
+    for at, one in enumerate(picture.components):
+        tall, wide = most_down // one.down, most_across // one.across
+        plane = values[..., at]
+        plane = plane.reshape(plane.shape[0] // tall, tall, plane.shape[1] // wide, wide).mean(axis=(1, 3))
+        found.append(quantised(plane, one.quantisation))
+    return tuple(found)

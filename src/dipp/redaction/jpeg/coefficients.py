@@ -1,0 +1,249 @@
+"""`Jpeg`: a picture as the quantised DCT coefficients of its blocks, read from any usual file and written in one way.
+
+What is written depends on the `Jpeg` alone: baseline, one interleaved scan, Huffman tables that are best for the
+coefficients that are written, no restart intervals, no application segments but those that say what the numbers mean.
+So a file that was read and written again carries nothing of its Huffman tables, scan script, restart intervals,
+metadata, previews or trailers; and two files with equal `Jpeg`s become the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
+from dipp.redaction.jpeg import huffman, scans, segments
+from dipp.redaction.jpeg.segments import DamagedError, Scan, Segments
+
+BLOCK = 8
+MAX_BLOCKS = 10
+"""Blocks of an MCU in an interleaved scan, at most."""
+LARGEST_AC, LARGEST_DC = 10, 11
+"""Bits of a coefficient, and of the difference of two first ones, at most."""
+
+Plane = NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One component: how it is sampled, how it is quantised, and its coefficients."""
+
+    across: int
+    down: int
+    """Blocks in an MCU, horizontally and vertically."""
+    quantisation: NDArray[np.int64]
+    """(64,), row by row."""
+    blocks: Plane
+    """(rows, columns, 64): quantised coefficients, row by row; whole MCUs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Jpeg:
+    """A picture as coefficients."""
+
+    width: int
+    height: int
+    components: tuple[Component, ...]
+    rgb: bool = False
+    """Whether the three components are red, green and blue; otherwise they are luma and chroma."""
+    orientation: int = 1
+    """EXIF orientation, 1 to 8."""
+    profile: bytes = b""
+    """ICC profile; empty for none."""
+
+    @property
+    def mcu(self) -> tuple[int, int]:
+        """Height and width of an MCU in pixels."""
+        return (
+            BLOCK * max(component.down for component in self.components),
+            BLOCK * max(component.across for component in self.components),
+        )
+
+    @property
+    def mcus(self) -> tuple[int, int]:
+        """Rows and columns of MCUs."""
+        tall, wide = self.mcu
+        return -(-self.height // tall), -(-self.width // wide)
+
+    def with_blocks(self, blocks: tuple[Plane, ...]) -> Jpeg:
+        """Return the same picture with other coefficients."""
+        parts = zip(self.components, blocks, strict=True)
+        return replace(self, components=tuple(replace(component, blocks=plane) for component, plane in parts))
+
+
+def read(content: bytes) -> Jpeg:
+    """Return the picture in a JPEG file: baseline, extended or progressive, grey or colour, of any chroma sampling.
+
+    Raises:
+        DippError: The file is damaged, too large, in CMYK, or coded in a way that few programs read.
+    """
+    found = segments.parse(content)
+    if found.width * found.height > MAX_PICTURE:
+        raise DippError(
+            f"image: at most {MAX_PICTURE >> 20} megapixels are needed, got {found.width}×{found.height}; scale it down"
+        )
+    factors = [(1, 1)] if len(found.components) == 1 else [(one.across, one.down) for one in found.components]
+    most_across, most_down = (max(factor[axis] for factor in factors) for axis in (0, 1))
+    if any(most_across % across or most_down % down for across, down in factors):
+        raise DippError("image: a JPEG with fractional chroma sampling is not read; save it anew")
+    if sum(across * down for across, down in factors) > MAX_BLOCKS:
+        raise DippError(f"image: a JPEG with more than {MAX_BLOCKS} blocks in an MCU is not read; save it anew")
+    mcus = -(-found.height // (BLOCK * most_down)), -(-found.width // (BLOCK * most_across))
+    shapes = [(mcus[0] * down, mcus[1] * across) for across, down in factors]
+    offsets = np.cumsum([0, *(math.prod(shape) * 64 for shape in shapes)])
+    coefficients = np.zeros(int(offsets[-1]), np.int16)
+    for scan in found.scans:
+        _read_scan(found, scan, factors, mcus, shapes, offsets, coefficients)
+    planes = [coefficients[offsets[at] : offsets[at + 1]].reshape(*shape, 64) for at, shape in enumerate(shapes)]
+    parts = zip(factors, _tables(found), planes, strict=True)
+    components = tuple(Component(across, down, table, plane) for (across, down), table, plane in parts)
+    profile = b"".join(found.profile[number] for number in sorted(found.profile))
+    return Jpeg(found.width, found.height, components, _is_rgb(found), found.orientation, profile)
+
+
+def _tables(found: Segments) -> list[NDArray[np.int64]]:
+    """Return the quantisation table of each component."""
+    if any(one.table not in found.quantisation for one in found.components):
+        raise DamagedError("a quantisation table is missing")
+    return [found.quantisation[one.table] for one in found.components]
+
+
+def _is_rgb(found: Segments) -> bool:
+    """Return whether three components are red, green and blue, by the rule that all common decoders follow."""
+    if len(found.components) != 3 or found.jfif:
+        return False
+    if found.adobe is not None:
+        return found.adobe == 0
+    return bytes(one.name for one in found.components) == b"RGB"
+
+
+def _real(found: tuple[int, int], mcu: tuple[int, int], factor: tuple[int, int]) -> tuple[int, int]:
+    """Return rows and columns of blocks of a component that are a part of the picture, given (height, width)."""
+    (height, width), (tall, wide), (across, down) = found, mcu, factor
+    samples = -(-height * down * BLOCK // tall), -(-width * across * BLOCK // wide)
+    return -(-samples[0] // BLOCK), -(-samples[1] // BLOCK)
+
+
+def _read_scan(
+    found: Segments,
+    scan: Scan,
+    factors: list[tuple[int, int]],
+    mcus: tuple[int, int],
+    shapes: list[tuple[int, int]],
+    offsets: NDArray[np.int64],
+    coefficients: NDArray[np.int16],
+) -> None:
+    """Read one scan into all coefficients."""
+    rows = []
+    mcu = BLOCK * max(down for _, down in factors), BLOCK * max(across for across, _ in factors)
+    for place in scan.components:
+        across, down = factors[place]
+        if len(scan.components) == 1:  # then an MCU is one block, and blocks beyond the picture are not coded
+            down_blocks, across_blocks = _real((found.height, found.width), mcu, factors[place])
+            rows.append((offsets[place], shapes[place][1], 1, 1, across_blocks, down_blocks, 0))
+        else:
+            rows.append((offsets[place], shapes[place][1], across, down, mcus[1], mcus[0], 0))
+    kind = _kind(found, scan)
+    ended = scans.read(
+        scan.data,
+        scan.bounds,
+        scan.restart,
+        kind,
+        np.array([scan.first, scan.last, scan.high, scan.low], np.int64),
+        np.array(rows, np.int64),
+        np.stack([huffman.lookup(table) for table in scan.dc]),
+        np.stack([huffman.lookup(table) for table in scan.ac]),
+        coefficients,
+    )
+    if ended != scans.WHOLE:
+        raise DamagedError("it ends early" if ended == scans.CUT else "a code is wrong")
+
+
+def _kind(found: Segments, scan: Scan) -> int:
+    """Return how a scan is coded."""
+    if found.kind != segments.PROGRESSIVE:
+        return scans.SEQUENTIAL
+    if scan.first == 0:
+        return scans.DC_REFINE if scan.high else scans.DC_FIRST
+    return scans.AC_REFINE if scan.high else scans.AC_FIRST
+
+
+def write(picture: Jpeg) -> bytes:
+    """Return the one file for a picture.
+
+    Raises:
+        DippError: A coefficient is larger than the format allows.
+    """
+    return segments.joined(_segments(picture))
+
+
+def _segments(picture: Jpeg) -> Iterator[bytes]:
+    components = picture.components
+    if picture.rgb:
+        yield segments.segment(segments.APP14, b"Adobe\0\x64" + bytes(5))
+    else:
+        yield segments.segment(segments.APP0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0")
+    if picture.orientation != 1:
+        yield segments.segment(segments.APP1, segments.EXIF + segments.exif_of(picture.orientation))
+    if picture.profile:  # ours, and always short
+        yield segments.segment(segments.APP2, segments.ICC + b"\x01\x01" + picture.profile)
+    numbers: dict[bytes, int] = {}
+    for component in components:
+        if (key := component.quantisation.tobytes()) not in numbers:
+            numbers[key] = len(numbers)
+            yield segments.segment(segments.DQT, _table(numbers[key], component.quantisation))
+    wide = any(component.quantisation.max() > 255 for component in components)
+    frame = bytes((8, *picture.height.to_bytes(2, "big"), *picture.width.to_bytes(2, "big"), len(components)))
+    for at, one in enumerate(components):
+        frame += bytes((at + 1, one.across << 4 | one.down, numbers[one.quantisation.tobytes()]))
+    yield segments.segment(segments.EXTENDED if wide else segments.BASELINE, frame)
+    tables, data = _coded(picture)
+    for number, kinds in enumerate(tables):
+        for kind, best in enumerate(kinds):
+            yield segments.segment(segments.DHT, bytes((kind << 4 | number, *best.table)))
+    header = bytes((len(components), *(word for at in range(len(components)) for word in (at + 1, 0x11 * min(at, 1)))))
+    yield segments.segment(segments.SOS, header + bytes((0, 63, 0)))
+    yield data
+
+
+def _table(number: int, values: NDArray[np.int64]) -> bytes:
+    """Return a quantisation table as a file has it."""
+    wide = bool(values.max() > 255)
+    return bytes((wide << 4 | number,)) + values[segments.ZIGZAG].astype(">u2" if wide else np.uint8).tobytes()
+
+
+def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
+    """Return the best Huffman tables for a picture, first coefficients and others, and its bits."""
+    components, mcus = picture.components, picture.mcus
+    flat = np.concatenate([np.ascontiguousarray(one.blocks, np.int16).reshape(-1) for one in components])
+    offsets = np.cumsum([0, *(one.blocks.size for one in components)])
+    size = picture.height, picture.width
+    real = np.array([_real(size, picture.mcu, (one.across, one.down)) for one in components], np.int64)
+    layout = np.array(
+        [
+            (offsets[at], one.blocks.shape[1], one.across, one.down, mcus[1], mcus[0], min(at, 1))
+            for at, one in enumerate(components)
+        ],
+        np.int64,
+    )
+    counts = np.zeros((2, 2, 256), np.int64)
+    codes, lengths, none = np.zeros_like(counts), np.zeros_like(counts), np.zeros(0, np.uint8)
+    scans.write(layout, real, flat, codes, lengths, none, counts)
+    others = np.arange(256)[None] & 15
+    if counts[:, 0, LARGEST_DC + 1 :].any() or counts[:, 1][np.broadcast_to(others > LARGEST_AC, (2, 256))].any():
+        raise DippError("image: this JPEG has coefficients beyond the format's range; save it anew")
+    tables = [[huffman.best(counts[number, kind]) for kind in (0, 1)] for number in range(min(len(components), 2))]
+    bits = 0
+    for number, kinds in enumerate(tables):
+        for kind, best in enumerate(kinds):
+            codes[number, kind], lengths[number, kind] = best.codes, best.lengths
+            extra = (np.arange(256) & 15) if kind else np.arange(256)
+            bits += int((counts[number, kind] * (best.lengths + extra)).sum())
+    out = np.empty(bits // 4 + 16, np.uint8)  # every byte may be stuffed
+    written = scans.write(layout, real, flat, codes, lengths, out, np.zeros_like(counts))
+    return tables, out[:written].tobytes()

@@ -1,0 +1,91 @@
+"""Huffman tables of JPEG: as lookup tables for reading, and the best ones for given counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.redaction.jpeg.segments import DamagedError
+
+LONGEST = 16
+"""Bits of a code, at most."""
+
+
+def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
+    """Return 65,536 entries, by the next 16 bits: 256 × the length of the code + its symbol; 0 is no code."""
+    found = np.zeros(1 << LONGEST, np.int32)
+    if table is None:
+        return found
+    code, symbols = 0, iter(table[LONGEST:])
+    for length, count in enumerate(table[:LONGEST], 1):
+        for _ in range(count):
+            start, width = code << (LONGEST - length), 1 << (LONGEST - length)
+            if start + width > 1 << LONGEST:
+                raise DamagedError("a Huffman table has too many codes")
+            found[start : start + width] = length << 8 | next(symbols)
+            code += 1
+        code <<= 1
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The table with the shortest codes for given counts."""
+
+    table: tuple[int, ...]
+    """16 counts by length, then the symbols, as a file has them."""
+    codes: NDArray[np.int64]
+    """(256,): the code of each symbol."""
+    lengths: NDArray[np.int64]
+    """(256,): its length in bits; 0 for a symbol that does not occur."""
+
+
+def best(counts: NDArray[np.int64]) -> Best:
+    """Return the best table for the counts (256,) of the symbols, as the standard's Annex K.2 makes it.
+
+    No code consists of ones alone, and none is longer than 16 bits.
+    """
+    frequency = [*counts.tolist(), 1]  # the last one reserves the code of all ones
+    size, members = [0] * 257, {symbol: [symbol] for symbol in range(257) if frequency[symbol]}
+    while len(members) > 1:
+        # The two least frequent groups; of equally frequent ones the last.
+        first, second = sorted(members, key=lambda symbol: (frequency[symbol], -symbol))[:2]
+        frequency[first] += frequency[second]
+        members[first] += members.pop(second)
+        for symbol in members[first]:
+            size[symbol] += 1
+    return _coded(_limited(size), size)
+
+
+def _limited(size: list[int]) -> list[int]:
+    """Return how many codes there are of each length, none longer than 16 bits and without the reserved one."""
+    bits = [0] * (max(size) + 1 if max(size) > LONGEST else LONGEST + 1)
+    for length in size:
+        bits[length] += bool(length)
+    for length in range(len(bits) - 1, LONGEST, -1):
+        while bits[length]:
+            shorter = length - 2
+            while not bits[shorter]:
+                shorter -= 1
+            bits[length] -= 2
+            bits[length - 1] += 1
+            bits[shorter + 1] += 2
+            bits[shorter] -= 1
+    longest = max((length for length in range(1, LONGEST + 1) if bits[length]), default=0)
+    if longest:
+        bits[longest] -= 1  # the reserved code
+    return bits[1 : LONGEST + 1]
+
+
+def _coded(bits: list[int], size: list[int]) -> Best:
+    """Return the codes of symbols, given how many have which length and in which order lengths were wanted."""
+    order = sorted((symbol for symbol in range(256) if size[symbol]), key=lambda symbol: (size[symbol], symbol))
+    codes, lengths, code, at = np.zeros(256, np.int64), np.zeros(256, np.int64), 0, 0
+    for length, count in enumerate(bits, 1):
+        for symbol in order[at : at + count]:
+            codes[symbol], lengths[symbol] = code, length
+            code += 1
+        at, code = at + count, code << 1
+    return Best((*bits, *order), codes, lengths)

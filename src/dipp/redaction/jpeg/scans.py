@@ -1,0 +1,319 @@
+"""The compiled loops over the bits of a scan: reading every kind of scan, and writing one interleaved sequential scan.
+
+All coefficients lie in one array of 16-bit integers, component after component, block after block, each block row by
+row. A row of `layout` describes one component of a scan:
+
+    offset of the component · blocks in a row · blocks of an MCU across · down · MCUs in a row · in a column · place
+
+The reader's state is an array: the next byte, the bits that are held, how many they are, and how many bits were read
+beyond the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.compiling import compiled
+from dipp.redaction.jpeg.segments import ZIGZAG
+
+SEQUENTIAL, DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE = range(5)
+"""Kinds of scans."""
+WHOLE, CUT, WRONG = range(3)
+"""How reading ended: well, at the end of the bits, or at a code that does not exist."""
+NEXT, HELD, COUNT, BEYOND = range(4)
+
+Ints = NDArray[np.int64]
+
+
+@compiled()
+def _need(data: Any, end: int, state: Any, bits: int) -> None:
+    """Hold at least so many bits; beyond the end they are zeros."""
+    while state[COUNT] < bits:
+        byte = np.int64(0)
+        if state[NEXT] < end:
+            byte = np.int64(data[state[NEXT]])
+            state[NEXT] += 1
+        else:
+            state[BEYOND] += 8
+        state[HELD] = ((state[HELD] << 8) | byte) & 0xFFFFFFFFFFFF
+        state[COUNT] += 8
+
+
+@compiled()
+def _take(data: Any, end: int, state: Any, bits: int) -> Any:
+    """Return the next bits as a number."""
+    if bits == 0:
+        return 0
+    _need(data, end, state, bits)
+    state[COUNT] -= bits
+    return (state[HELD] >> state[COUNT]) & ((1 << bits) - 1)
+
+
+@compiled()
+def _symbol(data: Any, end: int, state: Any, table: Any) -> Any:
+    """Return the next symbol; −1 where no code fits."""
+    _need(data, end, state, 16)
+    entry = table[(state[HELD] >> (state[COUNT] - 16)) & 0xFFFF]
+    if entry == 0:
+        return -1
+    state[COUNT] -= entry >> 8
+    return entry & 255
+
+
+@compiled()
+def _signed(value: int, bits: int) -> Any:
+    """Return the number that so many bits mean."""
+    return value if bits == 0 or value >> (bits - 1) else value - (1 << bits) + 1
+
+
+@compiled()
+def _sequential(data: Any, end: int, state: Any, dc: Any, ac: Any, block: Any, last_dc: int) -> Any:
+    """Read a whole block; return its first coefficient, or a number beyond all of them where no code fits."""
+    bits = _symbol(data, end, state, dc)
+    if bits < 0 or bits > 15:
+        return 1 << 20
+    value = last_dc + _signed(_take(data, end, state, bits), bits)
+    block[0] = value
+    at = 1
+    while at < 64:
+        found = _symbol(data, end, state, ac)
+        if found < 0:
+            return 1 << 20
+        run, bits = found >> 4, found & 15
+        if bits == 0:
+            if run != 15:
+                break
+            at += 16
+            continue
+        at += run
+        if at > 63:
+            return 1 << 20
+        block[ZIGZAG[at]] = _signed(_take(data, end, state, bits), bits)
+        at += 1
+    return value
+
+
+@compiled()
+def _ac_first(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, eobs: int) -> Any:
+    """Read the first bits of some coefficients; return how many blocks are still at their end, or −1."""
+    if eobs > 0:
+        return eobs - 1
+    at = span[0]
+    while at <= span[1]:
+        found = _symbol(data, end, state, ac)
+        if found < 0:
+            return -1
+        run, bits = found >> 4, found & 15
+        if bits == 0:
+            if run != 15:
+                return (1 << run) - 1 + _take(data, end, state, run)
+            at += 16
+            continue
+        at += run
+        if at > span[1]:
+            return -1
+        block[ZIGZAG[at]] = _signed(_take(data, end, state, bits), bits) << span[3]
+        at += 1
+    return 0
+
+
+@compiled()
+def _correct(data: Any, end: int, state: Any, block: Any, at: int, bit: int) -> None:
+    """Read a correction bit of a coefficient that is not zero."""
+    if _take(data, end, state, 1) and not abs(block[at]) & bit:
+        block[at] += bit if block[at] > 0 else -bit
+
+
+@compiled()
+def _ac_refine(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, eobs: int) -> Any:
+    """Read one more bit of some coefficients; return how many blocks are still at their end, or −1."""
+    bit, at = 1 << span[3], span[0]
+    if eobs == 0:
+        while at <= span[1]:
+            found = _symbol(data, end, state, ac)
+            if found < 0:
+                return -1
+            run, bits, value = found >> 4, found & 15, 0
+            if bits == 0:
+                if run != 15:
+                    eobs = (1 << run) + _take(data, end, state, run)
+                    break
+            elif bits == 1:
+                value = bit if _take(data, end, state, 1) else -bit
+            else:
+                return -1
+            while at <= span[1]:
+                place = ZIGZAG[at]
+                if block[place] != 0:
+                    _correct(data, end, state, block, place, bit)
+                else:
+                    if run == 0:
+                        break
+                    run -= 1
+                at += 1
+            if value != 0:
+                if at > span[1]:
+                    return -1
+                block[ZIGZAG[at]] = value
+            at += 1
+    if eobs > 0:
+        while at <= span[1]:
+            if block[ZIGZAG[at]] != 0:
+                _correct(data, end, state, block, ZIGZAG[at], bit)
+            at += 1
+        eobs -= 1
+    return eobs
+
+
+@compiled()
+def read(
+    data: Any, bounds: Any, restart: int, kind: int, span: Any, layout: Any, dc: Any, ac: Any, coefficients: Any
+) -> Any:
+    """Read one scan into the coefficients, and say how that ended.
+
+    Args:
+        data: The bytes of the scan, uint8.
+        bounds: Ends of the parts between restart markers, int64.
+        restart: MCUs of a part; 0 for one part.
+        kind: Kind of the scan.
+        span: First coefficient, last one, bit position before and after, int64.
+        layout: (components, 7), int64.
+        dc: Lookup tables (components, 65536) of first coefficients.
+        ac: The same for all others.
+        coefficients: All coefficients, int16.
+    """
+    across, down = layout[0, 4], layout[0, 5]
+    state, last_dc, eobs, part = np.zeros(4, np.int64), np.zeros(len(layout), np.int64), 0, 0
+    for unit in range(across * down):
+        if restart and unit and unit % restart == 0:
+            if state[BEYOND] > state[COUNT]:
+                return CUT
+            part += 1
+            if part >= len(bounds):
+                return CUT
+            state[:], last_dc[:], eobs = 0, 0, 0
+            state[NEXT] = bounds[part - 1]
+        end = bounds[part]
+        row, column = unit // across, unit % across
+        for one in range(len(layout)):
+            for inner in range(layout[one, 2] * layout[one, 3]):
+                y = row * layout[one, 3] + inner // layout[one, 2]
+                x = column * layout[one, 2] + inner % layout[one, 2]
+                start = layout[one, 0] + (y * layout[one, 1] + x) * 64
+                block = coefficients[start : start + 64]
+                if kind == SEQUENTIAL:
+                    last_dc[one] = _sequential(data, end, state, dc[one], ac[one], block, last_dc[one])
+                    if abs(last_dc[one]) > 32767:
+                        return WRONG
+                elif kind == DC_FIRST:
+                    bits = _symbol(data, end, state, dc[one])
+                    if bits < 0 or bits > 15:
+                        return WRONG
+                    last_dc[one] += _signed(_take(data, end, state, bits), bits)
+                    if abs(last_dc[one] << span[3]) > 32767:
+                        return WRONG
+                    block[0] = last_dc[one] << span[3]
+                elif kind == DC_REFINE:
+                    block[0] |= _take(data, end, state, 1) << span[3]
+                else:
+                    if kind == AC_FIRST:
+                        eobs = _ac_first(data, end, state, ac[one], block, span, eobs)
+                    else:
+                        eobs = _ac_refine(data, end, state, ac[one], block, span, eobs)
+                    if eobs < 0:
+                        return WRONG
+        if state[BEYOND] > 64:  # far beyond the end: nothing more will come
+            return CUT
+    return CUT if state[BEYOND] > state[COUNT] else WHOLE
+
+
+@compiled()
+def _size(value: int) -> Any:
+    """Return how many bits the magnitude of a number takes."""
+    value, bits = abs(value), 0
+    while value:
+        value, bits = value >> 1, bits + 1
+    return bits
+
+
+@compiled()
+def _put(out: Any, state: Any, value: int, bits: int) -> None:
+    """Write some bits; a byte of ones is followed by a byte of zeros."""
+    state[HELD] = (state[HELD] << bits) | value
+    state[COUNT] += bits
+    while state[COUNT] >= 8:
+        state[COUNT] -= 8
+        byte = (state[HELD] >> state[COUNT]) & 255
+        out[state[NEXT]] = byte
+        state[NEXT] += 1
+        if byte == 255:
+            out[state[NEXT]] = 0
+            state[NEXT] += 1
+    state[HELD] &= (1 << state[COUNT]) - 1
+
+
+@compiled()
+def write(layout: Any, real: Any, coefficients: Any, codes: Any, lengths: Any, out: Any, counts: Any) -> Any:
+    """Write one interleaved sequential scan, or (`out` is empty) count its symbols alone; return the bytes written.
+
+    Blocks that only fill up the last MCUs repeat the first coefficient before them: they cost almost no bits.
+
+    Args:
+        layout: (components, 7), int64; the last column is 0 for the first component, and 1 for others.
+        real: (components, 2): rows and columns of blocks that are a part of the picture.
+        coefficients: All coefficients, int16.
+        codes: (2 tables, 2 kinds, 256): codes by symbol, first coefficients and others.
+        lengths: The same for their lengths.
+        out: Room for the bytes, or an empty array.
+        counts: (2, 2, 256): receives the number of each symbol; a code that does not exist counts in symbol 255.
+    """
+    across, down = layout[0, 4], layout[0, 5]
+    state, last_dc = np.zeros(4, np.int64), np.zeros(len(layout), np.int64)
+    writing = len(out) > 0
+    empty = np.zeros(64, np.int16)
+    for unit in range(across * down):
+        row, column = unit // across, unit % across
+        for one in range(len(layout)):
+            table = layout[one, 6]
+            for inner in range(layout[one, 2] * layout[one, 3]):
+                y = row * layout[one, 3] + inner // layout[one, 2]
+                x = column * layout[one, 2] + inner % layout[one, 2]
+                start = layout[one, 0] + (y * layout[one, 1] + x) * 64
+                block = coefficients[start : start + 64]
+                first = np.int64(block[0])
+                if y >= real[one, 0] or x >= real[one, 1]:
+                    block, first = empty, last_dc[one]
+                change, last_dc[one] = first - last_dc[one], first
+                bits = _size(change)
+                counts[table, 0, bits] += 1
+                if writing:
+                    _put(out, state, codes[table, 0, bits], lengths[table, 0, bits])
+                    _put(out, state, change if change >= 0 else change + (1 << bits) - 1, bits)
+                run = 0
+                for at in range(1, 64):
+                    value = np.int64(block[ZIGZAG[at]])
+                    if value == 0:
+                        run += 1
+                        continue
+                    while run > 15:
+                        counts[table, 1, 0xF0] += 1
+                        if writing:
+                            _put(out, state, codes[table, 1, 0xF0], lengths[table, 1, 0xF0])
+                        run -= 16
+                    bits = _size(value)
+                    symbol = run << 4 | min(bits, 15)
+                    counts[table, 1, symbol] += 1
+                    if writing:
+                        _put(out, state, codes[table, 1, symbol], lengths[table, 1, symbol])
+                        _put(out, state, value if value >= 0 else value + (1 << bits) - 1, bits)
+                    run = 0
+                if run:
+                    counts[table, 1, 0] += 1
+                    if writing:
+                        _put(out, state, codes[table, 1, 0], lengths[table, 1, 0])
+    if writing and state[COUNT]:
+        _put(out, state, (1 << (8 - state[COUNT])) - 1, 8 - state[COUNT])
+    return state[NEXT]

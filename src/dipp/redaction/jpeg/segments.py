@@ -1,0 +1,323 @@
+"""The segments of a JPEG file: tables, frame and scans are kept, everything else is left behind.
+
+Of the application segments only three facts are used: how the three components mean colour (JFIF, Adobe), the EXIF
+orientation, and the bytes of an ICC profile, from which `dipp.redaction.colour` recognises a standard colour space.
+What follows the end of the picture (previews, depth maps, videos) is never looked at.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+
+SOI, EOI, SOS, DQT, DHT, DRI, DNL = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xDC
+APP0, APP1, APP2, APP14 = 0xE0, 0xE1, 0xE2, 0xEE
+BASELINE, EXTENDED, PROGRESSIVE = 0xC0, 0xC1, 0xC2
+FRAMES = {*range(0xC0, 0xD0)} - {DHT, 0xC8, 0xCC}
+"""Markers that begin a frame: DHT, JPG and DAC lie among them."""
+RESTARTS = range(0xD0, 0xD8)
+ZIGZAG = np.array(
+    [
+        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7),
+        *(14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39),
+        *(46, 53, 60, 61, 54, 47, 55, 62, 63),
+    ],
+    np.int64,
+)
+"""Where the n-th coefficient of a block lies, row by row."""
+EXIF, ICC = b"Exif\0\0", b"ICC_PROFILE\0"
+MAX_SCANS = 256
+"""Scans of a file, at most: a few bytes can ask for many passes over a large picture."""
+
+Bytes = NDArray[np.uint8]
+
+
+class DamagedError(DippError):
+    """The file is not a whole JPEG."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"image: not a whole JPEG ({why}); get it again")
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One component of the frame."""
+
+    name: int
+    across: int
+    """Horizontal sampling factor."""
+    down: int
+    """Vertical sampling factor."""
+    table: int
+    """Number of its quantisation table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """One scan: what is coded in it, with which tables, and its bits."""
+
+    components: tuple[int, ...]
+    """Places of its components in the frame."""
+    dc: tuple[tuple[int, ...] | None, ...]
+    """Huffman table of the first coefficients of each component: 16 counts, then symbols."""
+    ac: tuple[tuple[int, ...] | None, ...]
+    first: int
+    last: int
+    """First and last coefficient, in zigzag order."""
+    high: int
+    low: int
+    """Successive approximation: the bit position before this scan, and after it."""
+    restart: int
+    """MCUs between two restart markers; 0 for none."""
+    data: Bytes
+    """The bits, without stuffing and markers."""
+    bounds: NDArray[np.int64]
+    """Where the parts between restart markers end in `data`."""
+
+
+@dataclass(eq=False)
+class Segments:
+    """What a file says, segment by segment."""
+
+    kind: int = 0
+    """The marker of the frame."""
+    width: int = 0
+    height: int = 0
+    components: tuple[Component, ...] = ()
+    quantisation: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    """Quantisation tables (64,), in the order of rows."""
+    scans: list[Scan] = field(default_factory=list)
+    jfif: bool = False
+    adobe: int | None = None
+    """The colour transform of an Adobe segment."""
+    orientation: int = 1
+    profile: dict[int, bytes] = field(default_factory=dict)
+    """Parts of an ICC profile, by their number."""
+
+
+def parse(content: bytes) -> Segments:
+    """Return what the first picture of a file says.
+
+    Raises:
+        DippError: The file is damaged, or coded in a way that few programs read.
+    """
+    found, huffman, restart = Segments(), dict[tuple[int, int], tuple[int, ...]](), 0
+    array = np.frombuffer(content, np.uint8)
+    marks = np.flatnonzero(array[:-1] == 0xFF)
+    if content[:2] != bytes((0xFF, SOI)):
+        raise DamagedError("it does not begin as one")
+    place = 2
+    while True:
+        marker, place = _marker(content, place)
+        if marker == EOI:
+            break
+        if marker in RESTARTS or marker == 0x01:
+            continue
+        body, place = _body(content, place)
+        if marker in FRAMES:
+            _frame(found, marker, body)
+        elif marker == DQT:
+            _quantisation(found, body)
+        elif marker == DHT:
+            _huffman(huffman, body)
+        elif marker == DRI:
+            restart = int.from_bytes(_exactly(body, 2), "big")
+        elif marker == SOS:
+            data, bounds, place = _entropy(array, marks, place)
+            found.scans.append(_scan(found, huffman, restart, body, data, bounds))
+            if len(found.scans) > MAX_SCANS:
+                raise DippError(f"image: this JPEG has more than {MAX_SCANS} scans; save it anew")
+        elif marker == DNL:
+            raise DippError("image: a JPEG whose height follows its pixels is not read; save it anew")
+        else:
+            _application(found, marker, body)
+    if not found.components or not found.scans:
+        raise DamagedError("there is no picture in it")
+    return found
+
+
+def _marker(content: bytes, place: int) -> tuple[int, int]:
+    """Return the marker at a place, and where it ends."""
+    if content[place : place + 1] != b"\xff":
+        raise DamagedError("a marker is missing")
+    while content[place : place + 1] == b"\xff":
+        place += 1
+    if place >= len(content):
+        raise DamagedError("it ends early")
+    return content[place], place + 1
+
+
+def _body(content: bytes, place: int) -> tuple[bytes, int]:
+    """Return the content of a segment, and where it ends."""
+    length = int.from_bytes(content[place : place + 2], "big")
+    if length < 2 or place + length > len(content):
+        raise DamagedError("it ends early")
+    return content[place + 2 : place + length], place + length
+
+
+def _exactly(body: bytes, length: int) -> bytes:
+    if len(body) != length:
+        raise DamagedError("a segment has a wrong length")
+    return body
+
+
+def _frame(found: Segments, kind: int, body: bytes) -> None:
+    """Read a frame's header."""
+    if kind not in (BASELINE, EXTENDED, PROGRESSIVE):
+        raise DippError("image: a JPEG that is lossless, hierarchical or arithmetic is not read; save it as usual")
+    if found.components:
+        raise DamagedError("it has two frames")
+    if len(body) < 6:
+        raise DamagedError("a segment has a wrong length")
+    if body[0] != 8:
+        raise DippError(f"image: a JPEG of 8 bits is needed, this has {body[0]}; save it as PNG")
+    found.kind = kind
+    found.height, found.width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
+    rows = _exactly(body[6:], 3 * body[5])
+    found.components = tuple(
+        Component(rows[at], rows[at + 1] >> 4, rows[at + 1] & 15, rows[at + 2]) for at in range(0, len(rows), 3)
+    )
+    if not found.height or not found.width:
+        raise DippError("image: a JPEG that does not say its height is not read; save it anew")
+    if len(found.components) == 4:
+        raise DippError("image: a JPEG in CMYK is not read; save it in RGB")
+    if len(found.components) not in (1, 3):
+        raise DippError(f"image: a JPEG of 1 or 3 components is needed, this has {len(found.components)}")
+    if any(not (1 <= one.across <= 4 and 1 <= one.down <= 4) for one in found.components):
+        raise DamagedError("a sampling factor is not 1 to 4")
+
+
+def _quantisation(found: Segments, body: bytes) -> None:
+    """Read quantisation tables."""
+    while body:
+        wide, number = body[0] >> 4, body[0] & 15
+        size = 64 << wide
+        if wide > 1 or number > 3 or len(body) < 1 + size:
+            raise DamagedError("a quantisation table is wrong")
+        values = np.frombuffer(body[1 : 1 + size], ">u2" if wide else np.uint8).astype(np.int64)
+        if not values.all():
+            raise DamagedError("a quantisation table has a zero")
+        if number in found.quantisation and found.scans:
+            raise DippError("image: a JPEG that changes its quantisation between scans is not read; save it anew")
+        table = np.empty(64, np.int64)
+        table[ZIGZAG] = values
+        found.quantisation[number] = table
+        body = body[1 + size :]
+
+
+def _huffman(tables: dict[tuple[int, int], tuple[int, ...]], body: bytes) -> None:
+    """Read Huffman tables."""
+    while body:
+        kind, number = body[0] >> 4, body[0] & 15
+        count = sum(body[1:17])
+        if kind > 1 or number > 3 or len(body) < 17 + count or count > 256:
+            raise DamagedError("a Huffman table is wrong")
+        tables[kind, number] = tuple(body[1 : 17 + count])
+        body = body[17 + count :]
+
+
+def _scan(
+    found: Segments,
+    tables: dict[tuple[int, int], tuple[int, ...]],
+    restart: int,
+    body: bytes,
+    data: Bytes,
+    bounds: NDArray[np.int64],
+) -> Scan:
+    """Read a scan's header."""
+    count = body[0] if body else 0
+    names = [component.name for component in found.components]
+    if not 1 <= count <= len(names) or len(body) != 4 + 2 * count:
+        raise DamagedError("a scan's header is wrong")
+    rows = [(body[1 + 2 * at], body[2 + 2 * at]) for at in range(count)]
+    first, last, bits = body[-3:]
+    if len({name for name, _ in rows}) != count or any(name not in names for name, _ in rows):
+        raise DamagedError("a scan names a component that is not there")
+    if found.kind != PROGRESSIVE:
+        first, last, bits = 0, 63, 0
+    valid = (first == last == 0) or (0 < first <= last < 64 and count == 1) or found.kind != PROGRESSIVE
+    if not valid or bits & 15 > 13 or bits >> 4 > 13:
+        raise DamagedError("a scan's header is wrong")
+    return Scan(
+        components=tuple(names.index(name) for name, _ in rows),
+        dc=tuple(tables.get((0, numbers >> 4)) for _, numbers in rows),
+        ac=tuple(tables.get((1, numbers & 15)) for _, numbers in rows),
+        first=first,
+        last=last,
+        high=bits >> 4,
+        low=bits & 15,
+        restart=restart,
+        data=data,
+        bounds=bounds,
+    )
+
+
+def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes, NDArray[np.int64], int]:
+    """Return the bits of a scan without stuffing, where its parts end, and where the scan ends in the file."""
+    within = marks[np.searchsorted(marks, place) :]
+    after = array[within + 1]
+    restarts = (after >= RESTARTS[0]) & (after <= RESTARTS[-1])
+    ends = np.flatnonzero((after != 0) & (after != 0xFF) & ~restarts)
+    if not ends.size:
+        raise DamagedError("it ends early")
+    end = int(within[ends[0]])
+    within, after, restarts = within[: ends[0]], after[: ends[0]], restarts[: ends[0]]
+    keep = np.ones(end - place, bool)
+    keep[within[after == 0] + 1 - place] = False
+    keep[within[after != 0] - place] = False  # fill bytes, and the first byte of restart markers
+    keep[within[restarts] + 1 - place] = False
+    kept = np.concatenate([[0], np.cumsum(keep)])
+    bounds = np.append(kept[within[restarts] - place], kept[-1])
+    return array[place:end][keep], bounds.astype(np.int64), end
+
+
+def _application(found: Segments, marker: int, body: bytes) -> None:
+    """Take from an application segment the few facts that are used."""
+    if marker == APP0 and body.startswith(b"JFIF\0"):
+        found.jfif = True
+    elif marker == APP14 and body.startswith(b"Adobe") and len(body) >= 12:
+        found.adobe = body[11]
+    elif marker == APP1 and body.startswith(EXIF) and found.orientation == 1:
+        found.orientation = orientation(body[len(EXIF) :])
+    elif marker == APP2 and body.startswith(ICC) and len(body) > 14:
+        found.profile.setdefault(body[12], body[14:])
+
+
+def orientation(exif: bytes) -> int:
+    """Return the orientation, 1 to 8, that EXIF data states; what cannot be read counts as 1, as in viewers."""
+    from PIL import Image
+
+    tags = Image.Exif()
+    try:
+        tags.load(exif)
+        stated = tags.get(0x0112, 1)
+    except Exception:  # every writer has its own ways to damage EXIF
+        return 1
+    return stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
+
+
+def exif_of(turned: int) -> bytes:
+    """Return EXIF data that state an orientation, and nothing else."""
+    entry = (0x0112).to_bytes(2, "big") + (3).to_bytes(2, "big") + (1).to_bytes(4, "big")
+    return b"MM\0*\0\0\0\x08\0\x01" + entry + turned.to_bytes(2, "big") + b"\0\0" + b"\0\0\0\0"
+
+
+def segment(marker: int, body: bytes) -> bytes:
+    """Return a segment."""
+    return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
+
+
+def joined(segments: Iterator[bytes]) -> bytes:
+    """Return a whole file from its segments."""
+    made = io.BytesIO()
+    made.write(bytes((0xFF, SOI)))
+    for one in segments:
+        made.write(one)
+    made.write(bytes((0xFF, EOI)))
+    return made.getvalue()

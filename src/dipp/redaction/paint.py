@@ -1,0 +1,173 @@
+"""What is painted in the place of a region: grey, black, or what the surroundings suggest.
+
+A `Fill` takes a picture without its hidden pixels and gives one with pixels there:
+
+    (known pixels (H, W, C) in [−1, 1], with zeros where nothing is known; mask of what is not known) → pixels
+
+It reads nothing else, and it is deterministic: equal surroundings are painted alike. It is called on a crop around each
+region (`crops`).
+
+**Surroundings** (`Painter`). A pyramid of means of the known pixels is filled from the coarsest level on. On each level
+the denoiser is asked, at rising SNR, for the expected picture behind the current one, whose unknown pixels got noise of
+a fixed seed; the unknown pixels take its answer, and the known ones are put back.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+from dipp.redaction.regions import Mask
+
+if TYPE_CHECKING:
+    from dipp.models.denoiser import Denoiser
+
+Signal = NDArray[np.float32]
+"""(H, W, C) in [−1, 1]."""
+Fill = Callable[[Signal, Mask], Signal]
+
+COARSEST = 24
+"""Pixels of the side of a region at the coarsest level, about."""
+LARGEST_CALL = 1 << 20
+"""Pixels of a crop for which the denoiser is asked; on finer levels, what is painted is only scaled up."""
+SNRS = {"coarse": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 64.0), "fine": (32.0,)}
+"""SNRs of the calls on the coarsest level, on those between, and on the finest."""
+SWEEPS = 12
+"""Of the harmonic interpolation, on each level."""
+SEED = 20
+"""Of the noise, which is the same for every picture."""
+
+
+def grey(known: Signal, unknown: Mask) -> Signal:
+    """Return the picture with mid-grey where nothing is known."""
+    return np.where(unknown[..., None], np.float32(0), known)
+
+
+def black(known: Signal, unknown: Mask) -> Signal:
+    """Return the picture with black where nothing is known."""
+    return np.where(unknown[..., None], np.float32(-1), known)
+
+
+@dataclass(frozen=True, eq=False)
+class Painter:
+    """The fill that continues the surroundings, by a denoiser of three channels."""
+
+    denoiser: Denoiser
+
+    def __call__(self, known: Signal, unknown: Mask) -> Signal:
+        """Return the picture with what the surroundings suggest where nothing is known."""
+        grey = known.shape[2] == 1
+        if unknown.all():
+            return known
+        painted = self._painted(known.repeat(3, axis=2) if grey else known, unknown)
+        return painted.mean(axis=2, keepdims=True) if grey else painted
+
+    def _painted(self, known: Signal, unknown: Mask) -> Signal:
+        levels = [(known, unknown)]
+        side = float(max(np.ptp(places) + 1 for places in np.nonzero(unknown)))
+        while side > COARSEST and min(levels[-1][1].shape) >= 16:
+            levels.append(halved(*levels[-1]))
+            side /= 2
+        picture = smooth(*levels[-1])
+        noise = np.random.default_rng(SEED)
+        for level in range(len(levels) - 1, -1, -1):
+            given, missing = levels[level]
+            if level < len(levels) - 1:
+                picture = np.where(missing[..., None], doubled(picture, given.shape), given)
+            if picture.shape[0] * picture.shape[1] > LARGEST_CALL:
+                continue
+            name = "coarse" if level == len(levels) - 1 else "fine" if level == 0 else "middle"
+            for snr in SNRS[name]:
+                drawn = noise.standard_normal(picture.shape, np.float32) * missing[..., None]
+                state = picture + drawn / np.float32(math.sqrt(snr))
+                picture = np.where(missing[..., None], self._expected(state, snr), given)
+        return picture
+
+    def _expected(self, state: Signal, snr: float) -> Signal:
+        """Return the denoiser's expected picture behind a noisy one (H, W, 3)."""
+        import torch
+
+        batch = torch.from_numpy(np.ascontiguousarray(state.transpose(2, 0, 1))[None])
+        found: Signal = self.denoiser.at_snr(batch, float(snr))[0].permute(1, 2, 0).cpu().numpy()
+        return found
+
+
+def halved(known: Signal, unknown: Mask) -> tuple[Signal, Mask]:
+    """Return means of the known pixels of 2×2 squares, and the squares in which none is known."""
+    height, width = unknown.shape
+    pad = ((0, height % 2), (0, width % 2))
+    weight = np.pad(~unknown, pad).astype(np.float32)
+    values = np.pad(known * ~unknown[..., None], (*pad, (0, 0)))
+    count = weight.reshape(len(weight) // 2, 2, -1, 2).sum(axis=(1, 3))
+    total = values.reshape(len(values) // 2, 2, values.shape[1] // 2, 2, -1).sum(axis=(1, 3))
+    return (total / np.maximum(count, 1)[..., None]).astype(np.float32), count == 0
+
+
+def doubled(picture: Signal, shape: tuple[int, ...]) -> Signal:
+    """Return a picture of twice the size, by linear interpolation, cut to a shape."""
+    for axis in (0, 1):
+        length = picture.shape[axis]
+        places = (np.arange(2 * length) - 0.5) / 2
+        first = np.clip(np.floor(places).astype(np.int64), 0, length - 1)
+        second = np.minimum(first + 1, length - 1)
+        share = np.clip(places - first, 0, 1).astype(np.float32)
+        share = share.reshape(-1, *(1,) * (picture.ndim - 1 - axis))
+        picture = picture.take(first, axis) * (1 - share) + picture.take(second, axis) * share
+    return picture[: shape[0], : shape[1]].astype(np.float32)
+
+
+def smooth(known: Signal, unknown: Mask) -> Signal:
+    """Return the picture with a harmonic interpolation of the known pixels: each unknown one is the mean of its four.
+
+    Solved from the coarsest squares to the finest, with a few sweeps on each.
+    """
+    if not unknown.any() or min(unknown.shape) < 4:
+        mean = known[~unknown].mean(axis=0) if (~unknown).any() else np.zeros(known.shape[2], np.float32)
+        return np.where(unknown[..., None], mean.astype(np.float32), known)
+    coarse = smooth(*halved(known, unknown))
+    picture = np.where(unknown[..., None], doubled(coarse, known.shape), known)
+    height, width = unknown.shape
+    chequer = np.add.outer(np.arange(height), np.arange(width)) % 2 == 0
+    squares = [(unknown & colour)[..., None] for colour in (chequer, ~chequer)]
+    for _ in range(SWEEPS):
+        for square in squares:
+            around = np.pad(picture, ((1, 1), (1, 1), (0, 0)), "edge")
+            mean = (around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:]) / 4
+            picture = np.where(square, mean, picture)
+    return picture
+
+
+@functools.cache
+def _painter(model: str, device: str) -> Painter:
+    """Return the painter with a denoiser, loaded once."""
+    from dipp import models
+    from dipp.models.embedded import FOLDER
+
+    loaded = models.load(FOLDER if model == EMBEDDED else model, device)
+    if loaded.channels != 3:
+        raise DippError(f"model: painting needs a denoiser of 3 channels, {model} has {loaded.channels}")
+    return Painter(loaded)
+
+
+PLAIN: dict[str, Fill] = {"grey": grey, "black": black}
+"""Fills that need no denoiser."""
+PAINT = "paint"
+EMBEDDED = "embedded"
+"""Name of the denoiser that ships with dipp."""
+NAMES = (PAINT, *PLAIN)
+
+
+def fill(name: str, model: str, device: str) -> Fill:
+    """Return a fill by its name."""
+    if name in PLAIN:
+        return PLAIN[name]
+    if name != PAINT:
+        raise DippError(f"fill: one of {', '.join(NAMES)} is needed, got {name}")
+    return _painter(model, device)

@@ -1,0 +1,208 @@
+"""The record of a redaction: what was hidden, what the file is, what is promised; and its check.
+
+A record follows from public numbers and from the file that was written: it holds nothing of the original, no digest
+either, because a digest of something that can be guessed tells which guess is right.
+
+**The check needs no trust in the sender.** Redaction never reads a region, and what it writes decodes to the same
+surroundings. So the redacted file, redacted again with the same regions, is the same file: byte by byte. Whoever has
+the file and its record can see that what lies in the regions follows from what lies around them, and from nothing else.
+(Painting computes with floats: another machine may round differently, and then the check says by how much.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dipp import __version__, files
+from dipp.errors import DippError
+from dipp.redaction import paint
+from dipp.redaction.formats import own
+from dipp.redaction.formats.reading import File
+from dipp.redaction.regions import Margin, Mask, Placed, Region, mask_of_runs, runs
+from dipp.redaction.sources import Source, open_source
+
+FORMAT, VERSION = "dipp redaction", 1
+SUFFIX = ".record.json"
+PUBLIC = ("position", "size", "kind", "id", "number")
+"""What a record tells of regions."""
+NOT_COVERED = "What no region covers is not protected: what a detector missed, hair, clothes, places, other pictures."
+CHOSEN = "Whoever has the file learns where regions are, of which kind and how many: declaring them told that."
+TOLERANCE = 2
+"""Grey levels by which painting may differ on another machine."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was done to one picture."""
+
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        content: bytes,
+        source: Source,
+        placed: Placed,
+        cells: Mask,
+        *,
+        margin: Margin,
+        fill: str,
+        model: str | None,
+    ) -> Record:
+        """Return the record of a file that was just made."""
+        width, height = placed.size
+        across, down = source.cell
+        covered = cells.repeat(down, axis=0).repeat(across, axis=1)[:height, :width]
+        return cls(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "dipp": __version__,
+                "output": {
+                    "name": name,
+                    "sha256": hashlib.sha256(content).hexdigest(),
+                    "bytes": len(content),
+                    "kind": source.kind,
+                    "size": [width, height],
+                    "orientation": source.orientation,
+                },
+                "regions": [_region(region) for region in placed.regions],
+                "turned": placed.turned,
+                "margin": {"pixels": margin.pixels, "share": margin.share},
+                "hidden": {"cell": [across, down], "runs": runs(cells), "pixels": int(covered.sum())},
+                "fill": fill,
+                "model": model,
+                "certificate": certificate(placed.regions, source.assumptions),
+            }
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """Read a record from a file."""
+        content = File.open(path).json
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise DippError(f"{path.name}: this is no record of dipp redact")
+        if content.get("version") != VERSION:
+            raise DippError(f"{path.name}: a record of version {VERSION} is needed; upgrade dipp")
+        return cls(content)
+
+    def to_json(self) -> str:
+        """Return the record as the text of its file."""
+        return json.dumps(self.facts, indent=1, ensure_ascii=False) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the record to a file."""
+        with files.atomic(path) as part:
+            part.write_text(self.to_json(), encoding="utf-8")
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many regions of each kind there are."""
+        return Counter(str(region["kind"]) for region in self.facts["regions"])
+
+    @property
+    def share(self) -> float:
+        """The hidden share of the picture."""
+        width, height = self.facts["output"]["size"]
+        return float(self.facts["hidden"]["pixels"] / (width * height))
+
+
+def certificate(regions: Sequence[Region], assumptions: Sequence[str]) -> dict[str, Any]:
+    """Return what is promised for regions: ε = 0 for each, and nothing for what lies outside.
+
+    *Proof.* Two pictures that differ in a region alone, and are compressed alike, become the same file (`hidden`): the
+    law of what is released does not depend on the region, so that ε = 0, and no number of regions adds to it. Regions
+    with one id are one unit: what belongs to one person.
+    """
+    named = {region.id for region in regions if region.id is not None}
+    return {
+        "unit": {
+            "kind": "region",
+            "regions": len(regions),
+            "units": len(named) + sum(one.id is None for one in regions),
+        },
+        "epsilon": 0.0 if regions else None,
+        "rho": 0.0 if regions else None,
+        "delta": 0.0 if regions else None,
+        "outside": "released as it was",
+        "public": list(PUBLIC),
+        "assumptions": [CHOSEN, NOT_COVERED, *assumptions],
+    }
+
+
+def _region(region: Region) -> dict[str, Any]:
+    who = {} if region.id is None else {"id": region.id}
+    return {"kind": region.kind, **who, **region.outline.facts()}
+
+
+def beside(path: Path) -> Path:
+    """Return where the record of a picture lies by default."""
+    return path.with_name(path.name + SUFFIX)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check has found; whatever contradicts a record raises instead."""
+
+    regions: int
+    repainted: str
+    """`same bytes`, or by how much painting differs on this machine."""
+
+
+def check(path: Path, record: Record, device: str = "auto") -> Checked:
+    """Check that a picture is the one of a record, and that its regions follow from their surroundings.
+
+    Raises:
+        DippError: The file is another one, the record contradicts itself, or regions hold something else.
+    """
+    try:
+        return _check(path, record.facts, device)
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, ValueError) as error:
+        if isinstance(error, DippError):
+            raise
+        raise DippError(f"{path.name}: its record is not whole; get it again") from None
+
+
+def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
+    content, stated = File.open(path).content, facts["output"]
+    if hashlib.sha256(content).hexdigest() != stated["sha256"]:
+        raise DippError(f"{path.name}: this is not the file of the record; it was changed, or belongs to another")
+    source = open_source(content, accept_lossy=False)
+    said = stated["kind"], tuple(stated["size"]), stated["orientation"], tuple(facts["hidden"]["cell"])
+    if said != (source.kind, source.size, source.orientation, source.cell):
+        raise DippError(f"{path.name}: kind, size or orientation are not those of the record; do not trust it")
+    about = File(Path(path.name), b"")
+    regions = tuple(own.region(about, entry) for entry in facts["regions"])
+    margin = Margin(float(facts["margin"]["pixels"]), float(facts["margin"]["share"]))
+    cells = source.cells(Placed(regions, source.size, int(facts["turned"])).mask(margin))
+    if not np.array_equal(cells, mask_of_runs(facts["hidden"]["runs"], *cells.shape)):
+        raise DippError(f"{path.name}: the record's regions do not cover what it says was hidden; do not trust it")
+    promised = facts["certificate"]
+    wanted = certificate(regions, ())
+    if any(promised[name] != wanted[name] for name in ("unit", "epsilon", "rho", "delta", "outside")):
+        raise DippError(f"{path.name}: the record's certificate does not follow from its regions; do not trust it")
+    again = source.redacted(cells, paint.fill(facts["fill"], paint.EMBEDDED, device))
+    return Checked(len(regions), _compared(path, content, again, facts))
+
+
+def _compared(path: Path, content: bytes, again: bytes, facts: dict[str, Any]) -> str:
+    """Return how a file and its second redaction compare; raise if they differ by more than rounding."""
+    if content == again:
+        return "same bytes"
+    first, second = open_source(content).marked(), open_source(again).marked()
+    most = (
+        int(np.abs(first.astype(np.int64) - second.astype(np.int64)).max()) if first.shape == second.shape else 1 << 16
+    )
+    unit = 257 if first.dtype == np.uint16 else 1
+    if facts["fill"] == paint.PAINT and 0 < most <= TOLERANCE * unit:
+        return f"within {most} levels: painted on another machine, or by another version"
+    raise DippError(f"{path.name}: its regions hold something that does not follow from their surroundings")

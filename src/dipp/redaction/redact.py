@@ -1,0 +1,225 @@
+"""`redact`: a picture whose regions were replaced without being read, and its record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dipp import files
+from dipp.errors import DippError
+from dipp.redaction import formats, paint
+from dipp.redaction.formats.own import ORIENTED
+from dipp.redaction.record import Record, beside
+from dipp.redaction.regions import Box, Declared, Margin, Pixels, Region
+from dipp.redaction.sources import Source, open_source
+
+SUFFIXES = {
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png",),
+    "TIFF": (".tif", ".tiff"),
+    "WebP": (".webp",),
+    "DICOM": (".dcm", ".dicom", ""),
+}
+"""Endings of names, by what is written; the first is the usual one."""
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """A picture whose regions were replaced."""
+
+    content: bytes = field(repr=False)
+    """The file, as bytes."""
+    record: Record
+    """What was done."""
+
+    @property
+    def kind(self) -> str:
+        """Format of the file: JPEG, PNG, TIFF or WebP."""
+        return str(self.record.facts["output"]["kind"])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the file, and its record beside it as NAME.record.json; return where the record is.
+
+        Raises:
+            DippError: The name's ending is that of another format, or a file cannot be written.
+        """
+        target = Path(path)
+        require_suffix(target, self.kind)
+        self.record.facts["output"]["name"] = target.name
+        with files.atomic(target) as part:
+            part.write_bytes(self.content)
+        self.record.save(beside(target))
+        return beside(target)
+
+
+def require_suffix(path: Path, kind: str) -> None:
+    """Raise if the ending of a name is not that of a format."""
+    if path.suffix.lower() not in SUFFIXES[kind]:
+        raise DippError(f"output: a {kind} file goes to a name in {SUFFIXES[kind][0]}, got {path.name}")
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """How pictures are redacted: options that are the same for all of them."""
+
+    margin: Margin
+    kinds: tuple[str, ...] | None = None
+    """Kinds of regions that are hidden; None for all."""
+    fill: str = paint.PAINT
+    oriented: bool | None = None
+    """Whether boxes are meant in the picture as it is shown; None lets recorded sizes decide."""
+    accept_lossy: bool = False
+    allow_none: bool = False
+    model: str = paint.EMBEDDED
+    device: str = "auto"
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        margin: str | float = 0,
+        kinds: Iterable[str] | None = None,
+        fill: str = paint.PAINT,
+        boxes: str | None = None,
+        accept_lossy: bool = False,
+        allow_none: bool = False,
+        model: str = paint.EMBEDDED,
+        device: str = "auto",
+    ) -> Redactor:
+        """Return the options as users write them; `redact` says what they mean."""
+        if boxes is not None and boxes not in ORIENTED:
+            raise DippError(f"boxes: raw or oriented is needed, got {boxes}")
+        if fill not in paint.NAMES:
+            raise DippError(f"fill: one of {', '.join(paint.NAMES)} is needed, got {fill}")
+        chosen = None if kinds is None else tuple(kind.strip() for kind in kinds)
+        if chosen is not None and not all(chosen):
+            raise DippError("kinds: names such as face,plate are needed")
+        oriented = None if boxes is None else ORIENTED[boxes]
+        return cls(Margin.parse(margin), chosen, fill, oriented, accept_lossy, allow_none, model, device)
+
+    def chosen(self, name: str, declared: Declared | None) -> Declared:
+        """Return the regions of a picture that are to be hidden.
+
+        Raises:
+            DippError: There are none, and the options do not allow that.
+        """
+        found = Declared(()) if declared is None else declared.chosen(self.kinds)
+        if not found.regions and not self.allow_none:
+            what = (
+                "no entry"
+                if declared is None
+                else "no regions"
+                if self.kinds is None or not declared.regions
+                else (f"no regions of the kind {' or '.join(self.kinds)}")
+            )
+            raise DippError(f"{name}: {what} among the regions; add it, or pass --allow-none to say that it has none")
+        return found
+
+    def redact(self, name: str, content: bytes, declared: Declared) -> Redacted:
+        """Return a picture with its regions replaced; `declared` has passed `chosen`."""
+        try:
+            source = open_source(content, accept_lossy=self.accept_lossy)
+            return self.apply(name, source, declared)
+        except DippError as error:
+            raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
+
+    def apply(self, name: str, source: Source, declared: Declared) -> Redacted:
+        """Return a picture that was opened with its regions replaced."""
+        placed = declared.placed(source.size, source.orientation, self.oriented)
+        cells = source.cells(placed.mask(self.margin))
+        fill = paint.fill(self.fill, self.model, self.device)
+        made = source.redacted(cells, fill)
+        model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None
+        record = Record.of(name, made, source, placed, cells, margin=self.margin, fill=self.fill, model=model)
+        return Redacted(made, record)
+
+
+def redact(
+    image: str | os.PathLike[str] | bytes,
+    *,
+    regions: str | os.PathLike[str] | Sequence[Any] | np.ndarray[Any, Any],
+    margin: str | float = 0,
+    kinds: Iterable[str] | None = None,
+    fill: str = paint.PAINT,
+    boxes: str | None = None,
+    accept_lossy: bool = False,
+    allow_none: bool = False,
+    model: str = paint.EMBEDDED,
+    device: str = "auto",
+) -> Redacted:
+    """Replace regions of a picture without reading them; the rest of the picture does not change by a bit.
+
+    Args:
+        image: A JPEG, PNG, TIFF or WebP file: its path, or its bytes.
+        regions: A file, or a folder of files, that declares regions; or boxes (LEFT, TOP, WIDTH, HEIGHT) in pixels; or
+            a mask of shape (H, W), true where something is hidden.
+        margin: How far regions grow: pixels, or a percentage of their width and height such as "10%".
+        kinds: Kinds of regions that are hidden, such as ["face", "plate"]; all by default.
+        fill: `paint` continues the surroundings, `grey` and `black` are plain.
+        boxes: Whether boxes are meant in the picture as it is stored (`raw`) or as it is shown (`oriented`). Needed
+            for pictures with an EXIF orientation, unless recorded sizes decide.
+        accept_lossy: Whether to take lossy WebP, AVIF and JPEG 2000, whose pixels outside a region tell of it.
+        allow_none: Whether a picture without regions is written all the same, without its metadata.
+        model: Folder or hub id of the denoiser that paints.
+        device: `auto`, `cuda`, `mps` or `cpu`.
+
+    Returns:
+        The file and its record; `save` writes both.
+
+    Raises:
+        DippError: The picture or its regions cannot be used; one line says what to do.
+    """
+    redactor = Redactor.of(
+        margin=margin,
+        kinds=kinds,
+        fill=fill,
+        boxes=boxes,
+        accept_lossy=accept_lossy,
+        allow_none=allow_none,
+        model=model,
+        device=device,
+    )
+    if isinstance(image, bytes):
+        path, content = Path("image"), image
+    else:
+        path = Path(image)
+        content = _content(path)
+    declared = _declared(path, regions)
+    return redactor.redact(path.name, content, redactor.chosen(path.name, declared))
+
+
+def _content(path: Path) -> bytes:
+    if path.is_dir():
+        raise DippError(f"{path.name}: this is a folder; give its pictures")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _declared(path: Path, regions: Any) -> Declared | None:
+    """Return regions from any of the ways in which Python gives them."""
+    if isinstance(regions, str | os.PathLike):
+        return formats.load(Path(regions)).of(path)
+    if isinstance(regions, np.ndarray):
+        if regions.ndim != 2:
+            raise DippError(f"regions: a mask of shape (H, W) is needed, got shape {regions.shape}")
+        mask = regions.astype(bool)
+        height, width = mask.shape
+        return Declared((Region(Pixels(mask)),) if mask.any() else (), (width, height), False, "regions")
+    found = []
+    for one in regions:
+        if isinstance(one, Region):
+            found.append(one)
+            continue
+        try:
+            left, top, width, height = (float(number) for number in one)
+        except (TypeError, ValueError):
+            raise DippError(f"regions: boxes (LEFT, TOP, WIDTH, HEIGHT) are needed, got {one!s:.60}") from None
+        found.append(Region(Box(left, top, left + width, top + height)))
+    return Declared(tuple(found))

@@ -1,0 +1,345 @@
+"""Files of pictures as redaction sees them: a source is opened, loses what is hidden, gets a fill, and is written.
+
+| file | what is hidden in one piece | what comes out |
+|---|---|---|
+| JPEG | an MCU (`JpegSource`) | JPEG: coefficients of all other MCUs are those of the file |
+| PNG, TIFF, lossless WebP | a pixel (`RasterSource`) | the same format: all other pixels are those of the file |
+| lossy WebP, AVIF, JPEG 2000, JPEG in TIFF, if accepted | a pixel | WebP, PNG, PNG, TIFF: decoded pixels |
+
+Files are recognised by what they begin with, and no other reader of Pillow is ever opened.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
+from dipp.redaction import colour, hidden, png, tiff
+from dipp.redaction.crops import crops
+from dipp.redaction.jpeg import blocks, coefficients
+from dipp.redaction.jpeg.coefficients import Jpeg
+from dipp.redaction.jpeg.segments import exif_of, orientation
+from dipp.redaction.paint import Fill, Signal
+from dipp.redaction.raster import Raster
+from dipp.redaction.regions import Mask, Size, stored
+
+ITS_OWN = (
+    "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do, and chose its "
+    "quantisation tables without looking at what regions show."
+)
+NEVER_LOSSY = (
+    "The original was never compressed with loss before it was saved without: otherwise pixels near a region may "
+    "depend on what it shows."
+)
+LOSSY = (
+    "The original was compressed with loss as {kind}: nearly every pixel outside the regions may depend on what they "
+    "show. The caller accepted that."
+)
+NO_PROFILE = "The original had a colour profile that is no standard one. It was dropped; colours are taken for sRGB."
+
+
+@dataclass(frozen=True, eq=False)
+class Source(ABC):
+    """A picture that is to be redacted."""
+
+    kind: str
+    """Format of the file that is written."""
+    assumptions: tuple[str, ...]
+    """What must be true of the original for the certificate to say what it seems to."""
+
+    @property
+    @abstractmethod
+    def size(self) -> Size:
+        """Width and height as they are stored."""
+
+    @property
+    @abstractmethod
+    def orientation(self) -> int:
+        """EXIF orientation, 1 to 8, which is kept."""
+
+    @property
+    @abstractmethod
+    def cell(self) -> Size:
+        """Width and height of what is hidden in one piece."""
+
+    @abstractmethod
+    def marked(self) -> NDArray[Any]:
+        """Return the values (H, W, C) by which the odometer knows the picture again. They are private."""
+
+    @abstractmethod
+    def redacted(self, cells: Mask, fill: Fill) -> bytes:
+        """Return the file with some cells filled; what they show is never read.
+
+        Args:
+            cells: (rows, columns): which cells are hidden.
+            fill: What is painted there.
+        """
+
+    def cells(self, mask: Mask) -> Mask:
+        """Return the cells in which a mask (H, W) has a pixel."""
+        across, down = self.cell
+        height, width = mask.shape
+        padded = np.pad(mask, ((0, -height % down), (0, -width % across)))
+        shape = padded.shape[0] // down, down, padded.shape[1] // across, across
+        return np.asarray(padded.reshape(shape).any(axis=(1, 3)))
+
+
+@dataclass(frozen=True, eq=False)
+class JpegSource(Source):
+    """A JPEG file, as coefficients."""
+
+    picture: Jpeg = field(repr=False)
+
+    @property
+    def size(self) -> Size:
+        """Width and height as they are stored."""
+        return self.picture.width, self.picture.height
+
+    @property
+    def orientation(self) -> int:
+        """EXIF orientation, 1 to 8."""
+        return self.picture.orientation
+
+    @property
+    def cell(self) -> Size:
+        """Width and height of an MCU."""
+        tall, wide = self.picture.mcu
+        return wide, tall
+
+    def marked(self) -> NDArray[Any]:
+        """Return the decoded pixels of the file, as other programs have them."""
+        with Image.open(io.BytesIO(coefficients.write(self.picture)), formats=["JPEG"]) as image:
+            return np.asarray(image.convert("RGB"))
+
+    def redacted(self, cells: Mask, fill: Fill) -> bytes:
+        """Return the file with some MCUs coded anew, with its own quantisation tables."""
+        return coefficients.write(_filled(_erased(self.picture, cells), cells, fill))
+
+
+def _erased(picture: Jpeg, cells: Mask) -> Jpeg:
+    """Return a picture without the coefficients of some MCUs."""
+    planes = []
+    for one in picture.components:
+        covered = cells.repeat(one.down, axis=0).repeat(one.across, axis=1)
+        planes.append(hidden.without(one.blocks, covered))
+    return picture.with_blocks(tuple(planes))
+
+
+def _filled(erased: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
+    """Return a picture with some MCUs painted: crop by crop, so that a large picture costs little."""
+    tall, wide = erased.mcu
+    planes = [one.blocks.copy() for one in erased.components]
+    for (rows, columns), own in crops(cells.repeat(tall, axis=0).repeat(wide, axis=1)):
+        top, bottom = rows.start // tall, -(-rows.stop // tall)
+        left, right = columns.start // wide, -(-columns.stop // wide)
+        mine = np.zeros(((bottom - top) * tall, (right - left) * wide), bool)
+        mine[rows.start - top * tall :, columns.start - left * wide :][: own.shape[0], : own.shape[1]] = own
+        chosen = mine.reshape(bottom - top, tall, right - left, wide).any(axis=(1, 3))
+        # What lies beyond the right and lower edge of the picture is as good as any other surroundings.
+        known = (blocks.pixels(erased, top, bottom, left, right) / 127.5 - 1).astype(np.float32)
+        unknown = cells[top:bottom, left:right].repeat(tall, axis=0).repeat(wide, axis=1)
+        painted = fill(np.where(unknown[..., None], np.float32(0), known), unknown)
+        made = blocks.coefficients(erased, (np.clip(painted, -1, 1).astype(np.float64) + 1) * 127.5)
+        for plane, part, one in zip(planes, made, erased.components, strict=True):
+            place = slice(top * one.down, bottom * one.down), slice(left * one.across, right * one.across)
+            covered = chosen.repeat(one.down, axis=0).repeat(one.across, axis=1)[..., None]
+            plane[place] = np.where(covered, part, plane[place])
+    return erased.with_blocks(tuple(planes))
+
+
+@dataclass(frozen=True, eq=False)
+class RasterSource(Source):
+    """A file whose pixels can be written as they are."""
+
+    picture: Raster = field(repr=False)
+    write: Callable[[Raster], bytes] = field(repr=False)
+
+    @property
+    def size(self) -> Size:
+        """Width and height as they are stored."""
+        height, width = self.picture.values.shape[:2]
+        return width, height
+
+    @property
+    def orientation(self) -> int:
+        """EXIF orientation, 1 to 8."""
+        return self.picture.orientation
+
+    @property
+    def cell(self) -> Size:
+        """One pixel."""
+        return 1, 1
+
+    def marked(self) -> NDArray[Any]:
+        """Return the pixels of the file."""
+        return self.picture.values
+
+    def redacted(self, cells: Mask, fill: Fill) -> bytes:
+        """Return the file with some pixels filled; they become opaque."""
+        values = hidden.without(self.picture.values, cells)
+        return self.write(replace(self.picture, values=filled(values, cells, fill, alpha=self.picture.alpha)))
+
+
+def filled(values: NDArray[Any], unknown: Mask, fill: Fill, *, alpha: bool) -> NDArray[Any]:
+    """Return whole numbers (H, W, C) with some pixels filled.
+
+    Args:
+        values: The picture without what is hidden, uint8 or uint16.
+        unknown: (H, W): which pixels are hidden.
+        fill: What is painted there.
+        alpha: Whether the last channel is alpha; it becomes opaque there.
+    """
+    if not unknown.any():
+        return values
+    made, most = values.copy(), np.iinfo(values.dtype).max
+    painted = made[..., :-1] if alpha else made
+    for part, own in crops(unknown):
+        low, high = _range(painted[part], unknown[part])
+        known = ((painted[part].astype(np.float32) - low) * np.float32(2 / (high - low)) - 1).astype(np.float32)
+        signal: Signal = fill(np.where(unknown[part][..., None], np.float32(0), known), unknown[part])
+        levels = np.rint((np.clip(signal, -1, 1).astype(np.float64) + 1) / 2 * (high - low) + low)
+        painted[part] = np.where(own[..., None], levels.astype(values.dtype), painted[part])
+    if alpha:
+        made[..., -1][unknown] = most
+    return made
+
+
+def _range(values: NDArray[Any], unknown: Mask) -> tuple[float, float]:
+    """Return the values that are painted as black and white.
+
+    Of 16 bits, scans use a few thousand values: there they are the least and the largest of the surroundings.
+    """
+    if values.dtype == np.uint8:
+        return 0.0, 255.0
+    around = values[~unknown]
+    low, high = (float(around.min()), float(around.max())) if around.size else (0.0, 65535.0)
+    return (low, high) if high > low else (low, low + 1)
+
+
+def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
+    """Return the picture of a file.
+
+    Raises:
+        DippError: The format is not one of those above, the file is damaged or holds several pictures, or it is
+            compressed with loss in a way that mixes pixels, and that is not accepted.
+    """
+    if content[:3] == b"\xff\xd8\xff":
+        picture = coefficients.read(content)
+        profile, notes = _profile(picture.profile)
+        return JpegSource("JPEG", (ITS_OWN, *notes), replace(picture, profile=profile))
+    if content.startswith(png.SIGNATURE):
+        return _raster("PNG", png.read(content), png.write)
+    if content[:4] in (b"II*\0", b"MM\0*"):
+        raster, lossy = _of_tiff(content)
+        return _raster("TIFF", raster, tiff.write, "JPEG in TIFF" if lossy else None, accepted=accept_lossy)
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        lossy = b"VP8 " in _riff(content)
+        return _raster("WebP", _of_pillow(content, "WEBP"), _webp, "WebP" if lossy else None, accepted=accept_lossy)
+    if content[4:12] in (b"ftypavif", b"ftypavis"):
+        return _raster("PNG", _of_pillow(content, "AVIF"), png.write, "AVIF", accepted=accept_lossy)
+    if content[4:8] == b"jP  " or content[:4] == b"\xff\x4f\xff\x51":
+        return _raster("PNG", _of_pillow(content, "JPEG2000"), png.write, "JPEG 2000", accepted=accept_lossy)
+    if content[4:8] == b"ftyp":
+        raise DippError("image: HEIC is not read; convert it to PNG first, and mind that it is compressed with loss")
+    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed; convert it to PNG first")
+
+
+def _raster(
+    kind: str, picture: Raster, write: Callable[[Raster], bytes], lossy: str | None = None, *, accepted: bool = False
+) -> RasterSource:
+    if lossy is not None and not accepted:
+        raise DippError(
+            f"image: {lossy} is compressed with loss across the whole picture, so pixels outside a region tell of it; "
+            "take the original, or accept that with --accept-lossy"
+        )
+    profile, notes = _profile(picture.profile)
+    about = NEVER_LOSSY if lossy is None else LOSSY.format(kind=lossy)
+    return RasterSource(kind, (about, *notes), replace(picture, profile=profile), write)
+
+
+def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """Return our own profile for a file's, and what is to be said of it."""
+    space = colour.standard(given) if given else colour.SRGB
+    return (b"", (NO_PROFILE,)) if space is None else (colour.profile(space), ())
+
+
+def _riff(content: bytes) -> list[bytes]:
+    """Return the names of the chunks of a RIFF file."""
+    names, place = [], 12
+    while place + 8 <= len(content):
+        names.append(content[place : place + 4])
+        size = int.from_bytes(content[place + 4 : place + 8], "little")
+        place += 8 + size + size % 2
+    return names
+
+
+def _opened(content: bytes, kind: str) -> Image.Image:
+    """Return a file opened by Pillow's reader of one kind, with one picture of a size that is allowed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            image = Image.open(io.BytesIO(content), formats=[kind])
+        except Exception:  # every format has its own ways to be damaged
+            raise DippError(f"image: not a whole {kind} file; get it again") from None
+    width, height = image.size
+    if not 0 < width * height <= MAX_PICTURE:
+        raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+    if getattr(image, "n_frames", 1) != 1:
+        raise DippError("image: a single picture is needed, this has several; save them as files")
+    return image
+
+
+def _of_pillow(content: bytes, kind: str) -> Raster:
+    """Return a picture of 8 bits, or grey of 16, that Pillow reads without changing its values."""
+    image = _opened(content, kind)
+    turned = orientation(image.info["exif"].removeprefix(b"Exif\0\0")) if image.info.get("exif") else 1
+    return Raster(_values(image), turned, image.info.get("icc_profile") or b"")
+
+
+def _values(image: Image.Image) -> NDArray[Any]:
+    """Return the numbers (H, W, C) of an opened file."""
+    modes = {"1": "L", "P": "RGBA" if image.has_transparency_data else "RGB"}
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I;16B", "I;16L", "I;16N"):
+        raise DippError(f"image: grey or RGB of 8 or 16 bits is needed, got {image.mode}; save it as PNG")
+    try:
+        loaded = image.convert(modes[image.mode]) if image.mode in modes else image
+        values = np.asarray(loaded)
+    except Exception:  # every format has its own ways to be damaged
+        raise DippError(f"image: not a whole {image.format} file; get it again") from None
+    values = values[..., None] if values.ndim == 2 else values
+    return values.astype(np.uint16) if image.mode.startswith("I") else values
+
+
+def _of_tiff(content: bytes) -> tuple[Raster, bool]:
+    """Return the picture of a TIFF file, and whether it is compressed with loss."""
+    image: Any = _opened(content, "TIFF")
+    lossy = tiff.is_lossy(image)
+    turned = image.tag_v2.get(tiff.ORIENTATION, 1)
+    profile = image.info.get("icc_profile") or b""
+    deep = tiff.deep_colour(content, image)
+    turned = turned if turned in range(1, 9) else 1
+    values = stored(_values(image), turned) if deep is None else deep  # Pillow has turned the picture
+    return Raster(values, turned, profile), lossy
+
+
+def _webp(picture: Raster) -> bytes:
+    """Return the one lossless WebP file for a picture."""
+    made = io.BytesIO()
+    values = picture.values if picture.values.shape[2] > 2 else picture.values.repeat(3, axis=2)
+    options: dict[str, Any] = {"lossless": True, "quality": 75, "method": 4, "exact": True}
+    if picture.orientation != 1:
+        options["exif"] = b"Exif\0\0" + exif_of(picture.orientation)
+    if picture.profile:
+        options["icc_profile"] = picture.profile
+    Image.fromarray(values).save(made, "WEBP", **options)
+    return made.getvalue()

@@ -1,0 +1,63 @@
+"""Tracks: regions with one id in the frames of a video, and what is missing between two of them.
+
+A detector that loses a face for one frame shows it in that frame. So a track with a gap is refused, or covered: every
+frame of the gap gets the smallest box that holds the regions at both of its ends, which covers every straight way
+between them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from dipp.errors import DippError
+from dipp.redaction.regions import Box, Declared, Region
+
+REFUSE, COVER = "refuse", "cover"
+GAPS = (REFUSE, COVER)
+
+
+def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -> list[Declared | None]:
+    """Return the regions of all frames without gaps in tracks.
+
+    Args:
+        frames: The regions of every frame, in the order of time; None where nothing is declared.
+        names: The names of the frames, for messages.
+        gaps: `refuse` or `cover`.
+
+    Raises:
+        DippError: A track has a gap that is not to be covered, or frames that cannot be compared.
+    """
+    if gaps not in GAPS:
+        raise DippError(f"gaps: {' or '.join(GAPS)} is needed, got {gaps}")
+    known = [frame for frame in frames if frame is not None]
+    if len({(frame.size, frame.relative, frame.oriented) for frame in known if frame.regions}) > 1:
+        raise DippError("regions: frames of one track need one size and one orientation; leave out --gaps")
+    tracks: defaultdict[str, list[int]] = defaultdict(list)
+    for number, frame in enumerate(frames):
+        for who in {region.id for region in frame.regions if region.id is not None} if frame else ():
+            tracks[who].append(number)
+    made = list(frames)
+    for who, places in sorted(tracks.items()):
+        for before, after in pairwise(places):
+            if after == before + 1:
+                continue
+            if gaps == REFUSE:
+                raise DippError(
+                    f"regions: {who} is missing in {names[before + 1]}, between {names[before]} and {names[after]}; "
+                    "add it there, or pass --gaps cover"
+                )
+            cover = _cover(who, frames[before], frames[after])
+            for number in range(before + 1, after):
+                like = made[number] or replace(known[0], regions=())
+                made[number] = replace(like, regions=(*like.regions, cover))
+    return made
+
+
+def _cover(who: str, *ends: Declared | None) -> Region:
+    """Return the smallest box that holds the regions of a track in several frames."""
+    regions = [region for frame in ends if frame for region in frame.regions if region.id == who]
+    left, top, right, bottom = zip(*(region.outline.bounds() for region in regions), strict=True)
+    return Region(Box(min(left), min(top), max(right), max(bottom)), regions[0].kind, who)

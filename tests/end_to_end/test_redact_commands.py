@@ -1,0 +1,128 @@
+"""`dipp redact` and `dipp check`, as people use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.redaction import BOX, inside, opened, saved, scene
+from PIL import Image
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def regions_file(path: Path, *names: str, **regions: Any) -> Path:
+    """A file of regions with the same box for some pictures."""
+    entries = [{"name": name, "regions": [{"kind": "face", "box": BOX, **regions}]} for name in names]
+    path.write_text(json.dumps({"format": "dipp regions", "version": 1, "pictures": entries}))
+    return path
+
+
+@pytest.fixture
+def street(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two pictures, one of which has regions."""
+    monkeypatch.chdir(tmp_path)
+    Path("street.jpg").write_bytes(saved(scene(), "JPEG", quality=90))
+    Path("lake.png").write_bytes(saved(scene(1), "PNG"))
+    regions_file(Path("faces.json"), "street.jpg")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("street")
+def test_a_picture_is_redacted_and_checked(run: Command) -> None:
+    code, out, err = run("redact", "street.jpg", "-o", "out.jpg", "--regions", "faces.json", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "out.jpg: 1 region hidden (1 face)" in out
+    assert "What no region covers is not protected" in out
+    assert opened(Path("out.jpg").read_bytes()).shape == scene().shape
+    code, out, err = run("check", "out.jpg", "out.jpg.record.json", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "same bytes" in out
+    code, out, _ = run("check", "out.jpg", "--json")
+    facts = json.loads(out)
+    assert (facts["repainted"], facts["certificate"]["epsilon"]) == ("same bytes", 0.0)
+    content = bytearray(Path("out.jpg").read_bytes())
+    content[-9] ^= 1
+    Path("out.jpg").write_bytes(content)
+    code, _, err = run("check", "out.jpg")
+    assert code == 1
+    assert "dipp: out.jpg: this is not the file of the record" in err
+
+
+@pytest.mark.usefixtures("street")
+def test_several_pictures_go_to_a_folder(run: Command) -> None:
+    regions_file(Path("both.json"), "street.jpg", "lake.png")
+    code, out, _ = run(
+        *("redact", "street.jpg", "lake.png", "-o", "out", "--regions", "both.json", "--fill", "grey", "--json")
+    )
+    assert code == 0
+    assert [one["output"]["name"] for one in json.loads(out)] == ["street.jpg", "lake.png"]
+    names = {path.name for path in Path("out").iterdir()}
+    assert names == {"street.jpg", "street.jpg.record.json", "lake.png", "lake.png.record.json"}
+    mask = ~inside(scene().shape)
+    np.testing.assert_array_equal(opened(Path("out/lake.png").read_bytes())[mask], scene(1)[mask])
+
+
+def test_frames_of_a_track(run: Command, street: Path) -> None:
+    for number in range(3):
+        (street / f"{number}.png").write_bytes(saved(scene(number), "PNG"))
+    frames = [f"{number}.png" for number in range(3)]
+    regions_file(Path("track.json"), "0.png", "2.png", id="1")
+    arguments = ("redact", *frames, "-o", "out", "--regions", "track.json", "--fill", "black", "--allow-none")
+    code, _, err = run(*arguments, "--gaps", "refuse")
+    assert code == 1
+    assert "1 is missing in 1.png, between 0.png and 2.png" in err
+    assert not Path("out").exists()
+    assert run(*arguments, "--gaps", "cover")[0] == 0
+    assert not opened(Path("out/1.png").read_bytes())[inside(scene().shape)].any()
+
+
+ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
+    "no entry": (("lake.png",), "lake.png: no entry among the regions; add it, or pass --allow-none"),
+    "no such kind": (("street.jpg", "--kinds", "plate"), "street.jpg: no regions of the kind plate"),
+    "no such fill": (("street.jpg", "--fill", "blur"), "fill: one of paint, grey, black is needed, got blur"),
+    "no such margin": (("street.jpg", "--margin", "wide"), "margin: pixels, or a percentage"),
+    "no such boxes": (("street.jpg", "--boxes", "both"), "boxes: raw or oriented is needed, got both"),
+    "no picture": (("faces.json", "--allow-none"), "faces.json: JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed"),
+    "no file": (("none.jpg", "--allow-none"), "none.jpg: cannot be read"),
+    "a folder": ((".", "--allow-none"), "is a folder; give its pictures"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.usefixtures("street")
+def test_errors_are_one_line_and_leave_nothing(name: str, run: Command) -> None:
+    arguments, why = ERRORS[name]
+    before = set(Path().iterdir())
+    code, out, err = run("redact", *arguments, "-o", "out.jpg", "--regions", "faces.json")
+    assert (code, out) == (1, "")
+    assert why in err
+    assert err.count("\n") == 1
+    assert set(Path().iterdir()) == before
+
+
+@pytest.mark.usefixtures("street")
+def test_originals_are_never_overwritten(run: Command) -> None:
+    original = Path("street.jpg").read_bytes()
+    for output in ("street.jpg", "."):
+        code, _, err = run("redact", "street.jpg", "-o", output, "--regions", "faces.json", "--overwrite")
+        assert code == 1
+        assert "is the original; name another" in err
+    assert Path("street.jpg").read_bytes() == original
+
+
+@pytest.mark.usefixtures("street")
+def test_a_turned_picture_needs_a_word(run: Command) -> None:
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    Path("street.jpg").write_bytes(saved(scene(), "JPEG", exif=tags))
+    arguments = ("redact", "street.jpg", "-o", "out.jpg", "--regions", "faces.json", "--fill", "grey")
+    code, _, err = run(*arguments)
+    assert code == 1
+    assert "EXIF orientation 6; say whether boxes are meant" in err
+    assert run(*arguments, "--boxes", "oriented")[0] == 0
+    assert run("check", "out.jpg")[0] == 0

@@ -1,0 +1,316 @@
+"""Every format of regions gives what it declares, and one clear line for what it does not."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from dipp.errors import DippError
+from dipp.redaction.formats import FORMATS, Declarations, coco, load
+from dipp.redaction.formats.reading import File
+from dipp.redaction.regions import Box, Declared, Margin, Pixels, Polygon, Region
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def write(folder: Path, name: str, content: Any) -> Path:
+    path = folder / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def png(mask: Mask) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(mask.astype(np.uint8) * 200).save(file, "PNG")
+    return file.getvalue()
+
+
+def compressed(mask: Mask) -> str:
+    """COCO's compressed run lengths, written by the format's description."""
+    flat: list[bool] = mask.T.reshape(-1).tolist()
+    counts, value, run = [], False, 0
+    for pixel in flat:
+        if pixel != value:
+            counts.append(run)
+            value, run = pixel, 0
+        run += 1
+    counts.append(run)
+    text = ""
+    for at, count in enumerate(counts):
+        number = count - counts[at - 2] if at > 2 else count
+        while True:
+            group, number = number & 31, number >> 5
+            more = number != (-1 if group & 16 else 0)
+            text += chr(48 + group + 32 * more)
+            if not more:
+                break
+    return text
+
+
+MASK = np.zeros((40, 60), bool)
+MASK[10:20, 5:25] = True
+BOX = Box(5.0, 10.0, 25.0, 20.0)
+SQUARE = [[5, 10], [25, 10], [25, 20], [5, 20]]
+VOC = """<annotation><filename>a.jpg</filename><size><width>60</width><height>40</height></size>
+<object><name>face</name><bndbox><xmin>6</xmin><ymin>11</ymin><xmax>25</xmax><ymax>20</ymax></bndbox></object></annotation>
+"""
+CVAT = """<annotations><image name="a.jpg" width="60" height="40">
+<box label="face" xtl="5" ytl="10" xbr="25" ybr="20" group_id="7"/>
+<polygon label="plate" points="5,10;25,10;25,20"/>
+<ellipse label="face" cx="15" cy="15" rx="10" ry="5"/>
+<mask label="face" left="5" top="10" width="20" height="10" rle="0,200"/>
+<box label="face" xtl="5" ytl="10" xbr="25" ybr="20" rotation="90"/></image></annotations>"""
+
+
+def coco_file(**annotation: Any) -> dict[str, Any]:
+    return {
+        "images": [{"id": 3, "file_name": "a.jpg", "width": 60, "height": 40}],
+        "categories": [{"id": 1, "name": "face"}],
+        "annotations": [{"id": 1, "image_id": 3, "category_id": 1, **annotation}],
+    }
+
+
+def own_file(*regions: Any, **picture: Any) -> dict[str, Any]:
+    entry = {"name": "a.jpg", "size": [60, 40], "regions": list(regions), **picture}
+    return {"format": "dipp regions", "version": 1, "pictures": [entry]}
+
+
+def labelme_file(**shape: Any) -> dict[str, Any]:
+    return {"shapes": [{"label": "face", **shape}], "imagePath": "a.jpg", "imageWidth": 60, "imageHeight": 40}
+
+
+SAME: dict[str, tuple[str, Any]] = {
+    "own box": ("r.json", own_file({"kind": "face", "box": [5, 10, 20, 10]})),
+    "own polygon": ("r.json", own_file({"kind": "face", "polygon": SQUARE})),
+    "own mask": (
+        "r.json",
+        own_file({"kind": "face", "mask": {"size": [20, 10], "corner": [5, 10], "runs": [0, 200]}}),
+    ),
+    "coco box": ("r.json", coco_file(bbox=[5, 10, 20, 10])),
+    "coco polygon": ("r.json", coco_file(segmentation=[[5, 10, 25, 10, 25, 20, 5, 20]], bbox=[0, 0, 60, 40])),
+    "coco runs": ("r.json", coco_file(segmentation={"size": [40, 60], "counts": [210, *[10, 30] * 19, 10, 1420]})),
+    "coco compressed": ("r.json", coco_file(segmentation={"size": [40, 60], "counts": compressed(MASK)})),
+    "labelme polygon": ("r.json", labelme_file(points=SQUARE, shape_type="polygon")),
+    "labelme rectangle": ("r.json", labelme_file(points=[[25, 10], [5, 20]], shape_type="rectangle")),
+    "labelme mask": (
+        "r.json",
+        labelme_file(
+            points=[[5, 10], [24, 19]],
+            shape_type="mask",
+            mask=base64.b64encode(png(np.ones((10, 20), bool))).decode(),
+        ),
+    ),
+    "voc": ("a.xml", VOC),
+    "deid": ("deid.dicom", "FORMAT dicom\n%filter graylist\nLABEL all\n  coordinates 5,10,25,20\n"),
+    "deid ctp": ("deid.dicom", "  ctpcoordinates 5,10,20,10\n"),
+    "yolo": ("a.txt", "0 0.25 0.375 0.333333 0.25\n"),
+    "yolo polygon": ("a.txt", "0 0.083333 0.25 0.416667 0.25 0.416667 0.5 0.083333 0.5\n"),
+    "mask": ("a.png", png(MASK)),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_all_formats_hide_the_same_pixels(name: str, tmp_path: Path) -> None:
+    """Outward: at most one pixel more on each side."""
+    file, content = SAME[name]
+    found = load(write(tmp_path, file, content)).of(Path("somewhere/a.jpg"))
+    assert found is not None
+    mask = found.placed((60, 40), 1, None).mask(Margin())
+    assert mask[MASK].all()
+    grown = np.zeros_like(MASK)
+    grown[9:21, 4:26] = True
+    assert not mask[~grown].any()
+    exact = {"own box", "own mask", "coco box", "coco runs", "coco compressed", "labelme rectangle", "labelme mask"}
+    if name in {*exact, "deid", "deid ctp", "mask"}:
+        np.testing.assert_array_equal(mask, MASK)
+    if not name.startswith(("deid", "yolo", "mask")):
+        assert found.regions[0].kind == "face"
+        assert found.size == (60, 40)
+
+
+def test_cvat_for_images(tmp_path: Path) -> None:
+    found = load(write(tmp_path, "r.xml", CVAT)).of(Path("a.jpg"))
+    assert found is not None
+    box, polygon, ellipse, mask, turned = found.regions
+    assert box == Region(BOX, "face", "7")
+    assert polygon.outline == Polygon(((5.0, 10.0), (25.0, 10.0), (25.0, 20.0)))
+    assert ellipse.outline == BOX
+    assert isinstance(mask.outline, Pixels)
+    assert mask.outline.bounds() == BOX.bounds()
+    assert turned.outline.bounds() == pytest.approx((10, 5, 20, 25))
+
+
+def test_cvat_for_videos(tmp_path: Path) -> None:
+    track = "".join(
+        f'<box frame="{frame}" outside="{outside}" xtl="{frame}" ytl="0" xbr="9" ybr="9"/>'
+        for frame, outside in ((0, 0), (1, 0), (2, 1))
+    )
+    text = f'<annotations><track id="4" label="face">{track}</track></annotations>'
+    found = load(write(tmp_path, "r.xml", text))
+    assert sorted(found.frames) == [0, 1]
+    second = found.of(Path("b.jpg"), 1)
+    assert second is not None
+    assert second.regions == (Region(Box(1.0, 0.0, 9.0, 9.0), "face", "4"),)
+
+
+def test_yolo_names_come_from_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "classes.txt", "person\nplate\n")
+    write(tmp_path, "a.txt", "1 0.5 0.5 0.1 0.1 0.93\n")
+    write(tmp_path, "b.txt", "")
+    found = load(tmp_path)
+    declared = found.of(Path("a.jpg"))
+    assert declared is not None
+    assert declared.regions[0].kind == "plate"
+    assert found.of(Path("b.png")) == Declared((), None, True, "b.txt")
+    assert found.of(Path("c.png")) is None
+
+
+def test_ids_and_kinds(tmp_path: Path) -> None:
+    content = own_file({"kind": "face", "id": "anna", "box": [5, 10, 20, 10]}, {"box": [0, 0, 3, 3]}, boxes="oriented")
+    found = load(write(tmp_path, "r.json", content)).of(Path("a.jpg"))
+    assert found is not None
+    assert [region.id for region in found.regions] == ["anna", None]
+    assert found.oriented
+    assert [region.kind for region in found.chosen(["face"]).regions] == ["face"]
+
+
+def test_pictures_are_found_by_path_or_name(tmp_path: Path) -> None:
+    entries = [{"name": name, "regions": [{"box": [0, 0, size, 1]}]} for name, size in (("x/a.jpg", 1), ("y/a.jpg", 2))]
+    path = write(tmp_path, "r.json", {"format": "dipp regions", "version": 1, "pictures": entries})
+    found = load(path).of(tmp_path / "y" / "a.jpg")
+    assert found is not None
+    assert found.regions[0].outline == Box(0.0, 0.0, 2.0, 1.0)
+    with pytest.raises(DippError, match=r"several entries of r\.json mean a\.jpg; name pictures by their paths"):
+        load(path).of(Path("a.jpg"))
+
+
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_compressed_runs_are_read_as_they_are_written(height: int, width: int, seed: int) -> None:
+    mask = np.random.default_rng(seed).random((height, width)) < 0.3
+    lengths = coco.uncompressed(compressed(mask))
+    flat = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+    np.testing.assert_array_equal(flat.reshape(width, height).T, mask)
+
+
+BOMB = '<!DOCTYPE a [<!ENTITY b "b">]><annotation><filename>&b;</filename></annotation>'
+WRONG: dict[str, tuple[str, Any, str]] = {
+    "no format": ("r.json", {"a": 1}, "r.json: no known format of regions; one of dipp, coco, labelme"),
+    "no JSON": ("r.json", '{"images": [', "r.json: not valid JSON, line 1; write it anew"),
+    "no XML": ("r.xml", "<annotation><a></annotation>", "r.xml: not valid XML"),
+    "entities": ("r.xml", BOMB, "r.xml: XML with a document type is not read; remove its DOCTYPE line"),
+    "binary": ("r.bin", b"\xff\xfe\x00", "r.bin: no known format of regions"),
+    "version": ("r.json", {"format": "dipp regions", "version": 9, "pictures": []}, "version 1 with a list"),
+    "two shapes": ("r.json", own_file({"box": [0, 0, 1, 1], "polygon": SQUARE}), "one of box, polygon and mask"),
+    "empty box": ("r.json", own_file({"box": [3, 3, 0, 4]}), r"r\.json: a box of 0×4 is empty"),
+    "short box": ("r.json", own_file({"box": [3, 3, 4]}), r"r\.json: 4 numbers are needed, got \[3, 3, 4\]"),
+    "words": ("r.json", own_file({"box": [3, 3, "wide", 4]}), r"r\.json: a number is needed, got wide"),
+    "infinite": (
+        "r.json",
+        '{"format": "dipp regions", "version": 1, "pictures": [{"name": "a", "regions": '
+        '[{"box": [0, 0, Infinity, 1]}]}]}',
+        "a number is needed, got inf",
+    ),
+    "runs": ("r.json", own_file({"mask": {"size": [4, 4], "runs": [3, 4]}}), "runs of a mask do not add up to 4×4"),
+    "boxes": ("r.json", own_file(boxes="sideways"), "boxes: raw or oriented is needed, got sideways"),
+    "size": ("r.json", own_file(size=[0, 40]), "a size of 0.0 is not one"),
+    "no name": ("r.json", own_file(name=""), "a picture without a name; add it"),
+    "coco image": ("r.json", coco_file(image_id=8, bbox=[0, 0, 1, 1]), "an annotation is for image 8"),
+    "coco nothing": ("r.json", coco_file(), "neither a bbox nor a segmentation"),
+    "coco runs": ("r.json", coco_file(segmentation={"size": [4, 4], "counts": "~~"}), "not COCO's"),
+    "coco odd": ("r.json", coco_file(segmentation=[[1, 2, 3]]), "pairs of numbers, got 3 numbers"),
+    "labelme line": ("r.json", labelme_file(points=[[0, 0], [1, 1]], shape_type="line"), "type line has no area"),
+    "voc box": ("a.xml", VOC.replace("<xmin>6</xmin>", ""), "no bndbox with xmin"),
+    "voc turned": ("a.xml", VOC.replace("<xmin>6", "<xmin>60"), "is empty; exchange its ends"),
+    "cvat points": ("a.xml", CVAT.replace("<ellipse", '<points points="1,2"/><ellipse'), "type points has no area"),
+    "deid conditions": ("d", "contains Modality CT\ncoordinates 1,2,3,4", r"conditions \(contains …\) are not"),
+    "deid keep": ("d", "keepcoordinates 1,2,3,4", "names what is to stay"),
+    "deid short": ("d", "coordinates 1,2,3", "coordinates needs 4 numbers, got 1,2,3"),
+    "yolo pixels": ("a.txt", "0 200 100 50 60", "shares of width and height are needed"),
+    "yolo polygon": ("a.txt", "0 0.1 0.1 0.2 0.2 0.3 0.3 0.4", "pairs of numbers, got 7"),
+    "mask colour": ("a.png", None, "a mask is a grey or black and white PNG, this has the mode RGB"),
+    "mask cut": ("a.png", png(MASK)[:60], "not a whole PNG mask"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_malformed_gets_one_clear_line(name: str, tmp_path: Path) -> None:
+    file, content, why = WRONG[name]
+    if content is None:
+        picture = io.BytesIO()
+        Image.new("RGB", (4, 4), "red").save(picture, "PNG")
+        content = picture.getvalue()
+    with pytest.raises(DippError, match=why) as error:
+        load(write(tmp_path, file, content))
+    assert "\n" not in str(error.value)
+
+
+def test_two_files_for_one_picture_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", own_file({"box": [0, 0, 3, 3]}))
+    write(tmp_path, "b.json", own_file({"box": [0, 0, 3, 3]}))
+    with pytest.raises(DippError, match=r"a\.json and b\.json both declare regions for a\.jpg; keep one of them"):
+        load(tmp_path)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="does not exist; name a file"):
+        load(tmp_path / "none.json")
+    with pytest.raises(DippError, match="is empty; name a folder"):
+        load(tmp_path)
+
+
+def test_a_new_format_is_a_module_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Corners:
+        @staticmethod
+        def recognises(file: File) -> bool:
+            return file.content.startswith(b"corners ")
+
+        @staticmethod
+        def read(file: File) -> Declarations:
+            left, top, right, bottom = (float(word) for word in (file.text or "").split()[1:])
+            return Declarations(everywhere=Declared((Region(Box(left, top, right, bottom)),)))
+
+    path = write(tmp_path, "r.txt", "corners 1 2 3 4")
+    with pytest.raises(DippError, match="no known format"):
+        load(path)
+    monkeypatch.setitem(FORMATS, "corners", Corners())
+    found = load(path).of(Path("any.png"))
+    assert found is not None
+    assert found.regions[0].outline == Box(1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("name", [name for name, (file, _) in SAME.items() if file.endswith(".json")])
+def test_damaged_json_ends_in_one_line(name: str, tmp_path: Path) -> None:
+    """Whatever value of a file is replaced by something else."""
+    content = SAME[name][1]
+    for damaged in variants(content):
+        path = write(tmp_path, "r.json", damaged)
+        with contextlib.suppress(DippError):
+            found = load(path).of(Path("a.jpg"))
+            if found is not None:
+                found.placed((60, 40), 1, None).mask(Margin())
+
+
+def variants(content: Any) -> list[Any]:
+    """Copies of JSON with one value each replaced."""
+    others: tuple[Any, ...] = (None, -1, "x", [], {}, 1e300)
+    found = [*others]
+    if isinstance(content, dict):
+        for key, value in content.items():
+            found += [{**content, key: changed} for changed in variants(value)]
+    elif isinstance(content, list):
+        for at, value in enumerate(content[:3]):
+            found += [[*content[:at], changed, *content[at + 1 :]] for changed in variants(value)]
+    return found

@@ -1,0 +1,138 @@
+"""Records: they follow from what was done, hold nothing of the original, and anybody can check them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.redaction import BOX, SIZE, opened, saved, scene
+
+import dipp
+from dipp.errors import DippError
+from dipp.redaction import Record, Region, check
+from dipp.redaction.record import beside
+from dipp.redaction.regions import Box, Polygon
+
+FILLS = ("paint", "grey", "black")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def made(folder: Path, kind: str = "JPEG", **options: Any) -> Path:
+    """A redacted picture, with its record beside it."""
+    path = folder / ("out.jpg" if kind == "JPEG" else f"out.{kind.lower()}")
+    dipp.redact(saved(scene(), kind), regions=[BOX], device="cpu", **options).save(path)
+    return path
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
+def test_a_redacted_picture_is_its_own_redaction(kind: str, fill: str, tmp_path: Path) -> None:
+    path = made(tmp_path, kind, fill=fill, margin=2)
+    found = check(path, Record.read(beside(path)), "cpu")
+    assert (found.regions, found.repainted) == (1, "same bytes")
+
+
+def test_what_a_record_says(tmp_path: Path) -> None:
+    path = tmp_path / "out.jpg"
+    regions = [
+        Region(Box(5, 5, 20, 20), "face", "anna"),
+        Region(Polygon(((40, 40), (60, 40), (50, 60))), "badge", "anna"),
+        Region(Box(90, 10, 99, 19), "plate"),
+    ]
+    dipp.redact(saved(scene(), "JPEG", subsampling=2), regions=regions, fill="grey", margin="10%").save(path)
+    facts = json.loads(beside(path).read_text())
+    assert facts["output"] == {
+        "name": "out.jpg",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "bytes": path.stat().st_size,
+        "kind": "JPEG",
+        "size": list(SIZE),
+        "orientation": 1,
+    }
+    assert facts["certificate"]["unit"] == {"kind": "region", "regions": 3, "units": 2}
+    assert (facts["certificate"]["epsilon"], facts["certificate"]["outside"]) == (0.0, "released as it was")
+    assert [one["kind"] for one in facts["regions"]] == ["face", "badge", "plate"]
+    assert facts["hidden"]["cell"] == [16, 16]
+    assert facts["hidden"]["pixels"] % 16 == 0
+    assert any("MCU" in one for one in facts["certificate"]["assumptions"])
+
+
+def test_nothing_of_the_original_is_in_a_record(tmp_path: Path) -> None:
+    """Not even a digest: whoever can guess the original could tell that the guess is right."""
+    original = saved(scene(), "PNG")
+    path = tmp_path / "out.png"
+    dipp.redact(original, regions=[BOX], fill="grey").save(path)
+    text = beside(path).read_text()
+    for name in ("sha256", "sha1", "md5", "blake2b"):
+        assert hashlib.new(name, original).hexdigest() not in text
+        assert hashlib.new(name, scene().tobytes()).hexdigest() not in text
+
+
+def tampered(folder: Path, change: Any) -> tuple[Path, Record]:
+    path = made(folder, "PNG", fill="grey")
+    facts = json.loads(beside(path).read_text())
+    change(facts)
+    return path, Record(facts)
+
+
+LIES: dict[str, tuple[Any, str]] = {
+    "another file": (lambda facts: facts["output"].update(sha256="0" * 64), "not the file of the record"),
+    "a size": (lambda facts: facts["output"].update(size=[7, 7]), "kind, size or orientation"),
+    "fewer regions": (lambda facts: facts.update(regions=[]), "do not cover what it says was hidden"),
+    "a smaller region": (lambda facts: facts["regions"][0].update(box=[37, 21, 2, 2]), "do not cover"),
+    "an ε": (lambda facts: facts["certificate"].update(epsilon=1.0), "certificate does not follow"),
+    "a unit": (lambda facts: facts["certificate"]["unit"].update(units=9), "certificate does not follow"),
+    "another fill": (lambda facts: facts.update(fill="black"), "does not follow from their surroundings"),
+    "no fill": (lambda facts: facts.update(fill="blur"), "fill: one of paint, grey, black is needed"),
+    "nothing": (lambda facts: facts.pop("output"), "its record is not whole"),
+    "words": (lambda facts: facts.update(margin="wide"), "its record is not whole"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_records_that_lie_are_refused(name: str, tmp_path: Path) -> None:
+    change, why = LIES[name]
+    path, record = tampered(tmp_path, change)
+    with pytest.raises(DippError, match=why):
+        check(path, record, "cpu")
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_region_that_holds_something_is_found(fill: str, tmp_path: Path) -> None:
+    """A sender who blurs, or leaves the original there, and writes a record of its own."""
+    path = made(tmp_path, "PNG", fill=fill)
+    record = Record.read(beside(path))
+    pixels = opened(path.read_bytes()).copy()
+    left, top, width, height = BOX
+    pixels[top : top + height, left : left + width] = scene()[top : top + height, left : left + width]
+    path.write_bytes(saved(pixels, "PNG"))
+    record.facts["output"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(DippError, match="hold something that does not follow from their surroundings"):
+        check(path, record, "cpu")
+
+
+def test_painting_may_round_differently_elsewhere(tmp_path: Path) -> None:
+    path = made(tmp_path, "PNG")
+    record, pixels = Record.read(beside(path)), opened(path.read_bytes()).copy()
+    left, top, _, _ = BOX
+    pixels[top + 3, left + 3, 0] ^= 1
+    path.write_bytes(saved(pixels, "PNG"))
+    record.facts["output"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert check(path, record, "cpu").repainted.startswith("within 1 levels")
+
+
+def test_a_picture_with_nothing_to_hide_has_no_certificate() -> None:
+    found = dipp.redact(saved(scene(), "PNG"), regions=[], allow_none=True)
+    np.testing.assert_array_equal(opened(found.content), scene())
+    assert found.record.facts["certificate"]["epsilon"] is None
+
+
+def test_a_name_of_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DippError, match=r"a JPEG file goes to a name in \.jpg, got out\.png"):
+        dipp.redact(saved(scene(), "JPEG"), regions=[BOX], fill="grey").save(tmp_path / "out.png")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,196 @@
+"""Regions become pixels outward: nothing of a declared region is ever left out."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from dipp.errors import DippError
+from dipp.redaction.regions import Box, Declared, Margin, Pixels, Placed, Polygon, Region, mask_of_runs, runs, stored
+from dipp.redaction.tracks import filled
+
+NONE = Margin()
+WIDTH, HEIGHT = 23, 17
+INSIDE = st.tuples(st.floats(0.25, WIDTH - 0.25), st.floats(0.25, HEIGHT - 0.25))
+
+
+def mask_of(outline: Box | Polygon | Pixels, margin: Margin = NONE) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    return Placed((Region(outline),), (WIDTH, HEIGHT)).mask(margin)
+
+
+@given(INSIDE, INSIDE, st.floats(0, 1), st.floats(0, 1))
+def test_every_point_of_a_box_is_hidden(a: tuple[float, float], b: tuple[float, float], u: float, v: float) -> None:
+    (left, right), (top, bottom) = sorted((a[0], b[0])), sorted((a[1], b[1]))
+    if left == right or top == bottom:
+        return
+    found = mask_of(Box(left, top, right, bottom))
+    x, y = left + u * (right - left), top + v * (bottom - top)
+    if x < right and y < bottom:
+        assert found[int(y), int(x)]
+    # And nothing that the box does not overlap.
+    assert found.sum() == (math.ceil(right) - math.floor(left)) * (math.ceil(bottom) - math.floor(top))
+
+
+def test_a_box_along_pixels_hides_these_pixels_alone() -> None:
+    found = mask_of(Box(3, 4, 7, 9))
+    assert found[4:9, 3:7].all()
+    assert found.sum() == 20
+
+
+@given(st.lists(INSIDE, min_size=3, max_size=7))
+def test_every_point_of_a_polygon_is_hidden(points: list[tuple[float, float]]) -> None:
+    """Points of its outline, and points between any two of them that lie inside by the even-odd rule."""
+    found = mask_of(Polygon(tuple(points)))
+    generator = np.random.default_rng(len(points))
+    corners = np.array(points)
+    for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        for share in (0.0, *generator.random(8)):
+            x, y = start + share * (end - start)
+            assert found[int(y), int(x)]
+    for x, y in generator.random((60, 2)) * (WIDTH, HEIGHT):
+        if crossings(points, x, y) % 2:
+            assert found[int(y), int(x)]
+
+
+def crossings(points: list[tuple[float, float]], x: float, y: float) -> int:
+    """How often a ray to the right of a point crosses a polygon."""
+    count = 0
+    for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1], strict=True):
+        if (y0 > y) != (y1 > y) and x < x0 + (y - y0) / (y1 - y0) * (x1 - x0):
+            count += 1
+    return count
+
+
+def test_a_polygon_that_crosses_itself_hides_what_it_encloses() -> None:
+    """The middle of a star is outside by the even-odd rule: it is hidden all the same."""
+    star = [(11 + 7 * math.sin(4 * math.pi * k / 5), 8 - 7 * math.cos(4 * math.pi * k / 5)) for k in range(5)]
+    assert mask_of(Polygon(tuple(star)))[8, 11]
+
+
+@given(st.lists(INSIDE, min_size=3, max_size=6), st.floats(0, 4), st.floats(0, 0.5))
+def test_a_margin_only_adds(points: list[tuple[float, float]], pixels: float, share: float) -> None:
+    outline = Polygon(tuple(points))
+    small, large = mask_of(outline), mask_of(outline, Margin(pixels, share))
+    assert (large | ~small).all()
+    rows, columns = np.nonzero(small)
+    for row, column in list(zip(rows, columns, strict=True))[::7]:
+        reach = int(pixels)
+        assert large[max(0, row - reach) : row + reach + 1, max(0, column - reach) : column + reach + 1].all()
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_runs_are_a_mask(height: int, width: int, seed: int) -> None:
+    mask = np.random.default_rng(seed).random((height, width)) < 0.4
+    np.testing.assert_array_equal(mask_of_runs(runs(mask), height, width), mask)
+    np.testing.assert_array_equal(mask_of_runs(runs(mask.T), height, width, columns=True), mask)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_turned_mask_lies_where_a_viewer_shows_it(orientation: int) -> None:
+    mask = np.random.default_rng(orientation).random((5, 7)) < 0.5
+    tags, file = Image.Exif(), io.BytesIO()
+    tags[0x0112] = orientation
+    Image.fromarray(mask.astype(np.uint8) * 255).save(file, "PNG", exif=tags)
+    shown = np.asarray(ImageOps.exif_transpose(Image.open(file))) > 0
+    np.testing.assert_array_equal(stored(shown, orientation), mask)
+
+
+@pytest.mark.parametrize(("text", "found"), [("8", Margin(8.0)), ("12.5%", Margin(0.0, 0.125)), (3, Margin(3.0))])
+def test_margins(text: str | float, found: Margin) -> None:
+    assert Margin.parse(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "ten", "%"])
+def test_margins_that_are_none(text: str) -> None:
+    with pytest.raises(DippError, match=r"margin: pixels, or a percentage such as 10%, are needed"):
+        Margin.parse(text)
+
+
+def declared(outline: Box, size: tuple[int, int] | None = None) -> Declared:
+    return Declared((Region(outline),), size, source="boxes.json")
+
+
+# Where boxes are meant.
+
+
+def test_boxes_need_to_say_what_they_mean_where_a_picture_is_turned() -> None:
+    with pytest.raises(DippError, match=r"EXIF orientation 6; say .* --boxes raw or --boxes oriented"):
+        declared(Box(0, 0, 2, 3)).placed((30, 20), 6, None)
+    # A square, or a picture upside down: sizes decide nothing.
+    with pytest.raises(DippError, match="--boxes raw"):
+        declared(Box(0, 0, 2, 3), (20, 20)).placed((20, 20), 6, None)
+    with pytest.raises(DippError, match="--boxes raw"):
+        declared(Box(0, 0, 2, 3), (30, 20)).placed((30, 20), 3, None)
+
+
+def test_recorded_sizes_decide() -> None:
+    raw = declared(Box(0, 0, 2, 3), (30, 20)).placed((30, 20), 6, None)
+    shown = declared(Box(0, 0, 2, 3), (20, 30)).placed((30, 20), 6, None)
+    assert (raw.turned, shown.turned) == (1, 6)
+    assert raw.mask(NONE)[:3, :2].all()
+    assert shown.mask(NONE)[-2:, :3].all()  # orientation 6: the left of what is shown is the bottom of what is stored
+    with pytest.raises(DippError, match="its own sizes contradict --boxes"):
+        declared(Box(0, 0, 2, 3), (20, 30)).placed((30, 20), 6, False)
+
+
+def test_what_is_said_decides() -> None:
+    assert declared(Box(0, 0, 2, 3)).placed((30, 20), 6, True).turned == 6
+    assert declared(Box(0, 0, 2, 3)).placed((30, 20), 6, False).turned == 1
+    assert declared(Box(0, 0, 2, 3)).placed((30, 20), 1, None).turned == 1
+
+
+def test_regions_for_another_size_are_refused() -> None:
+    with pytest.raises(DippError, match=r"boxes\.json: the regions are for 64×48 pixels, the picture has 30×20"):
+        declared(Box(0, 0, 2, 3), (64, 48)).placed((30, 20), 1, None)
+
+
+def test_regions_outside_are_refused_and_those_across_the_border_are_cut() -> None:
+    with pytest.raises(DippError, match=r"region 1 lies outside the picture of 30×20 pixels: 40,2 to 44,5"):
+        declared(Box(40, 2, 44, 5)).placed((30, 20), 1, None)
+    found = declared(Box(-5, -5, 2, 3)).placed((30, 20), 1, None).mask(NONE)
+    assert found.sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Box(3, 3, 3, 9), "a box of 0×6 is empty"),
+        (lambda: Box(5, 3, 3, 9), "a box of -2×6 is empty"),
+        (lambda: Box(0, 0, float("nan"), 9), "a coordinate of nan"),
+        (lambda: Polygon(((0, 0), (1, 1))), "3 points or more, got 2"),
+        (lambda: Pixels(np.zeros((3, 3), bool)), "a mask is empty"),
+    ],
+)
+def test_outlines_that_are_none(make: object, why: str) -> None:
+    with pytest.raises(DippError, match=why):
+        make()  # type: ignore[operator]
+
+
+# Tracks.
+
+
+def frame(*boxes: tuple[str, float]) -> Declared:
+    return Declared(tuple(Region(Box(left, 0, left + 10, 10), "face", who) for who, left in boxes))
+
+
+def test_a_gap_in_a_track_is_refused_or_covered() -> None:
+    frames = [frame(("a", 0)), frame(("b", 90)), None, frame(("a", 30))]
+    names = [f"{number}.jpg" for number in range(4)]
+    with pytest.raises(DippError, match=r"a is missing in 1\.jpg, between 0\.jpg and 3\.jpg; .* --gaps cover"):
+        filled(frames, names, "refuse")
+    covered = filled(frames, names, "cover")
+    for number in (1, 2):
+        one = covered[number]
+        assert one is not None
+        assert Region(Box(0, 0, 40, 10), "face", "a") in one.regions
+    assert covered[1] is not None
+    assert len(covered[1].regions) == 2
+    assert filled(frames[:2], names[:2], "refuse") == frames[:2]
+    with pytest.raises(DippError, match="gaps: refuse or cover is needed, got maybe"):
+        filled(frames, names, "maybe")

@@ -1,0 +1,256 @@
+"""Files as redaction sees them: which are read, what of them is kept, and which are refused."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.redaction import BOX, SIZE, inside, opened, saved, scene
+from PIL import Image, ImageCms, ImageOps, PngImagePlugin
+
+import dipp
+from dipp.errors import DippError
+from dipp.redaction import colour, png, tiff
+from dipp.redaction.raster import Raster
+from dipp.redaction.sources import open_source
+
+Array = np.ndarray[Any, Any]
+
+
+def grey(content: bytes, **options: Any) -> Any:
+    return dipp.redact(content, regions=[BOX], fill="grey", **options)
+
+
+def interlaced(values: Array) -> bytes:
+    """A PNG by Adam7, which Pillow does not write."""
+    height, width, channels = values.shape
+    raw = b""
+    for top, left, down, across in png.PASSES:
+        part = values[top::down, left::across]
+        if part.size:
+            raw += b"".join(b"\0" + row.tobytes() for row in part)
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, png.KINDS[channels], 0, 0, 1))
+    chunks = [png._chunk(b"IHDR", header), png._chunk(b"IDAT", zlib.compress(raw)), png._chunk(b"IEND", b"")]
+    return png.SIGNATURE + b"".join(chunks)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_png_is_read_as_pillow_reads_it(mode: str) -> None:
+    image = Image.fromarray(scene())
+    if mode == "I;16":
+        image = Image.fromarray(scene()[..., 0].astype(np.uint16) * 200)
+    elif mode in ("LA", "RGBA"):
+        image.putalpha(Image.fromarray(scene()[..., 1]))
+    file = io.BytesIO()
+    (image if mode == "I;16" else image.convert(mode)).save(file, "PNG")
+    found = png.read(file.getvalue())
+    with Image.open(io.BytesIO(file.getvalue())) as read:
+        known = np.asarray(read.convert({"1": "L", "P": "RGB"}[mode]) if mode in ("1", "P") else read)
+    np.testing.assert_array_equal(found.values, known.reshape(found.values.shape))
+    again = png.read(png.write(found))
+    np.testing.assert_array_equal(again.values, found.values)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (8, 8), (13, 9)])
+def test_interlaced_png(size: tuple[int, int]) -> None:
+    values = scene()[: size[0], : size[1]]
+    content = interlaced(values)
+    np.testing.assert_array_equal(opened(content), values)
+    np.testing.assert_array_equal(png.read(content).values, values)
+
+
+def test_transparent_colours_become_alpha() -> None:
+    for image, clear in ((Image.fromarray(scene()), tuple(scene()[0, 0])), (Image.fromarray(scene()).convert("P"), 3)):
+        file = io.BytesIO()
+        image.save(file, "PNG", transparency=clear if isinstance(clear, int) else tuple(int(one) for one in clear))
+        with Image.open(file) as read:
+            np.testing.assert_array_equal(png.read(file.getvalue()).values, np.asarray(read.convert("RGBA")))
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+@pytest.mark.parametrize("predictor", [1, 2])
+def test_tiff_in_colour_of_sixteen_bits(channels: int, predictor: int) -> None:
+    """As they are, or as differences."""
+    values = np.random.default_rng(0).integers(0, 1 << 16, (9, 7, channels), np.uint16)
+    content = tiff.write(Raster(values))
+    if predictor == 2:
+        first = np.diff(values, axis=1, prepend=np.zeros((9, 1, channels), np.uint16)).astype(np.uint16)
+        content = tiff.write(Raster(first)).replace(
+            struct.pack("<HHII", tiff.PLANAR, 3, 1, 1), struct.pack("<HHII", tiff.PREDICTOR, 3, 1, 2)
+        )
+    np.testing.assert_array_equal(open_source(content).marked(), values)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP", "JPEG"])
+def test_the_orientation_is_kept_and_pixels_stay_where_they_are(kind: str, orientation: int) -> None:
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    options = {"lossless": True, "exact": True} if kind == "WEBP" else {}
+    content = saved(scene(), kind, exif=tags, **options)
+    made = grey(content, boxes="raw")
+    source = open_source(made.content)
+    assert (source.orientation, source.size) == (orientation, SIZE)
+    if kind != "JPEG":
+        mask = ~inside(scene().shape)
+        np.testing.assert_array_equal(source.marked()[mask], scene()[mask])
+    with Image.open(io.BytesIO(made.content)) as image:
+        assert image.getexif().get(0x0112, 1) == orientation or kind == "TIFF"
+
+
+def test_boxes_of_what_is_shown_are_hidden_there() -> None:
+    """A box in the top left corner of what a viewer shows, in all orientations."""
+    for orientation in range(1, 9):
+        tags = Image.Exif()
+        tags[0x0112] = orientation
+        made = dipp.redact(saved(scene(), "PNG", exif=tags), regions=[(0, 0, 9, 4)], fill="black", boxes="oriented")
+        with Image.open(io.BytesIO(made.content)) as image:
+            shown = np.asarray(ImageOps.exif_transpose(image))
+        assert not shown[:4, :9].any()
+        assert (shown == 0).all(axis=2).sum() < 36 + 30
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
+def test_nothing_else_of_a_file_is_kept(kind: str) -> None:
+    tags = Image.Exif()
+    tags[0x010F] = "SECRET"
+    options: dict[str, Any] = {"exif": tags}
+    if kind == "PNG":
+        text = PngImagePlugin.PngInfo()
+        text.add_text("SECRET", "SECRET")
+        options["pnginfo"] = text
+    if kind == "TIFF":
+        options = {"description": "SECRET", "software": "SECRET"}
+    if kind == "WEBP":
+        options |= {"lossless": True, "exact": True, "xmp": b"SECRET"}
+    content = saved(scene(), kind, **options) + b"SECRET"
+    assert b"SECRET" in content
+    made = grey(content).content
+    assert b"SECRET" not in made
+    plain = {"lossless": True, "exact": True} if kind == "WEBP" else {}
+    assert made == grey(saved(scene(), kind, **plain)).content
+
+
+# Colour.
+
+
+def profile(name: str) -> bytes:
+    if name == "sRGB":
+        return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return colour.profile(next(space for space in colour.SPACES if space.name == name))
+
+
+@pytest.mark.parametrize("name", ["sRGB", "Display P3", "Adobe RGB (1998)"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
+def test_standard_colour_spaces_are_kept_by_profiles_of_our_own(kind: str, name: str) -> None:
+    made = grey(saved(scene(), kind, icc_profile=profile(name)))
+    with Image.open(io.BytesIO(made.content)) as image:
+        found = image.info.get("icc_profile") or b""
+    space = colour.standard(found) if found else colour.SRGB
+    assert space is not None
+    assert space.name == name
+    assert not any("profile" in one for one in made.record.facts["certificate"]["assumptions"])
+    if found:
+        described = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(found)))
+        assert described.strip() == name
+
+
+def test_other_profiles_are_dropped_and_that_is_said() -> None:
+    odd = profile("Display P3").replace(colour._number(0.5151), colour._number(0.7))
+    for given in (odd, b"SECRET", ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()):
+        made = grey(saved(scene(), "PNG", icc_profile=given))
+        assert any("taken for sRGB" in one for one in made.record.facts["certificate"]["assumptions"])
+        assert b"iCCP" not in made.content
+
+
+# What is refused.
+
+
+def animated(kind: str) -> bytes:
+    file = io.BytesIO()
+    second = Image.fromarray(scene(1))
+    Image.fromarray(scene()).save(
+        file, kind, save_all=True, append_images=[second], **({"lossless": True} if kind == "WEBP" else {})
+    )
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
+def test_several_pictures_are_refused(kind: str) -> None:
+    with pytest.raises(DippError, match="a single picture is needed, this"):
+        grey(animated(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "written", "options"),
+    [
+        ("WEBP", "WebP", "WebP", {"quality": 80}),
+        ("AVIF", "AVIF", "PNG", {}),
+        ("JPEG2000", "JPEG 2000", "PNG", {}),
+        ("TIFF", "JPEG in TIFF", "TIFF", {"compression": "jpeg"}),
+    ],
+)
+def test_lossy_sources_need_to_be_accepted(kind: str, name: str, written: str, options: dict[str, Any]) -> None:
+    content = saved(scene(), kind, **options)
+    with pytest.raises(DippError, match=f"{name} is compressed with loss .* accept that with --accept-lossy"):
+        grey(content)
+    made = grey(content, accept_lossy=True)
+    assert made.kind == written
+    assert any(f"with loss as {name}" in one for one in made.record.facts["certificate"]["assumptions"])
+    mask = ~inside(scene().shape)
+    np.testing.assert_array_equal(opened(made.content)[mask], opened(content)[mask])
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"GIF89a" + bytes(20), "JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed"),
+        (b"\0\0\0\x18ftypheic" + bytes(20), "HEIC is not read; convert it to PNG first"),
+        (saved(scene(), "PNG")[:500], "not a whole PNG; get it again"),
+        (saved(scene(), "PNG").replace(b"IDAT", b"IDAX", 1), "not a whole PNG; get it again"),
+        (saved(scene(), "TIFF")[:3000], "not a whole TIFF file; get it again"),
+        (saved(scene(), "WEBP", lossless=True)[:300], "not a whole WEBP file; get it again"),
+        (b"", "JPEG, PNG, TIFF, WebP"),
+    ],
+)
+def test_what_cannot_be_read_gets_one_clear_line(content: bytes, why: str) -> None:
+    with pytest.raises(DippError, match=why) as error:
+        grey(content)
+    assert "\n" not in str(error.value)
+
+
+def test_hidden_pixels_become_opaque() -> None:
+    content = saved(np.dstack([scene(), np.zeros(scene().shape[:2], np.uint8)]), "PNG")
+    made = opened(grey(content).content)
+    mask = inside(made.shape)
+    assert (made[mask][:, 3] == 255).all()
+    assert (made[~mask][:, 3] == 0).all()
+
+
+def test_a_region_may_be_the_whole_picture() -> None:
+    for kind in ("JPEG", "PNG"):
+        for fill in ("paint", "grey"):
+            made = dipp.redact(saved(scene(), kind), regions=[(0, 0, *SIZE)], fill=fill, device="cpu")
+            assert np.ptp(opened(made.content)) <= 2
+
+
+@pytest.mark.skipif(shutil.which("vipsheader") is None, reason="needs libvips")
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_libvips_opens_what_is_written(kind: str, tmp_path: Path) -> None:
+    made = grey(saved(scene(), kind, **({"lossless": True} if kind == "WEBP" else {})))
+    path, copy = tmp_path / f"out.{kind.lower()}", tmp_path / "copy.png"
+    path.write_bytes(made.content)
+    said = subprocess.run(["vips", "copy", path, copy], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    assert (said.returncode, said.stderr) == (0, "")
+    found = opened(copy.read_bytes())
+    assert found.shape == scene().shape
+    if kind != "JPEG":
+        np.testing.assert_array_equal(found, opened(made.content))
