@@ -25,7 +25,7 @@ from provenance import provenance, write
 
 from dipp.core import entropy
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Laplace
+from dipp.core.channels import Laplace, LocationChannel
 from dipp.core.selection import MAX_CANDIDATES
 
 SHIFT = 0.18
@@ -51,7 +51,7 @@ class ScoreLaw:
         shift = round(arithmetic.unit / 2)
         scores = arithmetic.law.score(np.arange(1 << 16, dtype=np.uint16), np.asarray(shift, np.int32))
         single = np.bincount(scores + shift, minlength=2 * shift + 1) / 2**16
-        coordinates = round(kl_bits / float(arithmetic.channel.quantised_kl(np.asarray(SHIFT))))
+        coordinates = round(kl_bits / float(LocationChannel.kl(Laplace(), np.asarray(SHIFT))))
         length = 2 * shift * coordinates + 1
         padded = 1 << length.bit_length()
         law = np.maximum(np.fft.irfft(np.fft.rfft(single, padded) ** coordinates, padded)[:length], 0)

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dipp.audit.likelihood import Witness
 from dipp.codec.batches import batch_size
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
@@ -35,6 +34,7 @@ from dipp.format.release import promised
 from dipp.privacy.budget import Budget
 from experiments.cifar10.config import Probes
 from experiments.cifar10.releases import Maker
+from experiments.cifar10.witness import Witness
 
 KINDS = {"pixel": 1, "shade": 1, "patch": 64, "picture": 1024}
 """Pixels in which the candidates of each probe differ, at most."""

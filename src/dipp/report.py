@@ -67,11 +67,11 @@ def source_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _seed(facts: dict[str, Any]) -> str:
-    """The public seed, and who chose it. Manifests of version 0.1 do not say that."""
-    chosen = {None: "how it was chosen is not recorded", True: "given by the caller", False: "drawn by the encoder"}
+    """The public seed, and who chose it."""
+    chosen = {True: "given by the caller", False: "drawn by the encoder"}
     beacon = facts.get("beacon")
     if beacon is None:
-        return f"{facts['seed']}, {chosen[facts.get('seed_given')]}"
+        return f"{facts['seed']}, {chosen[facts['seed_given']]}"
     found = Beacon(beacon["round"], bytes.fromhex(beacon["value"]), bytes.fromhex(beacon["own"]))
     if found.seed.hex() != facts["seed"]:
         raise DippError("the seed does not follow from its beacon; do not trust the file")

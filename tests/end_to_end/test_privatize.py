@@ -592,7 +592,7 @@ def two_releases(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "harm", ["flip", "missing", "more", "other run", "manifest ε", "manifest count", "manifest mechanism", "twice"]
+    "harm", ["flip", "missing", "more", "other run", "manifest ε", "manifest count", "manifest coding", "twice"]
 )
 def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: Command) -> None:
     for name in ("out", "other"):
@@ -620,9 +620,8 @@ def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: C
             manifest["certificate"]["epsilon"] /= 2
         case "manifest count":
             manifest["images"] += 1
-        case "manifest mechanism":  # as version 0.1 wrote it, but for a lie
-            del manifest["coding"], manifest["code"]
-            manifest["mechanism"] = "thrifty"
+        case "manifest coding":
+            manifest["coding"] = "another"
     (target / "manifest.json").write_text(json.dumps(manifest))
     code, _, err = run("info", target, "--verify")
     assert code == 1

@@ -45,7 +45,7 @@ def test_opendp_prices_a_selection_alike(measure: str, units: int, bits: int) ->
     space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.linf_distance(T=int)
     peer = opendp.m.make_noisy_max(*space, wanted, scale=2**bits / math.log(2))
     loss = selection.epsilon(units, bits)
-    found = loss if measure == "pure" else conversions.zcdp_of_range(loss)
+    found = loss if measure == "pure" else (loss**2 / 8 * conversions.UP)
     theirs = peer.map(units)
     assert found == pytest.approx(theirs, rel=1e-6)
 
@@ -103,7 +103,7 @@ def test_the_exact_privacy_loss_of_real_selections_is_covered(adversarial: bool,
     """dp-accounting composes the exact laws P[K | x] and P[K | x']: no δ(ε) is above what ε, ρ and (ε, δ) promise."""
     units, bits, generator = 130, 10, np.random.default_rng(5)
     loss = selection.epsilon(units, bits)
-    pure, rho = conversions.total([loss] * selections), selections * conversions.zcdp_of_range(loss)
+    pure, rho = conversions.total([loss] * selections), selections * (loss**2 / 8 * conversions.UP)
     whole = None
     for _ in range(selections):
         lower, upper = laws(units, bits, adversarial, generator)

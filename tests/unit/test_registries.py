@@ -80,9 +80,6 @@ class Sech(LocationChannel):
         half = np.abs(z) * self.slope
         return np.asarray(half + np.log1p(np.exp(-2 * half)) - math.log(2), np.float64)
 
-    def kl(self, shift: Floats) -> Floats:
-        return self.quantised_kl(shift)
-
 
 def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     denoiser, images = tiny_denoiser(), list(pictures(2))

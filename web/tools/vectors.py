@@ -246,7 +246,7 @@ class Vectors:
                 "epsilon": double(made.certificate.epsilon),
                 "rho": double(made.certificate.rho),
                 "at_delta": [made.certificate.approximate(delta) for delta in (1e-5, 1e-9)],
-                "change": [change, double(made.ledger.epsilon_of_change(change))],
+                "change": [change, double(made.certificate.ledger.epsilon_of_change(change))],
                 "payload_bpp": made.payload_bpp,
                 "file_bpp": made.file_bpp,
                 "shapes": [list(shape[:2]) for shape in shapes],

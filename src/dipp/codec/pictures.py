@@ -165,14 +165,6 @@ def _checked_pixels(size: tuple[int, int]) -> int:
     return width * height
 
 
-def from_pil(image: Image.Image, channels: int = 3, window: Window | None = None) -> Pixels:
-    """Convert a PIL image as the module's text says, to three channels or to luminance alone.
-
-    Its pixels are loaded here, after its size was looked at.
-    """
-    return _of_pil(image, channels, window).pixels
-
-
 def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture:
     _checked_pixels(image.size)
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews

@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,6 @@ from dipp.core.masks import Everywhere, Mask, of_period
 from dipp.errors import DippError, NoCertificateError
 
 Floats = NDArray[np.float64]
-
-
-def _special() -> Any:
-    """SciPy's special functions, imported on first use: most users of this module do not need them."""
-    from scipy import special
-
-    return special
 
 
 class Channel(ABC):
@@ -85,11 +78,7 @@ class Channel(ABC):
 
     @abstractmethod
     def kl(self, shift: Floats) -> Floats:
-        """KL divergence in bits of the shifted law from the unshifted one, per touched coordinate, in closed form."""
-
-    @abstractmethod
-    def quantised_kl(self, shift: Floats) -> Floats:
-        """The same divergence for the quantised noise: of q(z) ∝ p(z)·exp(u(z; μ)), the selection's target, from p."""
+        """KL divergence in bits of the shifted law from the unshifted one, per touched coordinate."""
 
     @abstractmethod
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
@@ -112,14 +101,18 @@ class LocationChannel(Channel):
         table: Floats = self._cells()[draws]
         return table
 
-    def quantised_kl(self, shift: Floats) -> Floats:
-        """KL in bits of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them."""
-        return np.vectorize(self._quantised_kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+    def kl(self, shift: Floats) -> Floats:
+        """KL in bits of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them.
 
-    def _quantised_kl_of_one(self, shift: float) -> float:
+        That is the divergence of the quantised noise. A channel with a closed form overrides this, for speed.
+        """
+        return np.vectorize(self._kl_on_cells)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+
+    def _kl_on_cells(self, shift: float) -> float:
         z = self._cells()
         score = self.potential(z) - self.potential(z - shift)
-        log_q = score - _special().logsumexp(score)
+        log_q = score - score.max()
+        log_q -= np.log(np.exp(log_q).sum())
         return float(np.sum(np.exp(log_q) * (log_q + 16 * math.log(2))) / math.log(2))
 
     @functools.cache  # noqa: B019 - channels are frozen and few
@@ -182,7 +175,9 @@ class Gaussian(LocationChannel):
 
     def quantile(self, probability: Floats) -> Floats:
         """The standard normal quantile."""
-        return np.asarray(_special().ndtri(probability), np.float64)
+        from scipy.special import ndtri  # here, because SciPy is slow to import
+
+        return np.asarray(ndtri(probability), np.float64)
 
     def potential(self, z: Floats) -> Floats:
         """z²/2."""
@@ -238,12 +233,6 @@ class Sign(Channel):
             theta < 1, np.log1p(np.sinh(small) ** 2) / 2, theta + np.log1p(np.exp(-2 * theta)) - math.log(2)
         )
         return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)
-
-    def quantised_kl(self, shift: Floats) -> Floats:
-        """The divergence of a tilted coin from a fair one: as nothing is quantised, an independent check of `kl`."""
-        special, theta = _special(), np.asarray(shift, np.float64) * self.slope
-        up = special.expit(2 * theta)
-        return np.asarray(1 - (special.entr(up) + special.entr(1 - up)) / math.log(2), np.float64)
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:  # noqa: ARG002
         """±m."""

@@ -16,10 +16,6 @@ from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.privacy.certificate import WORDS
 
-LATER_WORDS = ("coding", "code", "seed_given", "beacon", "window", "grey")
-"""Facts that manifests of version 0.1 do not have; `mechanism`, `channel` and `alpha`, which they have, say as much of
-the coding."""
-
 
 def not_hidden(labelled: bool, grey: bool = False) -> str:
     """What a release reveals that its certificate does not cover, in words."""
@@ -111,13 +107,12 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
     except DippError as error:
         raise DippError(f"{folder}: {error}") from None
-    left_out = {"dipp", "not_hidden", *(word for word in LATER_WORDS if word not in stated)}
+    left_out = {"dipp", "not_hidden"}
     mine, its = (_without_words(facts) for facts in (computed, stated))
     wrong = [key for key, value in mine.items() if key not in left_out and its.get(key) != value]
     if wrong or position != computed["positions"]:
         raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
-    known = {key: value for key, value in computed.items() if key in stated or key not in LATER_WORDS}
-    return {**known, "dipp": stated.get("dipp")}
+    return {**computed, "dipp": stated.get("dipp")}
 
 
 def _without_words(facts: dict[str, Any]) -> dict[str, Any]:

@@ -12,20 +12,15 @@ import itertools
 import math
 import mmap
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from dipp import files
-from dipp.codes import Flat, Functional, StepLimited
-from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
 from dipp.format.header import Header, checksum, unsealed
@@ -35,13 +30,6 @@ from dipp.format.source import Flags
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 
-MECHANISMS = {
-    Coding(Laplace(), StepLimited(Fraction(2))): "paper",
-    Coding(Gaussian(), Functional()): "diffc",
-    Coding(Sign(period=3), Flat()): "sharp",
-    Coding(Sign(period=3), StepLimited(Fraction(2))): "thrifty",
-}
-"""Words of version 0.1 for some codings: scripts and manifests rely on them. Others go by their channel's name."""
 WORK = 1 << 20
 """Sizes × steps of any archive; more must have as many bits."""
 MAP_FROM_BYTES = 1 << 26
@@ -173,17 +161,6 @@ class Archive:
         self.release.plan.coding.require_certified()
         return cast("Certificate", self._certificate)
 
-    @property
-    def header(self) -> Release:
-        """The release, by the name that it had."""
-        warnings.warn("Archive.header is deprecated, use Archive.release", DeprecationWarning, stacklevel=2)
-        return self.release
-
-    @property
-    def ledger(self) -> Ledger:
-        """The selections that the file is made of."""
-        return self.certificate.ledger
-
     def geometry(self, image: int) -> Geometry:
         """Return the height, width and channels of an image."""
         return self._geometry(self._run(image))
@@ -261,7 +238,6 @@ class Archive:
             "file_bpp": self.file_bpp,
             "images": len(self),
             "pixels": sum(images * height * width for images, height, width in self.runs.tolist()),
-            "mechanism": MECHANISMS.get(plan.coding, plan.channel.name),
             "coding": plan.coding.name,
             "channel": plan.channel.name,
             "code": plan.code.name,

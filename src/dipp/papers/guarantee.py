@@ -20,7 +20,7 @@ from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT
 from dipp.privacy.printing import upper
 
 FILL_IN = "TO BE FILLED IN"
-NEEDED = ("certificate", "dipp", "images", "labels", "mechanism", "model", "payload_bpp", "pixels", "schedule", "seed")
+NEEDED = ("certificate", "coding", "dipp", "images", "labels", "model", "payload_bpp", "pixels", "schedule", "seed")
 """Facts that papers speak of."""
 SELECTION = (
     "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer scores "
@@ -175,7 +175,7 @@ class Released:
         """How the indices are drawn, and by which software."""
         drawn = RESPONSE if self.facts.get("code") == "pairs" else SELECTION
         return (
-            f"{self.facts.get('coding', self.facts['mechanism'])}: {drawn}. The certificate is computed from the "
+            f"{self.facts['coding']}: {drawn}. The certificate is computed from the "
             "integers that the encoder used (the ledger), and every reader computes it again. Implemented in dipp "
             f"{self.facts['dipp']}. Floating point: what depends on a pixel, from its eight bits to the draw, is "
             "integer; the rounding of weights to integers is in ε. Private randomness: the operating system's. Timing: "

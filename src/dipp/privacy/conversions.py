@@ -35,12 +35,6 @@ SEARCH_STEPS = 160
 """Golden-section steps over ln(α − 1) in [−200, 200]; 160 leave an interval of 10^−31, below resolution."""
 
 
-def zcdp_of_range(epsilon: float) -> float:
-    """ρ = ε²/8 of a selection with bounded range ε."""
-    _require("epsilon", epsilon)
-    return epsilon * epsilon / 8 * UP
-
-
 def zcdp_of_pure(epsilon: float) -> float:
     """ρ = ε·tanh(ε/2) of whatever is ε-DP."""
     _require("epsilon", epsilon)
@@ -74,20 +68,6 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
         largest *= 1 - shrink
         shrink = min(2 * shrink, 0.5)
     return max(0.0, largest)
-
-
-def delta_of_zcdp(rho: float, epsilon: float) -> float:
-    """Smallest δ such that ρ-zCDP implies (ε, δ): ln δ = (α − 1)(ρα − ε) + (α − 1)·ln(α − 1) − α·ln α; at most 1."""
-    _require("rho", rho)
-    _require("epsilon", epsilon)
-    if not rho:
-        return 0.0
-
-    def log_delta(excess: float) -> float:
-        return excess * (rho * (1 + excess) - epsilon + _log_ratio(excess)) - math.log1p(excess)
-
-    bound = _minimum(log_delta)
-    return math.exp(min(0.0, bound + (abs(bound) + 1) * (UP - 1)))
 
 
 def group_epsilon(epsilon: float, pixels: int) -> float:

@@ -136,7 +136,7 @@ def test_the_certificate_is_that_of_the_plan(coding: Coding, denoiser: Denoiser)
     assert opened.certificate == coded.certificate
     selector = Selector(plan, SEED, pictures(1).reshape(1, -1), "cpu")
     Chain(plan, denoiser, SEED, Geometry(8, 8, 3)).run([0], selector)
-    assert selector.recorder.ledger(plan, 1) == opened.ledger
+    assert selector.recorder.ledger(plan, 1) == opened.certificate.ledger
 
 
 def test_an_encoder_that_does_not_write_down_what_it_does_writes_nothing(
@@ -171,7 +171,7 @@ def test_a_deal_that_was_not_asked_to_keep_channels_apart(denoiser: Denoiser) ->
     """It promises nothing, even where it happens to: the ledger agrees with the plan."""
     steps = tuple(dataclasses.replace(step, chunk_size=1) for step in make_plan(PAPER, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(PAPER, steps, separate=False)).encode(list(pictures(1, 1, 1)))
-    assert not any(one.apart for one in coded.ledger.selections)
+    assert not any(one.apart for one in coded.certificate.ledger.selections)
 
 
 def test_diffc_states_no_certificate(denoiser: Denoiser) -> None:

@@ -38,6 +38,10 @@ def declared(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
+def from_pil(image: Image.Image, channels: int = 3, window: Window | None = None) -> pictures.Pixels:
+    return pictures.as_picture(image, channels, window).pixels
+
+
 def test_colour_comes_back_from_bytes_paths_and_images(tmp_path: Path) -> None:
     image = Image.fromarray(RGB)
     image.save(tmp_path / "a.png")
@@ -45,7 +49,7 @@ def test_colour_comes_back_from_bytes_paths_and_images(tmp_path: Path) -> None:
         pictures.read(as_file(image)),
         pictures.read(tmp_path / "a.png"),
         pictures.read(str(tmp_path / "a.png")),
-        pictures.from_pil(image),
+        from_pil(image),
     ):
         assert np.array_equal(found, RGB)
         assert found.flags.c_contiguous
@@ -59,13 +63,13 @@ def test_grey_is_repeated() -> None:
 
 
 def test_one_bit() -> None:
-    found = pictures.from_pil(Image.fromarray(RGB[:, :, 0] > 127))
+    found = from_pil(Image.fromarray(RGB[:, :, 0] > 127))
     assert np.array_equal(found[:, :, 1], np.where(RGB[:, :, 0] > 127, 255, 0))
 
 
 def test_floats_are_refused() -> None:
     with pytest.raises(DippError, match="integers"):
-        pictures.from_pil(Image.fromarray(np.full((2, 2), 0.5, np.float32)))
+        from_pil(Image.fromarray(np.full((2, 2), 0.5, np.float32)))
 
 
 def test_a_palette() -> None:
@@ -90,7 +94,7 @@ def test_alpha_is_composited_on_white() -> None:
     assert np.abs(found[1] - half).max() <= 1
     grey_alpha = Image.fromarray(np.zeros((2, 2, 2), np.uint8), mode=None)
     assert grey_alpha.mode == "LA"
-    assert (pictures.from_pil(grey_alpha) == 255).all()
+    assert (from_pil(grey_alpha) == 255).all()
 
 
 def test_a_transparent_palette_entry_is_composited_on_white() -> None:
@@ -169,7 +173,7 @@ def test_pillow_s_limit_is_left_as_it_was() -> None:
     st.integers(1, 9), st.integers(1, 9), st.sampled_from(["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16"])
 )
 def test_every_mode_gives_its_size_in_three_channels(width: int, height: int, mode: str) -> None:
-    assert pictures.from_pil(Image.new(mode, (width, height)), 3, FULL).shape == (height, width, 3)
+    assert from_pil(Image.new(mode, (width, height)), 3, FULL).shape == (height, width, 3)
 
 
 # More than eight bits.
@@ -200,14 +204,14 @@ def test_a_window_mixes_no_pixels(at: int, value: int) -> None:
     """Whatever one value becomes, the others stay as they were: nothing is fitted to the darkest or the brightest."""
     values = [3, 900, 17, 4095, 200]
     changed = [*values[:at], value, *values[at + 1 :]]
-    before, after = (pictures.from_pil(wide(*some), 3, Window(0, 4095))[0] for some in (values, changed))
+    before, after = (from_pil(wide(*some), 3, Window(0, 4095))[0] for some in (values, changed))
     assert [i for i in range(5) if (before[i] != after[i]).any()] in ([], [at])
 
 
 def test_thirty_two_bits_and_arrays_of_any_whole_numbers() -> None:
     window, values = Window(-1000, 1000), np.array([[-5000, -1000, 0, 1000, 5000]])
     expected = [0, 0, 128, 255, 255]
-    assert pictures.from_pil(Image.fromarray(values.astype(np.int32)), 1, window)[0, :, 0].tolist() == expected
+    assert from_pil(Image.fromarray(values.astype(np.int32)), 1, window)[0, :, 0].tolist() == expected
     for kind in (np.int16, np.int32, np.int64):
         assert pictures.as_pixels(values.astype(kind), 3, window)[0, :, 2].tolist() == expected
     assert pictures.as_pixels(np.stack([values] * 3, axis=2), 3, window)[0, :, 2].tolist() == expected

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from dipp.core import entropy, randomness, selection
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Laplace
+from dipp.core.channels import Laplace, LocationChannel
 from dipp.core.entropy import FixedLength, Model, ZetaCode, decode, encode, paper_exponent, refitted_exponent
 from dipp.errors import DippError
 
@@ -332,7 +332,7 @@ def test_table_is_what_the_script_makes_of_real_selections(monkeypatch: pytest.M
 
     # The same mean from dipp's own candidates, scores and selection.
     arithmetic = Arithmetic(Laplace(), 0.5, Fraction(2))
-    coordinates = round(kl / float(Laplace().quantised_kl(np.asarray(0.5 * math.sqrt(0.5)))))
+    coordinates = round(kl / float(LocationChannel.kl(Laplace(), np.asarray(0.5 * math.sqrt(0.5)))))
     shifts = np.full((coordinates, 1), round(arithmetic.unit * 0.5), np.int32)
     n = 1 << (kl + pad)
     source, times = (randomness.stream(bytes(16), purpose=purpose) for purpose in ("test", "times"))

@@ -123,12 +123,12 @@ def test_round_trip(plan: Plan, shapes: list[Shape], separate: bool, delta: floa
     assert [back.image_indices(i).tolist() for i in range(len(back))] == indices
     if plan.coding.certified:
         assert back.certificate == made.certificate
-        assert back.ledger.to_dict() == made.ledger.to_dict()
+        assert back.certificate.ledger.to_dict() == made.certificate.ledger.to_dict()
     else:
         with pytest.raises(NoCertificateError):
             made.certificate  # noqa: B018
         with pytest.raises(NoCertificateError):
-            made.ledger  # noqa: B018
+            made.certificate.ledger  # noqa: B018
     assert back.to_bytes() == made.to_bytes()
 
 
@@ -683,9 +683,3 @@ def test_zeta_coded_payloads_are_as_documented() -> None:
 def test_archives_can_be_sent_to_other_processes() -> None:
     made = build(small_plan(FLAT), SHAPES)
     assert pickle.loads(pickle.dumps(made)).to_bytes() == made.to_bytes()  # noqa: S301
-
-
-def test_the_old_name_of_the_release_still_works() -> None:
-    made = build(small_plan(FLAT), SHAPES)
-    with pytest.warns(DeprecationWarning, match=r"use Archive\.release"):
-        assert made.header is made.release

@@ -11,14 +11,13 @@ import torch
 from helpers.geometry import of_pixels
 
 from dipp import scoring
-from dipp.audit import likelihood
-from dipp.audit.likelihood import Witness, log_likelihoods
 from dipp.audit.outcomes import outcomes
 from dipp.audit.setting import Subject, chain_of, plan_within
 from dipp.codec.encoder import Selector
 from dipp.core.geometry import Geometry
 from dipp.planning.presets import SENSED
 from dipp.privacy.certificate import Certificate
+from experiments.cifar10.witness import Witness, _only, log_likelihoods
 
 EPSILON, STEPS, SHAPE, IMAGES = 3.0, 5, (8, 8, 3), 3
 
@@ -85,7 +84,7 @@ def test_some_chunks_of_a_task_stay_in_the_memory_of_its_device() -> None:
             task = selector.task(layout, x_hat)
             placed = dataclasses.replace(task, shifts=torch.from_numpy(task.shifts))
             last = np.array([task.chunks - 1])
-            found = likelihood._only(placed, last).shifts
+            found = _only(placed, last).shifts
             assert isinstance(found, torch.Tensor)
             assert np.array_equal(found.numpy(), task.shifts[task.offsets[-2] :])
             met += 1
