@@ -289,7 +289,7 @@ def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
     claim = archive.Archive.build(released(plan), [Geometry(46_000, 46_000, 3)], [[0]])
     assert len(claim.to_bytes()) < 128
     with pytest.raises(DippError, match="larger than can be decoded"):
-        Codec(denoiser, plan).decode(claim)
+        Codec(denoiser, plan).decode(claim, max_work=1e6)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.01])
