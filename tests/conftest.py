@@ -35,11 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
-@pytest.fixture(scope="session")
-def _odometers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Places for odometers, none of which is there yet."""
+@pytest.fixture(scope="session", autouse=True)
+def _odometers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Places for odometers, none of which is there yet; the first serves fixtures that outlive a test."""
     folder = tmp_path_factory.mktemp("odometers")
-    return (folder / str(number) for number in itertools.count())
+    places = (folder / str(number) for number in itertools.count())
+    with pytest.MonkeyPatch.context() as session:
+        session.setenv("DIPP_ODOMETER", str(next(places)))
+        yield places
 
 
 @pytest.fixture(autouse=True)

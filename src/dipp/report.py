@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dipp.core import units
 from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
-from dipp.privacy import advice
+from dipp.privacy import advice, certificate
 from dipp.privacy.budget import Budget
-from dipp.privacy.certificate import UNIT, Certificate, promise
+from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import counted, lower, upper
 
 if TYPE_CHECKING:
@@ -123,7 +124,12 @@ def release_lines(facts: dict[str, Any]) -> list[str]:
     """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
     pixels = f", {facts['pixels']:,} pixels in all"
-    return _head(facts, NO_CERTIFICATE if claim is None else promise(claim["epsilon"], claim["rho"]), pixels)
+    return _head(facts, NO_CERTIFICATE if claim is None else promise(claim), pixels)
+
+
+def promise(claim: Mapping[str, Any]) -> str:
+    """Return a certificate, as JSON has it, in one line."""
+    return certificate.promise(claim["epsilon"], claim["rho"], units.from_dict(claim["unit"]).words)
 
 
 def advice_facts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +195,7 @@ def _head(facts: dict[str, Any], statement: str, sizes: str) -> list[str]:
 
 def audit_text(found: Audit) -> str:
     """An audit as a table: each coding on its own, a real plan, and the verdict."""
-    lines = [f"preset {found.preset}, per {UNIT}"]
+    lines = [f"preset {found.preset}, per {found.unit.words}"]
     for name, one in found.codings.items():
         lines += ["", name, *_exact_lines(one.exact), *_counted_lines(one), *_control_lines(one)]
     if found.model:

@@ -40,13 +40,14 @@ from dipp.core.channels import Gaussian, Laplace
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
 from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
 from dipp.privacy.ledger import Observed, Recorder
 from dipp.scoring.task import ScoringTask
 from experiments.comparisons.unclipped import SHARP
@@ -298,10 +299,10 @@ def test_6_the_unit_is_stated_wherever_an_epsilon_is(tmp_path: Path, run: Comman
     for expected, *options in ((0,), (EXIT_NOT_COMPARED, "--verify")):
         code, said, _ = run("info", made, *options)
         assert code == expected
-        assert UNIT in said
+        assert Pixel().words in said
         code, said, _ = run("info", made, "--json", *options)
         assert code == expected
-        assert json.loads(said)["certificate"]["unit"] == UNIT
+        assert json.loads(said)["certificate"]["unit"] == {"kind": "pixel"}
     assert any("mixed before encoding" in text for text in NOT_COVERED)
 
 

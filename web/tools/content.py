@@ -17,6 +17,7 @@ from typing import Any
 from dipp import __version__, models
 from dipp.codes import Pairs
 from dipp.core.geometry import Geometry
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.export import export
@@ -25,7 +26,7 @@ from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy import advice
 from dipp.privacy.budget import Budget
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT, Certificate
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
 
 EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -77,7 +78,7 @@ def plans(model: str) -> dict[str, Any]:
     if not all(math.isfinite(one["psnr"]) and one["certificate"][0] <= one["epsilon"] for one in found):
         raise DippError("plans: one exceeds its budget; report this")
     words = {
-        "unit": UNIT,
+        "unit": Pixel().words,
         "assumptions": ASSUMPTIONS,
         "notCovered": NOT_COVERED,
         "measured": advice.measured(),

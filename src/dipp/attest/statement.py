@@ -38,7 +38,7 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:dipp:release:v1"
 PLAN = ("coding", "channel", "code", "alpha", "schedule")
 COPIED = ("model", "seed", "seed_given", "beacon", "images")
-NUMBERS = ("epsilon", "rho", "delta", "unit", "pixels", "releases")
+NUMBERS = ("epsilon", "rho", "delta", "unit", "units", "releases")
 """Of a certificate, what must be the same when it is computed again from the release. All other numbers follow from the
 ledger (`Certificate.from_json`); words may be put better by a later version."""
 PATIENCE = timedelta(minutes=10)

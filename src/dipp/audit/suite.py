@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from dipp.audit.neighbours import adversarial_pair, grey_pair
 from dipp.audit.setting import Subject, chain_of, plan_for, replaced, single_step
 from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
+from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
 from dipp.privacy.certificate import Certificate
@@ -168,6 +169,8 @@ class Audit:
     epsilon: float
     codings: dict[str, CodingAudit]
     """By the names of the codings that its plans may have."""
+    unit: Unit = field(default_factory=Pixel)
+    """What was audited: the unit of the claims."""
     model: Sequence[Exact] = ()
     """The exact audit of a real plan on its denoiser; empty if none was given. Nothing may exceed the claim there, but
     the claim need not be reached: predictions of a network are harder to foresee."""
@@ -238,7 +241,7 @@ def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) 
     if real is not None:
         plan, denoiser = real
         model = exact.audit(plan, denoiser.geometry(), PAIRS // 3, ADVERSARIES // 3, denoiser)
-    return Audit(name, epsilon, found, model)
+    return Audit(name, epsilon, found, model=model)
 
 
 class Observation(NamedTuple):

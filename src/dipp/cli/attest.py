@@ -61,7 +61,7 @@ def verify(
     there to compare the plan with; give --model.
     """
     from dipp.attest import statement
-    from dipp.privacy.certificate import promise
+    from dipp.report import promise
 
     found = statement.verify(release, key, attestation, compared.against())
     exit_code = EXIT_NOT_COMPARED if found.checked.verified is None else 0
@@ -72,7 +72,7 @@ def verify(
     claim = found.predicate["certificate"]
     typer.echo(
         f"signed       by the key {found.key}, on {found.issued:%Y-%m-%d}{ends}\n"
-        f"certificate  {promise(claim['epsilon'], claim['rho'])}\n"
+        f"certificate  {promise(claim)}\n"
         f"with         dipp {found.predicate['dipp']}, model {found.predicate['model']}\n"
         f"consistent   {found.checked.reason}: that is the signer's word"
     )

@@ -79,7 +79,7 @@ def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None) -> 
     items = []
     for path in pictures:
         mark = _mark(found, path)
-        history = [entry._asdict() for entry in found.history(mark)]
+        history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in found.history(mark)]
         items.append({**_facts(found.spent(mark), delta), "name": path.name, "history": history})
     return {"place": str(found.folder), "pictures": items}
 
@@ -120,7 +120,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
             lines.append(f"{one['name']}: {counted(one['releases'], 'release')}, together {one['certificate']}")
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
-                f"ρ {upper(entry['rho'])}"
+                f"ρ {upper(entry['rho'])} per {entry['unit']['kind']}"
                 for entry in one["history"]
             ]
         return [*lines, "", EXPLANATION]

@@ -7,6 +7,7 @@ from typing import Any
 
 from dipp.codec import batches
 from dipp.codec.pictures import Picture
+from dipp.core.units import Unit
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
 
@@ -19,6 +20,7 @@ def charged(
     read: Callable[[Any], Picture],
     losses: Callable[[Picture], tuple[float, float]],
     meter: Meter,
+    unit: Unit,
 ) -> Iterator[Picture]:
     """Charge all pictures in one transaction, then yield them.
 
@@ -27,6 +29,7 @@ def charged(
         read: Returns a picture that can be encoded, and raises for any other.
         losses: Returns the pure ε and ρ of a picture.
         meter: The odometer.
+        unit: The unit that ε and ρ are of.
 
     Raises:
         LimitError: A picture would exceed the limit; nothing was charged.
@@ -42,7 +45,7 @@ def charged(
         for number, image in enumerate(images):
             picture = read(image)
             marks.append(meter.mark(picture.known_by))
-            yield meter.item(number, marks[-1], losses(picture), batches.name(image))
+            yield meter.item(number, marks[-1], losses(picture), batches.name(image), unit)
 
     if images:
         meter.charge(fresh_release(), COMMAND, charges())

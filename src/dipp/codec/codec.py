@@ -200,7 +200,7 @@ class Codec:
             return map(read, images)
         delta = self.budget.delta if self.budget else None
         meter = Meter(delta=delta) if odometer is True else odometer
-        return charged(list(images), read, self._losses_of, meter)
+        return charged(list(images), read, self._losses_of, meter, self.plan.unit)
 
     def _losses_of(self, picture: Picture) -> tuple[float, float]:
         return self.losses(Geometry.of(picture.pixels.shape))

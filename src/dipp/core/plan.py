@@ -12,7 +12,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -25,6 +25,7 @@ from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.selection import MAX_CANDIDATES
+from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError, NoCertificateError
 
 MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
@@ -186,6 +187,8 @@ class Plan:
     """`Step`s along timesteps, or `SensingStep`s: all of one kind."""
     separate: bool = True
     """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
+    unit: Unit = field(default_factory=Pixel)
+    """What the certificate protects."""
 
     def __post_init__(self) -> None:
         if not self.steps:

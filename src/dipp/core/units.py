@@ -43,20 +43,34 @@ class Unit(ABC):
 
     @abstractmethod
     def several(self, count: int) -> str:
-        """Return the words for any `count` units together."""
+        """Return the words for any `count` units together, as `words` has them for one."""
 
     @property
     def short(self) -> str:
         """The unit in a word or two, to be used after "per"."""
         return self.kind
 
+    @property
+    def plural(self) -> str:
+        """Several units in a word or two."""
+        return f"{self.short}s"
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> str:
+        """In what two neighbouring collections of pictures differ, in words that follow "differ in"."""
+
     @abstractmethod
     def count(self, geometry: Geometry) -> int:
         """Return the number of units of a picture."""
 
     @abstractmethod
+    def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
+        """Return the unit of each of some coordinates, as int64 from 0 to count − 1."""
+
     def ids(self, geometry: Geometry) -> Integers:
-        """Return the unit of each coordinate, as int64 from 0 to count − 1; every unit has a coordinate."""
+        """Return the unit of every coordinate of a picture; every unit has a coordinate."""
+        return self.of(np.arange(geometry.coordinates, dtype=np.int64), geometry)
 
     @abstractmethod
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
@@ -104,13 +118,18 @@ class Pixel(Unit):
         """Return the words for any `count` pixels, with all their channels."""
         return f"any {count} pixels (all their channels) of the array that was encoded"
 
+    @property
+    def neighbours(self) -> str:
+        """One pixel of one image."""
+        return "one pixel of one image, in any way (all its channels, from any value to any other)"
+
     def count(self, geometry: Geometry) -> int:
         """Return the number of pixels."""
         return geometry.pixels
 
-    def ids(self, geometry: Geometry) -> Integers:
+    def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
         """Return each coordinate divided by the number of channels."""
-        return np.arange(geometry.coordinates, dtype=np.int64) // geometry.channels
+        return coordinates // geometry.channels
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
         """Return the pixels of the part of the window that lies in the picture."""
@@ -132,10 +151,10 @@ def from_bytes(content: bytes) -> Unit:
 def from_dict(content: Mapping[str, Any]) -> Unit:
     """Read a unit that `Unit.to_dict` wrote, or raise."""
     kinds = {kind.kind: kind for kind in UNITS.values()}
-    parameters = {name: value for name, value in content.items() if name != "kind"}
     try:
+        parameters = {name: value for name, value in content.items() if name != "kind"}
         return kinds[content["kind"]](**parameters)
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         raise DippError(f"unit: one of {', '.join(kinds)} with its parameters is needed, got {content!r:.80}") from None
 
 

@@ -278,7 +278,7 @@ def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int
             for position, picture in Worker(job, codec).survey(range(job.shards)):
                 mark = meter.mark(picture.known_by)
                 losses = codec.losses(Geometry.of(picture.pixels.shape))
-                yield meter.item(position, mark, losses, job.source.name(position))
+                yield meter.item(position, mark, losses, job.source.name(position), codec.plan.unit)
         except DippError:  # before anything was charged: a source that is mended is another, and begins anew
             job.store.abandon()
             raise

@@ -66,7 +66,7 @@ class Header:
     def to_bytes(self) -> bytes:
         """Return the header as it stands in the file."""
         release, plan = self.release, self.release.plan
-        unit = release.unit.to_bytes()
+        unit = plan.unit.to_bytes()
         return b"".join(
             (
                 MAGIC + bytes([VERSION]),
@@ -105,7 +105,7 @@ class Header:
         coding = codings.read(reader)
         separate = reader.varint("deal", TOGETHER, SEPARATE) == SEPARATE
         claim = struct.unpack("<2d", reader.take(16)) if coding.certified else None
-        plan = Plan(coding, steps.read(reader, coding.code), separate)
+        plan = Plan(coding, steps.read(reader, coding.code), separate, unit)
         window, marks = source.read(fields[SOURCE]) if SOURCE in fields else (None, NO_MARKS)
         release = Release(
             plan,
@@ -117,7 +117,6 @@ class Header:
             seed_given=SEED_GIVEN in fields,
             beacon=Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None,
             window=window,
-            unit=unit,
         )
         runs = _read_runs(reader)
         found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dipp.core.beacon import Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
-from dipp.core.units import Pixel, Unit
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.bytes import checked
@@ -50,8 +49,6 @@ class Release:
     """The public beacon that the seed follows from, with the sender's own part; None without one."""
     window: Window | None = None
     """Which values of pictures of more than eight bits became black and white; None: no such picture was taken."""
-    unit: Unit = field(default_factory=Pixel)
-    """What the certificate protects."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps

@@ -15,8 +15,9 @@ coding has no certificate). A release has a random name of its own, which a run 
    one picture at the same time, those succeed whose sum is within the limit.
 
 **Composition.** For the pixels of a picture, ε's add up, and so do ρ's (`privacy.conversions`, 2); (ε, δ) follows from
-the sums. A release of which only ε is known counts with the ρ that follows from it (`conversions.zcdp_of_pure`). A
-release that holds the picture twice counts twice.
+the sums. Every row has the unit of its release. A pixel lies in one unit, so that the ε of any unit bounds its own: the
+sums are those of any one pixel, whatever the units. A release of which only ε is known counts with the ρ that follows
+from it (`conversions.zcdp_of_pure`). A release that holds the picture twice counts twice.
 
 *If budgets are chosen by what was seen.* The sum of pure ε's still bounds the loss, since each outcome's loss is at
 most the sum of those that led to it. A sum of ρ's that is itself random bounds nothing by its realised value; but a
@@ -34,6 +35,7 @@ import contextlib
 import functools
 import hmac
 import itertools
+import json
 import logging
 import math
 import os
@@ -47,7 +49,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from dipp.core import randomness
+from dipp.core import randomness, units
+from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
 from dipp.odometer import place
 from dipp.privacy import conversions
@@ -56,7 +59,7 @@ from dipp.privacy.printing import upper
 LOGGER = logging.getLogger("dipp.odometer")
 DATABASE = "odometer.sqlite"
 KEY = "key"
-VERSION = 1
+VERSION = 2
 PATIENCE = 600.0
 """Seconds to wait for another process's transaction, which takes a few for a million pictures."""
 INDEX = "charges_of_picture"
@@ -65,7 +68,7 @@ SCHEMA = (
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
     """CREATE TABLE charges (
         release TEXT NOT NULL REFERENCES releases (id), image INTEGER NOT NULL, picture BLOB NOT NULL,
-        epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, PRIMARY KEY (release, image)
+        epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, unit TEXT NOT NULL, PRIMARY KEY (release, image)
     ) WITHOUT ROWID""",
     f"CREATE INDEX {INDEX} ON charges (picture)",
     f"PRAGMA user_version = {VERSION}",
@@ -85,10 +88,12 @@ class Charge(NamedTuple):
     picture: bytes
     """Its mark."""
     epsilon: float
-    """Pure ε of any one pixel; infinite, if there is no certificate."""
+    """Pure ε of any one unit; infinite, if there is no certificate."""
     rho: float
     name: str | None = None
     """Name of the picture, if it is to be kept."""
+    unit: Unit = Pixel()
+    """The unit of the release's certificate."""
 
 
 class Entry(NamedTuple):
@@ -100,6 +105,7 @@ class Entry(NamedTuple):
     command: str
     epsilon: float
     rho: float
+    unit: Unit
 
 
 @dataclass(frozen=True)
@@ -202,8 +208,8 @@ class Odometer:
             # What streams in waits in a temporary table, which nobody sees, and keeps nobody waiting.
             database.execute("CREATE TEMP TABLE pending AS SELECT * FROM charges WHERE 0")
             with _transaction(database, "DEFERRED"):
-                rows = ((release, *charge) for charge in charges)
-                database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?)", rows)
+                rows = ((release, *charge[:-1], _spelt(charge.unit)) for charge in charges)
+                database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             with _transaction(database):
                 if _is_charged(database, release):  # by another process, meanwhile
                     return _reading(database, release, delta)
@@ -266,11 +272,17 @@ class Odometer:
         """The releases of a picture, in the order of time."""
         with _connected(self.folder) as database:
             rows = database.execute(
-                "SELECT id, made, command, epsilon, rho FROM charges JOIN releases ON release = id "
+                "SELECT id, made, command, epsilon, rho, unit FROM charges JOIN releases ON release = id "
                 "WHERE picture = ? ORDER BY number, image",
                 (picture,),
             )
-            return [Entry(*row) for row in rows]
+            return [Entry(*row)._replace(unit=units.from_dict(json.loads(row[-1]))) for row in rows]
+
+
+@functools.cache
+def _spelt(unit: Unit) -> str:
+    """Return a unit as the database has it."""
+    return json.dumps(unit.to_dict(), sort_keys=True)
 
 
 class LimitError(DippError):
@@ -359,6 +371,8 @@ def _require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise DippError(f"odometer: {folder} was written by a newer dipp; upgrade")
+    if 0 < version < VERSION:
+        raise DippError(f"odometer: {folder} was written before 1.0, without units; move it away to start anew")
     if not version:
         if (folder / KEY).exists():
             raise DippError(f"odometer: {folder / DATABASE} is lost; restore it, or move the folder away to start anew")

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dipp.core.units import Unit
 from dipp.errors import DippError
 from dipp.odometer.accounts import Charge, Odometer
 from dipp.privacy.printing import counted
@@ -56,9 +57,9 @@ class Meter:
         """Return the mark by which a picture is recognised."""
         return self.odometer.mark(pixels)
 
-    def item(self, image: int, mark: bytes, losses: tuple[float, float], name: str | None) -> Charge:
+    def item(self, image: int, mark: bytes, losses: tuple[float, float], name: str | None, unit: Unit) -> Charge:
         """Return the row of a picture, with its name if names are kept."""
-        return Charge(image, mark, *losses, name if self.names else None)
+        return Charge(image, mark, *losses, name if self.names else None, unit)
 
     def charge(self, release: str, command: str, charges: Iterable[Charge]) -> None:
         """Charge a release, before anything of it is released, and warn of pictures that were released before.

@@ -20,7 +20,7 @@ def card(released: Released) -> str:
     labels = facts["labels"]
     rows = {
         "definition": "pure differential privacy; zero-concentrated as well" if claim else "none",
-        "unit": f"{released.facts['certificate']['unit']}" if claim else "none",
+        "unit": released.unit.words if claim else "none",
         "parameters": released.parameters,
         "recognisable": advice.RECOGNISABLE,
         "not protected": released.unprotected,

@@ -71,8 +71,7 @@ def metadata(released: Released, base: str = "", text_labels: bool = False) -> d
         "citeAs": f"{', '.join(words.curators) or FILL_IN}: {released.name}, {released.day.year}.",
         "rai:personalSensitiveInformation": [
             f"Differential privacy: {released.parameters}.",
-            *((released.meaning,) if released.certificate else ()),
-            released.unit_details,
+            *((released.meaning, released.unit_details) if released.certificate else ()),
             f"Recognisable: {advice.RECOGNISABLE}.",
             f"Not protected: {released.unprotected}.",
         ],

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from dipp import __version__
+from dipp.core import units
+from dipp.core.units import Unit
 from dipp.data import manifest, store
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.privacy import advice
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, UNIT
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED
 from dipp.privacy.printing import upper
 
 FILL_IN = "TO BE FILLED IN"
@@ -115,13 +117,21 @@ class Released:
         )
 
     @property
+    def unit(self) -> Unit:
+        """The unit of the certificate; for a release with one."""
+        if self.certificate is None:
+            raise NoCertificateError("unit: this coding is not differentially private")
+        return units.from_dict(self.certificate["unit"])
+
+    @property
     def unit_details(self) -> str:
         """Which two inputs count as neighbours."""
+        several = self.unit.plural
         return (
             "Two collections are adjacent if they have the same number of images, of the same sizes in the same order, "
-            "and differ in one pixel of one image, in any way (all its channels, from any value to any other). A "
-            "change of k pixels costs k·ε and k²·ρ. The unit is not a person: somebody who fills many pixels, or "
-            "appears in many images, pays the sum over those pixels, and stays recognisable."
+            f"and differ in {self.unit.neighbours}. A change of k {several} costs k·ε and k²·ρ. The unit is not a "
+            f"person: somebody who fills many {several}, or appears in many images, pays the sum over those {several}, "
+            "and stays recognisable."
         )
 
     @property
@@ -142,7 +152,7 @@ class Released:
             return "none: this coding is not differentially private"
         at = claim.get("epsilon_at_delta")
         asked = "" if at is None else f"; (ε, δ) = ({upper(at)}, {upper(claim['delta'])})"
-        return f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {UNIT}"
+        return f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {self.unit.words}"
 
     @property
     def domain(self) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from dipp.errors import NoCertificateError
 from dipp.papers.guarantee import FILL_IN, Released
 from dipp.privacy import advice
-from dipp.privacy.certificate import UNIT
 
 
 def entry(released: Released) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def entry(released: Released) -> dict[str, Any]:
                 "unprotected_quantities": released.unprotected,
             },
             "privacy_loss": {
-                "privacy_unit": UNIT,
+                "privacy_unit": released.unit.words,
                 "privacy_unit_details": released.unit_details,
                 "privacy_parameters": {"epsilon": claim["epsilon"], "rho": claim["rho"]},
                 "privacy_parameters_details": f"{released.parameters}. Both hold; ε is pure. {released.meaning}",

@@ -1,7 +1,7 @@
-"""The certificate: what a release may have told about one pixel, in every form in which it can be stated.
+"""The certificate: what a release may have told about one unit, in every form in which it can be stated.
 
 Everything is computed from ledgers (`dipp.privacy.ledger`); no number is ever typed in. For any two images x and y that
-differ in one pixel, in any way and however all other pixels look, and any set S of files:
+differ in one unit (`core.units`), in any way and however all others look, and any set S of files:
 
 - pure:         P[file of x ∈ S] ≤ e^ε·P[file of y ∈ S];
 - zCDP:         every Rényi divergence of order a between the two is at most ρ·a;
@@ -24,13 +24,15 @@ from numpy.typing import NDArray
 
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
+from dipp.core.units import Unit
 from dipp.errors import DippError
 from dipp.privacy import advice, conversions
 from dipp.privacy.ledger import Ledger
 from dipp.privacy.printing import upper
 
 MAX_GROUP = 1 << 62
-UNIT = "one pixel (all its channels) of the array that was encoded"
+WINDOWS = (1, 8, 16, 32, 64, 128, 256)
+"""Sides of the square windows whose price certificates state."""
 
 ASSUMPTIONS = (
     "the encoder ran this code: a file can show that it is consistent, never that its encoder was honest",
@@ -56,7 +58,7 @@ DELTAS = (1e-5, 1e-7, 1e-9)
 
 
 class StepCost(NamedTuple):
-    """What one step costs a pixel that it touches."""
+    """What one step costs a unit that it touches."""
 
     release: int
     step: int
@@ -70,21 +72,23 @@ class StepCost(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Privacy of one or several releases of an image, for any one pixel of it, or any `pixels` of them."""
+    """Privacy of one or several releases of an image, for any one unit of it, or any `units` of them."""
 
     releases: tuple[Ledger, ...]
     delta: float | None = None
     """δ at which (ε, δ) is to be stated, if the release was budgeted that way."""
-    pixels: int = 1
-    """How many pixels may change at once."""
+    units: int = 1
+    """How many units may change at once."""
 
     def __post_init__(self) -> None:
         if not self.releases:
             raise DippError("releases: one or more ledgers are needed")
         if self.delta is not None and not 0 < self.delta < 1:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
-        if isinstance(self.pixels, bool) or not isinstance(self.pixels, int) or not 1 <= self.pixels <= MAX_GROUP:
-            raise DippError(f"pixels: a whole number from 1 to {MAX_GROUP} is needed, got {self.pixels!s:.40}")
+        if type(self.units) is not int or not 1 <= self.units <= MAX_GROUP:
+            raise DippError(f"units: a whole number from 1 to {MAX_GROUP} is needed, got {self.units!s:.40}")
+        if any(ledger.unit != self.unit for ledger in self.releases):
+            raise DippError("releases: ledgers of one unit are needed")
 
     @classmethod
     def of(cls, plan: Plan, smallest: Geometry, delta: float | None = None) -> Certificate:
@@ -102,11 +106,14 @@ class Certificate:
         return cls((Ledger.planned(plan, smallest),), delta)
 
     @property
-    def unit(self) -> str:
-        """What is protected."""
-        if self.pixels == 1:
-            return UNIT
-        return f"any {self.pixels} pixels (all their channels) of the array that was encoded"
+    def unit(self) -> Unit:
+        """What is protected, each on its own."""
+        return self.releases[0].unit
+
+    @property
+    def protected(self) -> str:
+        """What may change, in words."""
+        return self.unit.words if self.units == 1 else self.unit.several(self.units)
 
     @functools.cached_property
     def epsilon(self) -> float:
@@ -119,10 +126,10 @@ class Certificate:
         return self._of_group(_sum([ledger.rho for ledger in self.releases]), squared=True)
 
     def _of_group(self, loss: float, *, squared: bool = False) -> float:
-        """ε or, squared, ρ of all `pixels`, from that of one."""
-        if self.pixels == 1:
+        """Return ε or, squared, ρ of all `units`, from that of one."""
+        if self.units == 1:
             return loss
-        return conversions.group_zcdp(loss, self.pixels) if squared else conversions.group_epsilon(loss, self.pixels)
+        return conversions.group_zcdp(loss, self.units) if squared else conversions.group_epsilon(loss, self.units)
 
     def approximate(self, delta: float) -> float:
         """ε of (ε, δ): the smaller of pure ε and the conversion of ρ; both hold, so either may be stated."""
@@ -141,20 +148,29 @@ class Certificate:
                 pure, rho = one.charge()
                 yield StepCost(release, one.step, self._of_group(pure), self._of_group(rho, squared=True))
 
-    def for_pixels(self, count: int) -> Certificate:
-        """The same for any change of so many pixels: kε, k²ρ."""
-        return replace(self, pixels=count)
+    def for_units(self, count: int) -> Certificate:
+        """Return the certificate for any change of `count` units: kε, k²ρ."""
+        return replace(self, units=count)
+
+    def for_window(self, width: int, height: int) -> Certificate:
+        """Return the certificate for any change inside a window of this size, wherever it lies in the picture."""
+        return self.for_units(self.unit.met(width, height))
+
+    @property
+    def by_size(self) -> tuple[tuple[int, Certificate], ...]:
+        """The certificates of square windows, each with its side in pixels (`WINDOWS`)."""
+        return tuple((side, self.for_window(side, side)) for side in WINDOWS)
 
     def compose(self, *others: Certificate) -> Certificate:
         """Several releases of one image, whoever made them and whatever was seen before: ε and ρ add up.
 
-        The pixels must be the same ones: a certificate of another size or of a resized image is about others.
+        The units must be the same ones: a certificate of another size or of a resized image is about others.
         """
         for other in others:
             if not isinstance(other, Certificate):
                 raise DippError(f"compose: other certificates are needed, got {type(other).__name__}")
-        if any((other.pixels, other.channels) != (self.pixels, self.channels) for other in others):
-            raise DippError("compose: certificates for equally many pixels, and channels of a pixel, are needed")
+        if any((other.units, other.channels) != (self.units, self.channels) for other in others):
+            raise DippError("compose: certificates for equally many units, and channels of a pixel, are needed")
         releases = (ledger for one in (self, *others) for ledger in one.releases)
         same = all(other.delta == self.delta for other in others)
         return replace(self, releases=tuple(releases), delta=self.delta if same else None)
@@ -182,7 +198,7 @@ class Certificate:
         return NOT_COVERED
 
     def between(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-        """Pure ε of telling two given images apart, the metric form: pixels pay for how far they really differ.
+        """Return pure ε of telling two given images apart, the metric form: units pay for how far they really differ.
 
         Without a clip, and by the exponential mechanism, nearly 2α·L·Σ√ΔSNR·‖x − y‖, where ‖·‖ adds up all channels, or
         with one channel at a time the largest change of each pixel; in the integers, a change of a level or two costs a
@@ -196,13 +212,15 @@ class Certificate:
                 )
         if first.dtype != np.uint8 or first.dtype != second.dtype or first.shape != second.shape:
             raise DippError("first, second: uint8 images of one shape are needed")
-        if not first.ndim or first.shape[-1] != self.channels:
-            raise DippError(f"first, second: {self.channels} channels in the last axis are needed, got {first.shape}")
-        changes = np.abs(first.astype(np.int16) - second).reshape(-1, self.channels)
-        found = _sum([_between(ledger, changes) for ledger in self.releases])
-        # The certificate of as many pixels bounds the same thing, and rounds up at fewer places.
-        changed = np.count_nonzero(changes.any(axis=1))
-        return min(found, self.for_pixels(int(changed)).epsilon) if changed else found
+        if first.ndim != 3 or first.shape[-1] != self.channels:
+            raise DippError(f"first, second: shapes (H, W, {self.channels}) are needed, got {first.shape}")
+        changes, geometry = np.abs(first.astype(np.int16) - second).reshape(-1), Geometry.of(first.shape)
+        largest = np.zeros(self.unit.count(geometry), np.int16)
+        np.maximum.at(largest, self.unit.ids(geometry), changes)
+        found = _sum([_between(ledger, changes, largest) for ledger in self.releases])
+        # The certificate of as many units bounds the same thing, and rounds up at fewer places.
+        changed = np.count_nonzero(largest)
+        return min(found, self.for_units(int(changed)).epsilon) if changed else found
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate for JSON, with the ledgers that it follows from."""
@@ -210,8 +228,11 @@ class Certificate:
         if self.delta is not None:
             found["epsilon_at_delta"] = self.epsilon_at_delta
         return found | {
-            "unit": self.unit,
-            "pixels": self.pixels,
+            "unit": self.unit.to_dict(),
+            "units": self.units,
+            "by_size": [
+                {"window": side, "epsilon": window.epsilon, "rho": window.rho} for side, window in self.by_size
+            ],
             "steps": [step._asdict() for step in self.steps],
             "assumptions": list(self.assumptions),
             "not_covered": list(self.not_covered),
@@ -228,7 +249,7 @@ class Certificate:
         try:
             content = json.loads(text)
             ledgers = tuple(map(Ledger.from_dict, content["releases"]))
-            found = cls(ledgers, content["delta"], content["pixels"])
+            found = cls(ledgers, content["delta"], content["units"])
             stated = {key: content[key] for key in content if key not in WORDS}
             at_delta = stated.pop("epsilon_at_delta", None)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -246,7 +267,8 @@ class Certificate:
     def short(self) -> str:
         """Pure ε, with (ε, δ) if that was asked for, in a few words."""
         at = "" if self.delta is None else f"{upper(self.approximate(self.delta))} at δ = {upper(self.delta)}, "
-        return f"ε = {at}{upper(self.epsilon)} pure per {'pixel' if self.pixels == 1 else f'{self.pixels} pixels'}"
+        protected = self.unit.short if self.units == 1 else f"{self.units} {self.unit.plural}"
+        return f"ε = {at}{upper(self.epsilon)} pure per {protected}"
 
     def __str__(self) -> str:
         return self.statement()
@@ -261,7 +283,7 @@ class Certificate:
             for head, texts in (("This holds if", self.assumptions), ("It does not cover", self.not_covered))
         )
         head = f"<p><b>{html.escape(self.statement())}</b></p>"
-        one = self.for_pixels(1).epsilon
+        one = self.for_units(1).epsilon
         said = (
             f"As a bound, {advice.grade(one).name}: {advice.bound(one)}.",
             f"Without that knowledge, {advice.measured()}.",
@@ -272,17 +294,17 @@ class Certificate:
 
     def statement(self) -> str:
         """The certificate in one line."""
-        pure = promise(self.epsilon, self.rho, self.unit)
+        pure = promise(self.epsilon, self.rho, self.protected)
         if self.delta is None:
             return pure
         return f"ε = {upper(self.approximate(self.delta))} at δ = {upper(self.delta)}; {pure}"
 
     def table(self) -> str:
-        """Return the certificate as a table: a line for each run of equal steps, the worst pixel, and what it means.
+        """Return the certificate as a table: a line for each run of equal steps, the worst unit, and what it means.
 
-        A step is priced for a pixel that it touches.
+        A step is priced for a unit that it touches.
         """
-        worst = self.for_pixels(1)
+        worst = self.for_units(1)
         records = [one for ledger in self.releases for one in ledger.selections]
         rows = []
         for cost, one in zip(worst.steps, records, strict=True):
@@ -297,10 +319,10 @@ class Certificate:
             name = str(steps[0]) if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
             name = name if len(self.releases) == 1 else f"{release}/{name}"
             lines.append(f"{name:>12} {len(steps):>5} {numbers}")
-        lines.append(f"{'worst pixel':<56} {upper(worst.epsilon):>12} {upper(worst.rho):>12}")
+        lines.append(f"{f'worst {self.unit.short}':<56} {upper(worst.epsilon):>12} {upper(worst.rho):>12}")
         lines.append(f"total: {self.statement()}")
         lines.append(
-            f"(ε, δ), per {self.unit}: "
+            f"(ε, δ), per {self.protected}: "
             + ", ".join(f"ε = {upper(self.approximate(delta))} at {upper(delta)}" for delta in DELTAS)
         )
         lines += [f"  if {text}" for text in ASSUMPTIONS]
@@ -308,9 +330,9 @@ class Certificate:
         return "\n".join(lines)
 
 
-def promise(epsilon: float, rho: float, unit: str = UNIT) -> str:
-    """Pure ε and ρ in words, rounded up."""
-    return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {unit}"
+def promise(epsilon: float, rho: float, protected: str) -> str:
+    """Return pure ε and ρ in words, rounded up, with what they protect."""
+    return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
 
 
 def _sum(losses: list[float]) -> float:
@@ -318,10 +340,10 @@ def _sum(losses: list[float]) -> float:
     return losses[0] if len(losses) == 1 else conversions.total(losses)
 
 
-def _between(ledger: Ledger, changes: NDArray[np.int16]) -> float:
-    """ε of changes (pixels × channels, in levels)."""
-    # Where a step touches one channel of a pixel, the one that changes most bounds them all.
-    counted = changes.max(axis=1) if ledger.mask.touches(ledger.channels) == 1 else changes
+def _between(ledger: Ledger, changes: NDArray[np.int16], largest: NDArray[np.int16]) -> float:
+    """Return ε of changes in levels: of every coordinate, and the largest of every unit."""
+    # Where a step touches a unit once, the coordinate that changes most bounds all of the unit.
+    counted = largest if ledger.mask.touches(ledger.channels) == 1 else changes
     levels, counts = np.unique(counted, return_counts=True)
     return conversions.total(
         count * ledger.epsilon_of_change(level) for level, count in zip(levels.tolist(), counts.tolist(), strict=True)

@@ -1,7 +1,7 @@
 """Conversions between the three ways to state a privacy loss: pure ε, ρ (zCDP) and (ε, δ).
 
-All are per protected unit (a pixel), natural logarithms throughout. Every function rounds in the safe direction: a loss
-up, an allowance down, by more than the floating-point error of its few operations (`UP`).
+All are per protected unit (`core.units`), natural logarithms throughout. Every function rounds in the safe direction: a
+loss up, an allowance down, by more than the floating-point error of its few operations (`UP`).
 
 1. *Bounded range to ρ.* A selection whose log likelihood ratio ln P[k | x]/P[k | x'] spans at most ε over the outcomes
    k has bounded range ε, and hence ρ = ε²/8 zCDP [Cesar & Rogers, 2021, Lemma 3.2: by Hoeffding's lemma, because a
@@ -18,7 +18,7 @@ up, an allowance down, by more than the floating-point error of its few operatio
    never the guarantee.
 4. *Pure ε to ρ.* What is ε-DP is ρ-zCDP with ρ = ε·tanh(ε/2), which is at most the ε²/2 of [Bun & Steinke, 2016,
    Proposition 1.4]; the proof stands in `dipp.codes.pairs`. For releases of which ε alone is known.
-5. *Groups.* A change of k pixels costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
+5. *Groups.* A change of k units costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
     return max(0.0, largest)
 
 
-def group_epsilon(epsilon: float, pixels: int) -> float:
-    """Pure ε of any change of so many pixels: kε."""
-    _require_pixels(pixels)
-    return epsilon * pixels * UP
+def group_epsilon(epsilon: float, units: int) -> float:
+    """Return pure ε of any change of k units: kε."""
+    _require_units(units)
+    return epsilon * units * UP
 
 
-def group_zcdp(rho: float, pixels: int) -> float:
-    """ρ of any change of so many pixels: k²ρ."""
-    _require_pixels(pixels)
-    return rho * pixels * pixels * UP
+def group_zcdp(rho: float, units: int) -> float:
+    """Return ρ of any change of k units: k²ρ."""
+    _require_units(units)
+    return rho * units * units * UP
 
 
 def _log_ratio(excess: float) -> float:
@@ -122,6 +122,6 @@ def _require_delta(delta: float) -> None:
         raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
 
 
-def _require_pixels(pixels: int) -> None:
-    if pixels < 1:
-        raise DippError(f"pixels: a whole number of at least 1 is needed, got {pixels}")
+def _require_units(units: int) -> None:
+    if units < 1:
+        raise DippError(f"units: a whole number of at least 1 is needed, got {units}")

@@ -29,7 +29,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -37,12 +37,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codes import CODES, Flat, StepLimited
-from dipp.core import masks, selection
+from dipp.core import masks, selection, units
 from dipp.core.arithmetic import MAX_SLOPE
 from dipp.core.chunking import Chunks
 from dipp.core.code import Charge, Code, Moved
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
+from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
 
 LEVELS = 255
@@ -153,6 +154,8 @@ class Ledger:
     period: int
     """P: steps after which every coordinate was touched once; 1 if every step touches all."""
     selections: tuple[Selection, ...]
+    unit: Unit = field(default_factory=Pixel)
+    """What is protected: ε and ρ are those of the worst unit."""
 
     def __post_init__(self) -> None:
         if (
@@ -195,7 +198,7 @@ class Ledger:
             )
         if plan.mask != masks.of_period(plan.mask.period):
             raise DippError(f"mask: {plan.mask} is not one that a ledger can name, so its worst pixel is not known")
-        return cls(channels, plan.mask.period, tuple(selections))
+        return cls(channels, plan.mask.period, tuple(selections), plan.unit)
 
     @property
     def mask(self) -> masks.Mask:
@@ -242,14 +245,16 @@ class Ledger:
             | {"alpha": str(one.alpha)}
             for one in self.selections
         ]
-        return {"channels": self.channels, "period": self.period, "selections": rows}
+        head = {"unit": self.unit.to_dict(), "channels": self.channels, "period": self.period}
+        return {**head, "selections": rows}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Ledger:
         """The ledger that `to_dict` wrote, checked as every ledger is."""
         try:
             rows = [Selection(**{**row, "alpha": _fraction(row["alpha"])}) for row in content["selections"]]
-            return cls(content["channels"], content["period"], tuple(rows))
+            unit = units.from_dict(content["unit"])
+            return cls(content["channels"], content["period"], tuple(rows), unit)
         except (KeyError, TypeError):
             raise DippError("ledger: the fields that Ledger.to_dict writes are needed") from None
 
@@ -273,7 +278,7 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._designs: set[tuple[int, int]] = set()
+        self._designs: set[tuple[int, int, Unit]] = set()
         self._met: dict[int, Selection] = {}
         self._images: dict[int, int] = defaultdict(int)
         self._seen: set[tuple[int, Geometry]] = set()
@@ -288,7 +293,7 @@ class Recorder:
             return
         channels = geometry.channels
         self._images[step] += images
-        self._designs.add((channels, plan.mask.period))
+        self._designs.add((channels, plan.mask.period, plan.unit))
         pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
         touched = int(np.bincount(pixel).max(initial=1))
         # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
@@ -337,8 +342,8 @@ class Recorder:
             return None
         if [self._images.get(step, 0) for step in range(len(plan.steps))] != [images] * len(plan.steps):
             raise DippError("ledger: the encoder has not written down every step of every image; report this")
-        (design,) = self._designs
-        found = Ledger(*design, tuple(self._met[step] for step in sorted(self._met)))
+        ((channels, period, unit),) = self._designs
+        found = Ledger(channels, period, tuple(self._met[step] for step in sorted(self._met)), unit)
         if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
             raise DippError("ledger: a pixel was touched more often than the mask design says; report this")
         return found

@@ -104,8 +104,10 @@ def test_bytes_of_no_unit(content: bytes) -> None:
         units.from_bytes(content)
 
 
-@pytest.mark.parametrize("content", [{}, {"kind": "planet"}, {"kind": "pixel", "side": 4}, {"kind": ["pixel"]}])
-def test_json_of_no_unit(content: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "content", [{}, {"kind": "planet"}, {"kind": "pixel", "side": 4}, {"kind": ["pixel"]}, None, "pixel"]
+)
+def test_json_of_no_unit(content: Any) -> None:
     with pytest.raises(DippError, match="unit: one of pixel"):
         units.from_dict(content)
 

@@ -22,6 +22,7 @@ from helpers.commands import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, accounts, place
 from dipp.privacy import conversions
@@ -94,7 +95,7 @@ def test_it_opens_again_with_the_same_key(counted: Odometer) -> None:
 
 @pytest.mark.parametrize(
     "harm",
-    ["no key", "another key", "no proof", "newer", "no database", "emptied", "gone", "a file in its place"],
+    ["no key", "another key", "no proof", "newer", "older", "no database", "emptied", "gone", "a file in its place"],
 )
 def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
     counted.charge("r", "test", [Charge(0, PICTURE, 1.0, 0.1)])
@@ -111,7 +112,9 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
         case "gone":
             (counted.folder / "odometer.sqlite").unlink()
         case "newer":
-            sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 2").connection.close()
+            sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 3").connection.close()
+        case "older":
+            sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 1").connection.close()
         case "no database":
             (counted.folder / "odometer.sqlite").write_bytes(b"something else, and long enough to be looked at" * 100)
         case "a file in its place":
@@ -186,12 +189,12 @@ def test_marks_need_the_key(counted: Odometer, tmp_path: Path) -> None:
 
 def test_it_holds_neither_pixels_nor_names(counted: Odometer) -> None:
     one, meter = picture(16, 16, 3), Meter(folder=counted.folder)
-    meter.charge("r", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png")])
+    meter.charge("r", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png", Pixel())])
     content = (counted.folder / "odometer.sqlite").read_bytes()
     assert b"ward-7" not in content
     assert not any(one.tobytes()[at : at + 8] in content for at in range(0, 700, 4))
     meter = Meter(names=True, folder=counted.folder)
-    meter.charge("s", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png")])
+    meter.charge("s", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png", Pixel())])
     assert counted.spent(meter.mark(one)).name == "ward-7.png"
 
 

@@ -121,7 +121,7 @@ def test_its_numbers_are_those_of_the_certificate(dataset: Path, made: Path) -> 
         assert claim is not None
         entry = registry.entry(Released.read(release, WORDS))["deployment"]["privacy_loss"]
         assert entry["privacy_parameters"] == {"epsilon": claim.epsilon, "rho": claim.rho}
-        assert entry["privacy_unit"] == claim.unit
+        assert entry["privacy_unit"] == claim.unit.words
         assert f"ε = {upper(claim.epsilon)} (pure), ρ = {upper(claim.rho)}" in entry["privacy_parameters_details"]
     at = dipp.open(made).certificate.epsilon_at_delta
     assert at is not None
@@ -217,7 +217,7 @@ def test_the_card_says_what_is_asked(dataset: Path) -> None:
     certificate = dipp.load(dataset).certificate
     assert certificate is not None
     for word in (
-        certificate.unit,
+        certificate.unit.words,
         f"ε = {upper(certificate.epsilon)} (pure)",
         "number, order, widths and heights of the images, their labels",
         "exponential mechanism",

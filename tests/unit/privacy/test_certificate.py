@@ -31,7 +31,7 @@ from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
+from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, WINDOWS, Certificate
 from dipp.privacy.ledger import Ledger, Recorder, Selection
 from dipp.privacy.printing import upper
 from experiments.comparisons.unclipped import SHARP
@@ -106,21 +106,32 @@ def test_repeated_releases_compose() -> None:
     many = once.compose(*[once] * 199)
     assert many.approximate(1e-6) < 0.5 * many.epsilon
     with pytest.raises(DippError, match="compose"):
-        once.compose(once.for_pixels(2))
+        once.compose(once.for_units(2))
     with pytest.raises(DippError, match="compose"):
         once.compose(Certificate.of(plan_of(SHARP), of_pixels(1024, 1)))
 
 
+def test_a_window_pays_for_the_units_that_it_meets() -> None:
+    one = Certificate.of(plan_of(SHARP), of_pixels(1024))
+    assert one.for_window(8, 12) == one.for_units(96)
+    assert [side for side, _ in one.by_size] == list(WINDOWS)
+    for side, found in one.by_size:
+        assert found == one.for_units(side * side)
+    stated = json.loads(one.to_json())["by_size"]
+    assert stated[0] == {"window": 1, "epsilon": one.epsilon, "rho": one.rho}
+    assert stated[1] == {"window": 8, "epsilon": one.for_units(64).epsilon, "rho": one.for_units(64).rho}
+
+
 def test_several_pixels_cost_more() -> None:
     one = Certificate.of(plan_of(SHARP), of_pixels(1024))
-    ten = one.for_pixels(10)
+    ten = one.for_units(10)
     assert ten.epsilon == pytest.approx(10 * one.epsilon, rel=1e-11)
     assert ten.rho == pytest.approx(100 * one.rho, rel=1e-11)
-    assert "10 pixels" in ten.unit
-    assert ten.for_pixels(1) == one
+    assert "10 pixels" in ten.protected
+    assert ten.for_units(1) == one
     for bad in (0, -1, 1.5, True):
-        with pytest.raises(DippError, match="pixels"):
-            one.for_pixels(bad)  # type: ignore[arg-type]
+        with pytest.raises(DippError, match="units"):
+            one.for_units(bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
@@ -167,10 +178,10 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
     y[2, 3, 1] = 51
     assert found.between(x, y) == pytest.approx(fifth / count, rel=1e-9)
     x[4, 4], y[4, 4] = 0, 255
-    assert found.between(x, y) <= found.for_pixels(2).epsilon
+    assert found.between(x, y) <= found.for_units(2).epsilon
     composed = found.compose(found)
     assert composed.between(x, y) == pytest.approx(2 * found.between(x, y), rel=1e-9)
-    assert composed.between(x, 255 - x) <= composed.for_pixels(64).epsilon
+    assert composed.between(x, 255 - x) <= composed.for_units(64).epsilon
     wrong: list[Any] = [x.astype(np.int64), x[..., :2]]
     for bad in wrong:
         with pytest.raises(DippError, match="first, second"):
@@ -191,14 +202,14 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
 def test_json_comes_back(coding: Coding) -> None:
     one = Certificate.of(plan_of(coding), of_pixels(1024), delta=1e-6)
-    for found in (one, one.compose(one), one.for_pixels(7), dataclasses.replace(one, delta=None)):
+    for found in (one, one.compose(one), one.for_units(7), dataclasses.replace(one, delta=None)):
         assert Certificate.from_json(found.to_json()) == found
     content = json.loads(one.to_json())
     assert content["epsilon"] == one.epsilon
     assert content["epsilon_at_delta"] == one.approximate(1e-6)
     assert content["assumptions"] == list(ASSUMPTIONS)
     assert content["not_covered"] == list(NOT_COVERED)
-    assert "pixel" in content["unit"]
+    assert content["unit"] == {"kind": "pixel"}
 
 
 def forgeries() -> list[tuple[str, Any]]:
@@ -210,9 +221,9 @@ def forgeries() -> list[tuple[str, Any]]:
             (("epsilon",), 0.1),
             (("rho",), 0.0),
             (("epsilon_at_delta",), 0.01),
-            (("pixels",), 0),
-            (("pixels",), 2),
-            (("pixels",), "1"),
+            (("units",), 0),
+            (("units",), 2),
+            (("units",), "1"),
             (("delta",), 2.0),
             (("delta",), "x"),
             (("releases",), []),
@@ -233,7 +244,7 @@ def forgeries() -> list[tuple[str, Any]]:
             ((*row, "alpha"), 1.0),
             (("releases", 0, "channels"), 3.0),
             (("releases", 0, "channels"), "3"),
-            (("pixels",), 10**400),
+            (("units",), 10**400),
             ((*row, "touched"), 2),
             ((*row, "apart"), "yes"),
             ((*row, "step"), 1),
@@ -266,7 +277,7 @@ def test_the_last_bits_of_a_logarithm_are_no_forgery() -> None:
 
 
 def test_steps_are_those_of_the_group() -> None:
-    found = Certificate.of(plan_of(PAPER), of_pixels(1024)).for_pixels(10)
+    found = Certificate.of(plan_of(PAPER), of_pixels(1024)).for_units(10)
     assert found.to_dict()["epsilon"] <= sum(step["epsilon"] for step in found.to_dict()["steps"]) * (1 + 1e-9)
 
 
@@ -422,7 +433,7 @@ def test_a_certificate_reads_as_its_statement() -> None:
         assert len(repr(found)) < 120
         assert upper(found.epsilon) in repr(found)
         assert (delta is None) == ("δ" not in repr(found))
-    assert "per 9 pixels" in repr(found.for_pixels(9))
+    assert "per 9 pixels" in repr(found.for_units(9))
 
 
 def test_a_certificate_in_a_notebook() -> None:

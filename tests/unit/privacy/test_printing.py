@@ -55,7 +55,7 @@ def test_round_numbers_are_printed_as_they_are(value: float, text: str) -> None:
 
 @given(st.floats(min_value=1e-30, max_value=1e30), st.floats(min_value=1e-30, max_value=1e30))
 def test_a_promise_in_words_bounds_what_it_is_about(epsilon: float, rho: float) -> None:
-    pure, concentrated = re.findall(f"[ερ] = {NUMBER}", promise(epsilon, rho))
+    pure, concentrated = re.findall(f"[ερ] = {NUMBER}", promise(epsilon, rho, "pixel"))
     assert float(pure) >= epsilon
     assert float(concentrated) >= rho
 

@@ -78,7 +78,7 @@ def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
 @codes
 def test_json_comes_back(code: Any) -> None:
     found = Certificate.of(sensing_plan(code, clip=4.0), of_pixels(1024), delta=1e-6)
-    for one in (found, found.compose(found), found.for_pixels(3)):
+    for one in (found, found.compose(found), found.for_units(3)):
         assert Certificate.from_json(one.to_json()) == one
     rows = json.loads(found.to_json())["releases"][0]["selections"]
     for row, step in zip(rows, found.ledger.selections, strict=True):
