@@ -40,6 +40,7 @@ from dipp.privacy.budget import Budget
 from dipp.privacy.ledger import Recorder
 from experiments.cifar10 import provenance, rivals
 from experiments.cifar10.baseline import LaplaceNoise
+from experiments.cifar10.compiled import compiled
 from experiments.cifar10.config import Config
 from experiments.cifar10.methods import CLEAN, LAPLACE, NOISES, PRUNED, SLICING, Release, preset_of
 from experiments.cifar10.slicing import Slicing
@@ -75,7 +76,7 @@ class Maker:
     def _sampler(self) -> Callable[[torch.Tensor, int], torch.Tensor]:
         """x̂0 of whole batches, for the final denoising: on a GPU it is worth compiling for them."""
         if self.device != "cpu" and isinstance(self.denoiser, UNetDenoiser):
-            return self.denoiser.sampler()
+            return compiled(self.denoiser)
         return self._plain
 
     def _plain(self, x_t: torch.Tensor, t: int) -> torch.Tensor:

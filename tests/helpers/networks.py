@@ -46,7 +46,7 @@ def linear_schedule() -> NoiseSchedule:
 def tiny_denoiser(channels: int = 3, size: int = 8) -> UNetDenoiser:
     """The network with that schedule, on the CPU."""
     network = tiny_network(channels, size).eval()
-    return UNetDenoiser(network, linear_schedule(), IDENTITY, channels, (size, size), 2, torch.device("cpu"))
+    return UNetDenoiser(network, linear_schedule(), IDENTITY, torch.device("cpu"), channels, (size, size), 2)
 
 
 SMALL = Config(channels=(8, 12, 16), down=(1, 1, 1), up=(2, 1), embedding=16)

@@ -9,7 +9,7 @@
 | `runtime`, `graph` | that network in ONNX Runtime, for the CPU, and as an ONNX graph |
 | `winograd`, `winograd_kernels` | that network on large pictures, by fewer multiplications, for the CPU |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
-| `engine`, `tf32` | how networks run; convolutions with fp32 accuracy on tensor cores |
+| `running`, `engine`, `tf32` | what networks share, and how they run; fp32 convolutions on tensor cores |
 | `watch` | how far pictures have got, for whoever waits for them |
 | `export` | denoisers for photographs as ONNX files |
 | `identity`, `hub` | the hash by which a file names its denoiser; models in folders and on the hub |

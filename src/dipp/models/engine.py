@@ -8,11 +8,12 @@ one by one takes longer than running them on small pictures, so it is captured a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from dipp.errors import DippError
 from dipp.models.denoiser import Numbers
 
 Forward = Callable[[torch.Tensor, torch.Tensor, Numbers], torch.Tensor]
@@ -48,6 +49,20 @@ def ready(network: torch.nn.Module, device: torch.device) -> torch.nn.Module:
 
         placed = with_split_convolutions(placed)
     return placed  # type: ignore[no-any-return]
+
+
+def built(
+    name: str, make: Callable[[], torch.nn.Module], tensors: Mapping[str, torch.Tensor], device: torch.device
+) -> torch.nn.Module:
+    """Make a network in fp32 from exactly the stored tensors: none may be missing, none left over."""
+    try:
+        with torch.device("meta"):  # draws no random weights: the caller's generator stays as it is
+            network = make()
+        network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, strict=True, assign=True)
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
+    return ready(network, device)
 
 
 class Graphs:

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 from dipp import files
 from dipp.errors import DippError
 from dipp.models import hub
-from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.denoiser import Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.identity import identity
+from dipp.models.running import NetworkDenoiser
 
 if TYPE_CHECKING:
     import torch
 
-    from dipp.models.engine import Graphs
     from dipp.models.network import Config, Network
     from dipp.models.runtime import Runtime
     from dipp.models.winograd import Winograd
@@ -86,17 +86,17 @@ def write(folder: Path, config: Config, tensors: Mapping[str, torch.Tensor]) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class PhotoDenoiser(Denoiser):
+class PhotoDenoiser(NetworkDenoiser):
     """A network for photographs, with a noise schedule."""
 
     network: Network
-    schedule: NoiseSchedule
-    identity: str
-    """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
-    device: torch.device
     channels = 3
     sample_size = SAMPLE_SIZE
     any_size = True
+
+    number = float
+    pixels_per_call = PIXELS_PER_CALL
+    graph_pixels = GRAPH_PIXELS
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """x̂0 of images (N, 3, H, W) of any size at one timestep: that of x_t/γ_t at SNR(t).
@@ -114,42 +114,29 @@ class PhotoDenoiser(Denoiser):
         return self._any_size(y, snr, Numbers.FAST if fast else Numbers.SENSING)
 
     def _any_size(self, y: torch.Tensor, snr: float, numbers: Numbers) -> torch.Tensor:
-        import torch
-
         from dipp.models.network import LARGEST_SNR
         from dipp.models.tiles import tiled
 
-        shape = tuple(y.shape)
-        if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
-            raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
         if not 0 <= snr < math.inf:
             raise DippError(f"snr: a number from 0 on is needed, got {snr}")
-        snr = min(snr, LARGEST_SNR)  # as the network does: a larger one may be beyond fp32
-        y, config = y.to(self.device, torch.float32), self.network.config
-        size = max(1, PIXELS_PER_CALL[self.device.type] // math.prod(shape[2:]))
-        with torch.inference_mode():
-            parts = [
-                tiled(
-                    functools.partial(self._predict, snr=snr, numbers=numbers), part, config.stride, config.margin, TILE
-                )
-                for part in torch.split(y, size)
-            ]
-            found = torch.cat(parts) if len(parts) > 1 else parts[0]
+        config = self.network.config
+        # The SNR is bounded as in the network: a larger one may be beyond fp32.
+        predict = functools.partial(self._predict, number=min(snr, LARGEST_SNR), numbers=numbers)
+        found = self._in_calls(lambda part: tiled(predict, part, config.stride, config.margin, TILE), self._batch(y))
         # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
         return found.clamp(-1, 1).contiguous()
 
-    def _predict(self, y: torch.Tensor, *, snr: float, numbers: Numbers) -> torch.Tensor:
-        """The network's output for one batch."""
-        import torch
+    def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
+        """Return the network's output for one batch; on the CPU by an engine of its own."""
+        if self.device.type != "cpu":
+            return super()._predict(x, number, numbers)
+        engine = self._large if math.prod(x.shape[2:]) >= LARGE_PIXELS else self._runtime
+        return engine(x, number)
 
-        if self.device.type == "cpu":
-            engine = self._large if math.prod(y.shape[2:]) >= LARGE_PIXELS else self._runtime
-            return engine(y, snr)
-        cuda = self.device.type == "cuda"
-        if cuda and math.prod(y.shape[2:]) <= GRAPH_PIXELS:
-            return self._graphs(y, snr, numbers)
-        y, numbers = y.contiguous(memory_format=torch.channels_last), numbers if cuda else Numbers.EXACT
-        return _forward(self.network, y, torch.tensor([snr], device=self.device), numbers)
+    @staticmethod
+    def _output(network: Any, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = network(x, number)
+        return output
 
     @functools.cached_property
     def _runtime(self) -> Runtime:
@@ -164,37 +151,14 @@ class PhotoDenoiser(Denoiser):
 
         return Winograd(self.network) if possible(self.network.config) else self._runtime
 
-    @functools.cached_property
-    def _graphs(self) -> Graphs:
-        import torch
-
-        from dipp.models.engine import Graphs
-
-        return Graphs(functools.partial(_forward, self.network), torch.float32, self.device)
-
 
 def _build(name: str, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device) -> Network:
-    """Make the network in fp32 from exactly the stored tensors: none may be missing, none left over."""
-    import torch
-
-    from dipp.models.engine import ready
+    """Make the network from exactly the stored tensors."""
+    from dipp.models.engine import built
     from dipp.models.network import Config, Network
 
     if missing := {field.name for field in fields(Config)} - config.keys():
         # A default that changes would change the network, and leave its identity as it is.
         raise DippError(f"model: the config of {name} does not say its {', '.join(sorted(missing))}")
-    try:
-        with torch.device("meta"):  # draws no random weights: the caller's generator stays as it is
-            network = Network(Config.from_dict(config))
-        network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, strict=True, assign=True)
-    except (ValueError, TypeError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
-    made: Any = ready(network, device)
+    made: Any = built(name, lambda: Network(Config.from_dict(config)), tensors, device)
     return made  # type: ignore[no-any-return]
-
-
-def _forward(network: Network, y: torch.Tensor, snr: torch.Tensor, numbers: Numbers) -> torch.Tensor:
-    from dipp.models.engine import computed
-
-    return computed(lambda: network(y, snr), y.device, numbers)

@@ -163,7 +163,7 @@ def test_on_other_devices_than_the_cpu_and_cuda_pictures_of_all_sizes_go_through
         asked.append(numbers)
         return network(y, snr)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(photonet, "_forward", forward)
+    monkeypatch.setattr(PhotoDenoiser, "_forward", staticmethod(forward))
     monkeypatch.setitem(photonet.PIXELS_PER_CALL, "meta", 1)
     elsewhere = replace(small, network=copy.deepcopy(small.network).to("meta"), device=torch.device("meta"))
     assert elsewhere.at_snr(noisy(2), 1.0).shape == (2, 3, 16, 16)

@@ -25,6 +25,7 @@ from dipp import models
 from dipp.errors import DippError
 from dipp.models import diffusion, embedded, hub, unet
 from dipp.models.unet import UNetDenoiser
+from experiments.cifar10.compiled import compiled
 
 WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
 NETWORK: dict[str, Any] = {
@@ -115,13 +116,13 @@ def test_images_do_not_depend_on_their_batch(tiny: UNetDenoiser, monkeypatch: py
     whole = tiny.x0(x_t, 300)
     sizes: list[int] = []
 
-    def counted(network: Any, x: torch.Tensor, *rest: Any, **more: Any) -> torch.Tensor:
+    def counted(network: Any, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
         sizes.append(len(x))
         assert x.is_contiguous(memory_format=torch.channels_last)
-        return forward(network, x, *rest, **more)
+        return output(network, x, number)
 
-    forward = unet._forward
-    monkeypatch.setattr(unet, "_forward", counted)
+    output = UNetDenoiser._output
+    monkeypatch.setattr(UNetDenoiser, "_output", staticmethod(counted))
     monkeypatch.setitem(unet.PIXELS_PER_CALL, "cpu", 3 * 16 * 16)
     torch.testing.assert_close(tiny.x0(x_t, 300), whole, rtol=0, atol=ROUNDING)
     assert sizes == [3, 3, 1]
@@ -177,7 +178,7 @@ def test_compiled_sampler_is_x0(tiny: UNetDenoiser, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
     x_t = torch.randn(2, 3, 16, 16)
-    predict = tiny.sampler()
+    predict = compiled(tiny)
     for t in (500, 3):
         assert torch.allclose(predict(x_t, t), tiny.x0(x_t, t, fast=True), atol=1e-5)
     assert len(traced) == 1
@@ -446,7 +447,7 @@ def test_cuda_is_exact_whatever_the_program_has_allowed(original: Path, tiny: UN
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # diffusers' own
 def test_cuda_sampler_is_the_fast_path(original: Path) -> None:
     on_gpu = load(original, "cuda")
-    x_t, predict = noisy(4), on_gpu.sampler()
+    x_t, predict = noisy(4), compiled(on_gpu)
     assert (predict(x_t, 300) - on_gpu.x0(x_t, 300, fast=True)).abs().mean() < 0.02
 
 

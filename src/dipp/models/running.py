@@ -1,0 +1,87 @@
+"""What denoisers with a network of PyTorch share: checked batches, calls of bounded size, graphs on CUDA."""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dipp.errors import DippError
+from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.diffusion import NoiseSchedule
+
+if TYPE_CHECKING:
+    import torch
+
+    from dipp.models.engine import Graphs
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkDenoiser(Denoiser):
+    """A network that takes a batch of states and one number, with a noise schedule."""
+
+    network: torch.nn.Module
+    schedule: NoiseSchedule
+    identity: str
+    """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
+    device: torch.device
+
+    number: ClassVar[type[int] | type[float]]
+    """Type of the number that the network takes beside the states: an `int` timestep, or a `float` SNR."""
+    pixels_per_call: ClassVar[Mapping[str, int]]
+    """Pixels of the pictures that go through the network together, by device; a larger picture goes alone."""
+    graph_pixels: ClassVar[float] = math.inf
+    """Pixels of the largest picture that goes through a graph on CUDA."""
+
+    @staticmethod
+    @abstractmethod
+    def _output(network: Any, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        """Return the output of the network for a batch and one number."""
+
+    @classmethod
+    def _forward(cls, network: Any, x: torch.Tensor, number: torch.Tensor, numbers: Numbers) -> torch.Tensor:
+        from dipp.models.engine import computed
+
+        return computed(lambda: cls._output(network, x, number), x.device, numbers)
+
+    def _batch(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a batch (N, C, H, W) on the device, in fp32; raise if it has another shape."""
+        import torch
+
+        self._check_shape(tuple(x.shape))
+        return x.to(self.device, torch.float32)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
+            raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
+
+    def _in_calls(self, predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        """Return the predictions for a batch, in as many calls as the memory asks for."""
+        import torch
+
+        size = max(1, self.pixels_per_call[self.device.type] // math.prod(x.shape[2:]))
+        with torch.inference_mode():
+            parts = [predict(part) for part in torch.split(x, size)]
+            return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
+        """Return the network's output for one batch; on CUDA small pictures go through captured graphs."""
+        import torch
+
+        cuda = self.device.type == "cuda"
+        if cuda and math.prod(x.shape[2:]) <= self.graph_pixels:
+            return self._graphs(x, number, numbers)
+        x, given = x.contiguous(memory_format=torch.channels_last), torch.tensor([self.number(number)])
+        return self._forward(self.network, x, given.to(self.device), numbers if cuda else Numbers.EXACT)
+
+    @functools.cached_property
+    def _graphs(self) -> Graphs:
+        import torch
+
+        from dipp.models.engine import Graphs
+
+        # It holds the network and not the denoiser, which would keep itself alive by it.
+        return Graphs(functools.partial(self._forward, self.network), torch.tensor([self.number()]).dtype, self.device)
