@@ -1,0 +1,333 @@
+"""A reader of `.dipp` files, written from docs/format.md alone: plain Python and NumPy, nothing of dipp.
+
+It shows that the document suffices. It reads headers and indices, computes the certificate, and refuses what the
+document tells a reader to refuse; `format_draws` has the masks, chunks and noise.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import itertools
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+LAPLACE, GAUSSIAN, SIGN = range(3)
+FLAT, PAIRS, PPR, PFR = range(4)
+LN2 = struct.unpack(">d", bytes.fromhex("3FE62E42FEFA39EF"))[0]
+MAX_PIXELS = 2**31 - 1
+FIELD_LENGTHS = {1: (0, 0), 2: (40, 88), 3: (1, 9 + MAX_PIXELS), 4: (32, 32), 5: (8, 8)}
+
+
+class Refused(Exception):  # noqa: N818 - the file is not one that this reader may read
+    pass
+
+
+def require(condition: object, reason: str) -> None:
+    if not condition:
+        raise Refused(reason)
+
+
+@dataclass
+class Cursor:
+    """Reads bytes from front to back."""
+
+    data: bytes
+    at: int = 0
+
+    def take(self, count: int) -> bytes:
+        require(self.at + count <= len(self.data), "it ends too early")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def varint(self, low: int, high: int) -> int:
+        value = 0
+        for place in range(10):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                require(byte or not place, "a varint is too long")
+                require(low <= value <= high, f"{value} is not within {low} to {high}")
+                return value
+        raise Refused("a varint is too long")
+
+    def column(self, count: int, low: int, high: int) -> list[int]:
+        if count < 2:
+            return [self.varint(low, high) for _ in range(count)]
+        base, width = self.varint(low, high), self.take(1)[0]
+        require(width <= 32, "a column is too wide")
+        packed = self.take(-(-count * width // 8))
+        bits = int.from_bytes(packed, "big")
+        spare = 8 * len(packed) - count * width
+        shifts = range(8 * len(packed) - width, spare - 1, -width) if width else [0] * count
+        rows = [(bits >> shift) & ((1 << width) - 1) for shift in shifts]
+        require(bits % (1 << spare) == 0, "a column does not end in zeros")
+        require(not min(rows) and max(rows).bit_length() == width, "a column has another base or width")
+        require(base + max(rows) <= high, "a number of a column is too large")
+        return [base + row for row in rows]
+
+    def floats(self, count: int) -> list[float]:
+        zeros = self.take(1)[0]
+        require(zeros <= 30, "a float column drops too many bits")
+        bits = self.column(count, 1, 0x7F7FFFFF >> zeros)
+        require(any(one & 1 for one in bits), "a float column drops too few bits")
+        return [struct.unpack("<f", struct.pack("<I", one << zeros))[0] for one in bits]
+
+
+class Archive(SimpleNamespace):
+    """What a file says: the names are those that `read_header` gives."""
+
+    @property
+    def certified(self) -> bool:
+        return bool(self.channel != GAUSSIAN and self.code != PFR)
+
+    @property
+    def sizes_of_runs(self) -> list[tuple[int, int]]:
+        return [(height, width) for _, height, width in self.runs]
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        return [(height, width) for count, height, width in self.runs for _ in range(count)]
+
+    def chunk_count(self, step: int, pixels: int) -> int:
+        touched: int = pixels * self.channels
+        if self.period > 1:  # ranks 0 … pixels − 1 fall into the slots (r + q·⌊P/C⌋) mod P
+            slots = [(step - q * (self.period // self.channels)) % self.period for q in range(self.channels)]
+            touched = sum(-(-(pixels - slot) // self.period) for slot in slots if slot < pixels)
+        return -(-touched // int(self.steps[step]["chunk size"]))
+
+    def are_apart(self, chunks: int) -> bool:
+        return bool(self.period > 1 or (self.apart and chunks >= self.channels))
+
+
+def read(data: bytes) -> Archive:
+    require(data[:4] == b"DIPP" and data[4:5] == b"\3", "not format 3")
+    require(zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little"), "wrong CRC-32")
+    cursor = Cursor(data[5:-4])
+    archive = read_header(cursor)
+    read_indices(archive, cursor)
+    require(cursor.at == len(cursor.data), "wrong length")
+    if archive.certified:
+        require(certificate(archive)[:2] == archive.claim, "the certificate does not follow")
+    return archive
+
+
+def read_header(cursor: Cursor) -> Archive:
+    model, seed = cursor.take(32), cursor.take(16)
+    fields: dict[int, bytes] = {}
+    for _ in range(cursor.varint(0, 255)):
+        key = cursor.varint(max(fields, default=0) + 1, 255)
+        require(key in FIELD_LENGTHS, "unknown field: upgrade")
+        fields[key] = cursor.take(cursor.varint(*FIELD_LENGTHS[key]))
+    if 2 in fields:
+        require(hashlib.sha256(b"dipp/2/beacon\0" + fields[2]).digest()[:16] == seed, "the seed is not the beacon's")
+    if 5 in fields:
+        require(0 < struct.unpack("<d", fields[5])[0] < 1, "δ is not between 0 and 1")
+    require(cursor.take(cursor.varint(1, 65536)) == b"\0", "unknown unit: upgrade")
+    channels, channel = cursor.varint(1, 16), cursor.varint(0, 2)
+    period = cursor.varint(1, 65535) if channel == SIGN else 1
+    require(period == 1 or period >= channels, "the period is too short")
+    code, alpha = cursor.varint(0, 3), Fraction(1)
+    if code in (FLAT, PPR):
+        top, bottom = cursor.varint(1, 32767), cursor.varint(1, 32767)
+        alpha = Fraction(top, bottom)
+        require(alpha.numerator == top, "α is not in lowest terms")
+    require(code != PAIRS or channel == SIGN, "pairs need the sign channel")
+    apart = cursor.varint(0, 1) == 1
+    claim = struct.unpack("<2d", cursor.take(16)) if channel != GAUSSIAN and code != PFR else None
+    sensing, count = cursor.varint(0, 1) == 1, cursor.varint(1, 4096)
+    if sensing:
+        columns: dict[str, list[Any]] = {name: cursor.floats(count) for name in ("tilt", "clip", "gain")}
+    else:
+        times = cursor.column(count + 1, 0, 65535)
+        require(all(s < t for t, s in itertools.pairwise(times)), "timesteps do not descend")
+        columns = {"start": times[:-1], "end": times[1:], "gain": cursor.floats(count)}
+    ones, listed = [1] * count, code != PAIRS
+    columns["chunk size"] = cursor.column(count, 1, 2**32 - 1) if listed else ones
+    columns["bits"] = cursor.column(count, 1, 22) if listed else ones
+    columns["exponent"] = cursor.column(count, 1, 255) if code in (PPR, PFR) else [0] * count
+    require(len(set(zip(columns["bits"], columns["exponent"], strict=True))) <= 256, "too many zeta codes")
+    steps = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    left = len(cursor.data) - cursor.at
+    number = cursor.varint(0, left)
+    runs = list(zip(*(cursor.column(number, 1, high) for high in (8 * left, MAX_PIXELS, MAX_PIXELS)), strict=True))
+    require(all(a[1:] != b[1:] for a, b in itertools.pairwise(runs)), "runs of one size are apart")
+    require(all(height * width <= MAX_PIXELS for _, height, width in runs), "an image is too large")
+    images = sum(run[0] for run in runs)
+    return Archive(
+        model=model, seed=seed, fields=fields, window=read_window(fields.get(3)), grey=read_grey(fields.get(3), images),
+        channels=channels, channel=channel, period=period, code=code, alpha=alpha, apart=apart, claim=claim,
+        sensing=sensing, steps=steps, runs=runs, indices=[],
+    )  # fmt: skip
+
+
+def read_window(source: bytes | None) -> tuple[int, int] | None:
+    if source is None or not source[0] & 1:
+        return None
+    require(len(source) >= 9, "the window is cut short")
+    low, high = struct.unpack("<2i", source[1:9])
+    require(low < high, "the window has no width")
+    return low, high
+
+
+def read_grey(source: bytes | None, images: int) -> list[bool]:
+    if source is None:
+        return [False] * images
+    kind, which = source[0], source[9 if source[0] & 1 else 1 :]
+    require(kind in (1, 2, 3, 4, 5) and (images or kind == 1), "the source means nothing")
+    require(len(which) == (-(-images // 8) if kind & 4 else 0), "the source has a wrong length")
+    bits = [bit == "1" for byte in which for bit in f"{byte:08b}"]
+    require(not kind & 4 or 0 < sum(bits) == sum(bits[:images]) < images, "grey marks mean nothing")
+    return bits[:images] if kind & 4 else [bool(kind & 2)] * images
+
+
+def read_indices(archive: Archive, cursor: Cursor) -> None:
+    layouts, left = [], 8 * (len(cursor.data) - cursor.at)
+    work = len(set(archive.sizes_of_runs)) * len(archive.steps)
+    require(work <= max(1 << 20, left), "too many sizes and steps")
+    for images, height, width in archive.runs:
+        counts = [archive.chunk_count(step, height * width) for step in range(len(archive.steps))]
+        left -= images * sum(counts)  # an index has at least a bit
+        require(left >= 0, "more indices than bits")
+        steps = [step for step, count in zip(archive.steps, counts, strict=True) for _ in range(count)]
+        layouts.append((steps, 16 * (sum(step["bits"] for step in steps) >= 512)))
+    if archive.code in (FLAT, PAIRS):
+        for (images, _, _), (steps, checksum) in zip(archive.runs, layouts, strict=True):
+            widths = ([step["bits"] for step in steps] + [16] * bool(checksum)) * images
+            packed = cursor.take(-(-sum(widths) // 8))
+            bits = "".join(f"{byte:08b}" for byte in packed)
+            ends = np.cumsum([0, *widths]).tolist()
+            require("1" not in bits[ends[-1] :], "bits behind an image are not zero")
+            numbers = [int(bits[low:high], 2) for low, high in itertools.pairwise(ends)]
+            size = len(steps) + bool(checksum)
+            for image in range(images):
+                row = numbers[image * size : (image + 1) * size]
+                archive.indices.append(checked(row[: len(steps)], row[len(steps) :]))
+        return
+    every = [layout for (images, _, _), layout in zip(archive.runs, layouts, strict=True) for _ in range(images)]
+    extra = cursor.column(len(every), 0, len(cursor.data))
+    for (steps, checksum), more in zip(every, extra, strict=True):
+        least = -(-len(steps) // 8)
+        payload, crc = cursor.take(least + more), cursor.take(checksum // 8)
+        shortest = payload.rstrip(b"\0")
+        require(len(payload) == max(least, len(shortest)), "a payload has bytes to spare")
+        row = entropy_decoded(shortest, steps)
+        archive.indices.append(checked(row, [int.from_bytes(crc, "big")] if crc else []))
+
+
+def checked(indices: list[int], crc: list[int]) -> list[int]:
+    """The indices, if their CRC-16 is right or if they have none."""
+    stored = b"".join(index.to_bytes(4, "big") for index in indices)
+    require(not crc or crc == [binascii.crc_hqx(stored, 0xFFFF)], "wrong CRC-16")
+    return indices
+
+
+def zeta_cells(bits: int, exponent: int) -> list[tuple[int, int, int]]:
+    """First k, number of k and weight of each cell."""
+    cells, first, n = [], 1, 1 << bits
+    while first <= n:
+        octave = 1 << (first.bit_length() - 1)
+        size = min(octave // min(octave, 8), n + 1 - first)
+        root = (1 << (59 * 64 + exponent)) // (2 * first + size - 1) ** exponent
+        for _ in range(6):
+            root = math.isqrt(root)
+        cells.append((first, size, max(1, (root + 1) // 2)))
+        first += size
+    return cells
+
+
+def entropy_decoded(payload: bytes, steps: list[dict[str, Any]]) -> list[int]:
+    """The indices of a payload; another spelling of them is refused."""
+    tables: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    low, span, scale, indices = 0, 1 << 128, 1 << 128, []
+    value = Fraction(int.from_bytes(payload, "big"), 256 ** len(payload))
+    for step in steps:
+        kind = step["bits"], step["exponent"]
+        cells = tables.setdefault(kind, zeta_cells(*kind))
+        unit, before = span // sum(size * weight for _, size, weight in cells), 0
+        target = math.floor(value * scale) - low
+        for first, size, weight in cells:  # noqa: B007 - used below
+            inside = (target - unit * before) // (unit * weight)
+            if inside < size:
+                break
+            before += size * weight
+        require(0 <= inside < size, "a payload lies outside every index")
+        indices.append(first - 1 + inside)
+        low, span = low + unit * (before + inside * weight), unit * weight
+        while span <= 1 << 120:
+            low, span, scale = 256 * low, 256 * span, 256 * scale
+    for length in range(len(payload) + 1):  # the shortest number of the interval, and the smallest of those
+        start, power = Fraction(low, scale), 256**length
+        smallest = math.ceil(start * power)
+        if smallest * scale < (low + span) * power:
+            require(smallest.to_bytes(length, "big") == payload, "a payload has another spelling")
+            return indices
+    raise Refused("a payload is cut short")
+
+
+def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:
+    """Pure ε, ρ, and the integers of each step."""
+    smallest = min((height * width for height, width in archive.sizes_of_runs), default=MAX_PIXELS)
+    costs, integers = [], []
+    for number, step in enumerate(archive.steps):
+        own = step_integers(archive, step)
+        integers.append(own)
+        touched = 1 if archive.period > 1 else archive.channels
+        apart = archive.are_apart(archive.chunk_count(number, smallest))
+        if archive.code == PAIRS:
+            require(apart or touched == 1, "channels of pairs are not apart")
+            epsilon, rho = pair_price(own)
+            costs.append((touched * epsilon, touched * rho))
+        else:
+            raw = 2 * own["D"] * LN2 * 2.0 ** -own["S"] + 2.0**-38
+            loss = math.nextafter(raw * (1 + 2.0**-50), math.inf)
+            pure = touched * loss
+            costs.append((pure, (touched * (loss * loss) if apart or touched == 1 else pure * pure) / 8))
+    epsilon, rho = (worst(archive, [cost[i] for cost in costs]) for i in (0, 1))
+    return epsilon, rho, integers
+
+
+def step_integers(archive: Archive, step: dict[str, Any]) -> dict[str, int]:
+    """S, A, M (0: none), D and m."""
+    alpha, sensing = float(archive.alpha), archive.sensing
+    slope = {LAPLACE: math.sqrt(2), GAUSSIAN: 1.0, SIGN: math.sqrt(archive.period)}[archive.channel]
+    a = alpha * (step["tilt"] / step["clip"] if sensing else slope * math.sqrt(step["gain"])) / LN2
+    b = alpha * step["tilt"] / LN2 if sensing else a
+    most = 15 - next(k for k in range(16) if 1 << k >= archive.alpha)
+    scale = 0
+    while math.trunc(b * 2.0**scale) < (512 if sensing else 128) and scale < most:
+        scale += 1
+    level, largest = math.trunc(a * 2.0**scale), math.trunc(b * 2.0**scale)
+    require(1 <= largest < 1 << 10 and 1 <= level < 1 << 28, "the integers of a step do not fit")
+    if not sensing:
+        return {"S": scale, "A": level, "M": 0, "D": 2 * level, "m": 2 * level}
+    return {"S": scale, "A": level, "M": largest, "D": 2 * min(level, largest), "m": min(2 * level, largest)}
+
+
+def pair_price(own: dict[str, int]) -> tuple[float, float]:
+    require(own["m"] * LN2 * 2.0 ** -own["S"] <= 20, "a pair is tilted too far")
+    with localcontext(prec=50):
+        up, one, two = Decimal("1.000000000000909494701772928"), Decimal(1), Decimal(2)
+        unit = two.ln() / (1 << own["S"])
+        v, d = own["m"] * unit, own["D"] * unit
+        eta = two**-63 * (one + (2 * v).exp()) * up
+        epsilon = ((one + (2 * v).exp()).ln() - (one + (2 * (v - d)).exp()).ln()) * up + eta
+        rho = min((2 * d + 2 * eta) ** 2 / 8, epsilon * (epsilon.exp() - 1) / (epsilon.exp() + 1)) * up
+        return float(epsilon), float(rho)
+
+
+def worst(archive: Archive, costs: list[float]) -> float:
+    period, channels = archive.period, archive.channels
+    if period == 1:
+        return math.fsum(costs)
+    cycles = [costs[first : first + period] for first in range(0, len(costs), period)]
+    slots = [{(r + q * (period // channels)) % period for q in range(channels)} for r in range(period)]
+    return math.fsum(max(math.fsum(cycle[s] for s in own if s < len(cycle)) for own in slots) for cycle in cycles)
