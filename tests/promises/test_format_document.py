@@ -128,7 +128,7 @@ def test_what_an_example_says_of_itself_is_so(name: str) -> None:
             case "S, A, M, D of step N":
                 own = integers[numbers[0]]
                 expected = ", ".join(str(own[letter] or "none") for letter in "SAMD")
-                ledger = archive.ledger.selections[numbers[0]]
+                ledger = archive.certificate.ledger.selections[numbers[0]]
                 assert (own["S"], own["D"]) == (ledger.fraction_bits, ledger.sensitivity)
                 assert (own["M"] or None) == ledger.clip
             case "indices of image N":
@@ -200,7 +200,7 @@ def agree(data: bytes) -> None:
     if plan.coding.certified:
         assert format_reader.certificate(found)[:2] == (archive.certificate.epsilon, archive.certificate.rho)
         own = [(one["S"], one["D"], one["M"] or None) for one in format_reader.certificate(found)[2]]
-        assert own == [(one.fraction_bits, one.sensitivity, one.clip) for one in archive.ledger.selections]
+        assert own == [(one.fraction_bits, one.sensitivity, one.clip) for one in archive.certificate.ledger.selections]
 
 
 @pytest.mark.parametrize("name", [*MADE_UP, *CODED])
