@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec as Codec
+    from dipp.codec.encoding import encode as encode
     from dipp.data.loading import collate as collate
     from dipp.data.loading import load as load
     from dipp.errors import DippError as DippError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from dipp.format.archive import open as open  # noqa: A004 - users say dipp.open
     from dipp.privacy.certificate import Certificate as Certificate
     from dipp.redaction.redact import redact as redact
+    from dipp.release import privatize as privatize
 
 # Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
 # times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
@@ -22,7 +24,18 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Archive", "Certificate", "Codec", "DippError", "collate", "load", "open", "redact"]
+__all__ = [
+    "Archive",
+    "Certificate",
+    "Codec",
+    "DippError",
+    "collate",
+    "encode",
+    "load",
+    "open",
+    "privatize",
+    "redact",
+]
 
 _LAZY = {
     "Archive": "dipp.format.archive",
@@ -30,8 +43,10 @@ _LAZY = {
     "Certificate": "dipp.privacy.certificate",
     "Codec": "dipp.codec.codec",
     "DippError": "dipp.errors",
+    "encode": "dipp.codec.encoding",
     "collate": "dipp.data.loading",
     "load": "dipp.data.loading",
+    "privatize": "dipp.release",
     "redact": "dipp.redaction.redact",
 }
 

@@ -13,7 +13,6 @@ from dipp.core.beacon import NOTHING, Beacon
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.privacy import advice, certificate
-from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import counted, lower, upper
 
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
     from dipp.audit.mechanism import MechanismAudit
     from dipp.audit.suite import CodingAudit
 
-FAR_LESS = 0.8
-"""Share of a budget below which a plan says why it does not use more."""
-BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
-NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
-AS_ASKED = "its steps end at the timestep that was asked for"
 SIZES = 4
 """Sizes of images that are listed, at most."""
 UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and compares the plan with its model"
@@ -148,24 +142,8 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
     if claim is not None:
         lines.append(f"bound        {found['grade']}: {advice.bound(claim['epsilon'])}")
         lines.append(f"measured     {advice.measured()}")
-    lines.append(f"recognisable {advice.RECOGNISABLE}")
+    lines.append(f"recognisable {'yes' if claim is None else advice.RECOGNISABLE}")
     return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(found["warnings"])]
-
-
-def unused(
-    budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool, final_timestep: int | None = None
-) -> list[str]:
-    """Why a plan uses far less than its budget, if it does; `claim` is its certificate as JSON has it.
-
-    `bound` says that it is the rate; with a `final_timestep`, it is what the caller asked for.
-    """
-    if budget is None or claim is None:
-        return []
-    used = claim["rho"] if budget.epsilon is None else claim.get("epsilon_at_delta") or claim["epsilon"]
-    if used > FAR_LESS * budget.limit:
-        return [BOUND] if bound else []
-    why = AS_ASKED if final_timestep is not None else BOUND if bound else NO_BETTER
-    return [f"only {100 * used / budget.limit:.2g} % of {budget} is used: {why}"]
 
 
 def _sizes(source: Archive) -> str:

@@ -16,14 +16,12 @@ from PIL import Image
 from rich.console import Console
 
 import dipp
-from dipp import report
-from dipp.cli import bars, console
 from dipp.cli.decode import MADE_UP
 from dipp.cli.options import EMBEDDED
+from dipp.models import bars
 from dipp.privacy import advice
 from dipp.privacy.advice import RECOGNISABLE, SCALE
-from dipp.privacy.budget import Budget
-from dipp.report import NO_BETTER
+from dipp.privacy.budget import AS_ASKED, BOUND, NO_BETTER, Budget, why_unused
 
 PAPER = ("--preset", "paper")
 """A preset whose plans use the whole budget, in many steps, whatever the network knows."""
@@ -238,8 +236,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """A terminal, on which bars are drawn."""
     screen = io.StringIO()
     drawn = Console(file=screen, force_terminal=True, width=140)
-    for module in (bars, console):
-        monkeypatch.setattr(module, "console", lambda: drawn)
+    monkeypatch.setattr(bars, "console", lambda: drawn)
     return screen
 
 
@@ -314,8 +311,8 @@ def test_a_plan_that_uses_little_of_its_budget_says_why(
 
 def test_the_reason_for_a_small_part_of_a_budget_is_the_true_one() -> None:
     budget = Budget.pure(2)
-    for share, said in ((1, []), (0.9, []), (0.51, [f"only 51 % of ε = 2 per pixel is used: {NO_BETTER}"])):
-        assert report.unused(budget, {"epsilon": 2 * share, "rho": 1}, bound=False) == said
+    for share, said in ((1, ()), (0.9, ()), (0.51, (f"only 51 % of ε = 2 per pixel is used: {NO_BETTER}",))):
+        assert why_unused(budget, {"epsilon": 2 * share, "rho": 1}, bound=False) == said
     claim = {"epsilon": 0.5, "rho": 0.1}
-    assert report.unused(budget, claim, True)[0].endswith(report.BOUND)
-    assert report.unused(budget, claim, False, final_timestep=900)[0].endswith(report.AS_ASKED)
+    assert why_unused(budget, claim, True)[0].endswith(BOUND)
+    assert why_unused(budget, claim, False, final_timestep=900)[0].endswith(AS_ASKED)

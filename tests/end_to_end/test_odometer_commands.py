@@ -20,7 +20,6 @@ from helpers.geometry import of_pixels
 from helpers.runs import start, wait_for
 from PIL import Image
 
-from dipp.cli.options import PlanOptions
 from dipp.codec import pictures
 from dipp.codec.codec import Codec
 from dipp.data.engines import Local
@@ -49,7 +48,7 @@ def images(folder: Path, count: int) -> list[Path]:
 def codec(monkeypatch: pytest.MonkeyPatch) -> Codec:
     """What `dipp encode` encodes with."""
     made = make_codec(SHARP)
-    monkeypatch.setattr(PlanOptions, "codec", lambda *_: made)
+    monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: made)
     return made
 
 
@@ -139,7 +138,7 @@ def test_an_odometer_that_cannot_count_stops_the_release(
 def test_without_certificate_nothing_is_left_of_the_sum(
     tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PlanOptions, "codec", lambda *_: make_codec(DIFFC))
+    monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: make_codec(DIFFC))
     (one,) = images(tmp_path, 1)
     for _ in range(2):
         code, out, err = run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp")
@@ -339,7 +338,7 @@ def test_the_command_refuses_before_a_shard_is_published(
     light_model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it is the last picture of the last shard that is too dear."""
-    monkeypatch.setattr(PlanOptions, "codec", lambda *_: tiny_codec(light_model))
+    monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: tiny_codec(light_model))
     source = save_folder(tmp_path / "source", 7, classes=("a",))
     last = max(source.rglob("*.png"))
     privatized = ("--model", light_model, "--workers", 1, "--shard-size", 2)

@@ -45,13 +45,13 @@ from rich.console import Console
 import dipp
 from dipp.cli.main import main
 from dipp.cli.options import EXIT_NOT_COMPARED
-from dipp.cli.progress import Bar
 from dipp.codec import batches
 from dipp.core.beacon import Beacon
 from dipp.core.geometry import Geometry
 from dipp.data import engines
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
+from dipp.data.progress import Bar
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns, Record
 from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256

@@ -28,7 +28,7 @@ from PIL import Image, PngImagePlugin
 
 from dipp import scoring
 from dipp.audit import blackbox, neighbours, setting
-from dipp.cli.options import EXIT_NOT_COMPARED, PlanOptions
+from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector
@@ -382,7 +382,7 @@ def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pyte
     image.save(tmp_path / "0.png")
     assert secret.encode() in (tmp_path / f"{secret}.png").read_bytes()
     codec, made = make_codec(SHARP), tmp_path / "a.dipp"
-    monkeypatch.setattr(PlanOptions, "codec", lambda *_: codec)
+    monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: codec)
     files = []
     for name in (f"{secret}.png", "0.png"):
         code, said, _ = run("encode", "--overwrite", tmp_path / name, "--output", made, "--seed", SEED.hex())

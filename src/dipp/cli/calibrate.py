@@ -31,7 +31,7 @@ def calibrate(
     Files name the table that they were made by: once it is replaced, `dipp info --verify --model` refuses them.
     """
     from dipp import models
-    from dipp.cli.bars import counting
+    from dipp.models.bars import counting
     from dipp.planning.table import FILE_NAME
     from dipp.training import calibrate as calibration
     from dipp.training import public_pictures

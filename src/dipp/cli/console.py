@@ -6,22 +6,9 @@ that calls the library decides itself what becomes of it.
 
 from __future__ import annotations
 
-import functools
 import logging
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 LOGGER = logging.getLogger("dipp")
-
-
-@functools.cache
-def console() -> Console:
-    """The second stream: bars and records share it, so that neither tears the other."""
-    from rich.console import Console
-
-    return Console(stderr=True)
 
 
 class OnTerminal(logging.Handler):
@@ -29,6 +16,8 @@ class OnTerminal(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one; warnings name the command, as errors do."""
+        from dipp.models.bars import console
+
         said = record.getMessage()
         if record.levelno >= logging.WARNING:
             said = f"dipp: {said}"

@@ -67,7 +67,7 @@ def decode(
     from PIL import Image
 
     import dipp
-    from dipp.cli.bars import shown
+    from dipp.models.bars import shown
 
     if noisy and (sample or ancestral or calls is not None):
         raise DippError("noisy: nothing is denoised there; leave out --sample, --ancestral and --calls")
@@ -112,8 +112,8 @@ def decode(
 
 def _export(data: Pictures, output: Path, overwrite: bool) -> None:
     """Write a dataset, with its labels."""
-    from dipp.cli.bars import shown
     from dipp.data import exporting
+    from dipp.models.bars import shown
 
     table = output.suffix.lower() == TABLE
     if not table and _kind(output)[0]:

@@ -21,7 +21,7 @@ from dipp.models.embedded import FOLDER
 
 if TYPE_CHECKING:
     from dipp.attest.checks import Against
-    from dipp.codec import Codec
+    from dipp.codec.encoding import PlanArguments
     from dipp.odometer import Meter
 
 EMBEDDED = str(FOLDER)
@@ -98,22 +98,18 @@ class PlanOptions:
     final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
     calibration: Calibration = None
 
-    def codec(self, device: str, size: tuple[int, int] | None = None) -> Codec:
-        """Return the codec for these options; `size` is that of the smallest picture, by default the denoiser's own."""
-        from dipp.codec import Codec
-
-        return Codec.from_pretrained(
-            self.model,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rho=self.rho,
-            preset=self.preset,
-            bpp=self.bpp,
-            final_timestep=self.final_timestep,
-            device=device,
-            calibration=self.calibration,
-            size=size,
-        )
+    def arguments(self, device: str) -> PlanArguments:
+        """Return what a plan is made from on a device, but for the model."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "preset": self.preset,
+            "bpp": self.bpp,
+            "final_timestep": self.final_timestep,
+            "calibration": self.calibration,
+            "device": device,
+        }
 
 
 @dataclass(frozen=True)

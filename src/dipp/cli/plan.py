@@ -65,8 +65,8 @@ def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any
 
 def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
-    from dipp import report
     from dipp.core.plan import SensingStep, Step
+    from dipp.privacy.budget import why_unused
     from dipp.privacy.certificate import Certificate
     from dipp.privacy.printing import counted, upper
 
@@ -88,7 +88,7 @@ def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: i
         lines.append(f"{counted(len(plan.steps), 'step')} of {counted(groups, 'group')} a pass; {calls}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
     claim = None if ledger is None else Certificate((ledger,), budget.delta if budget else None).to_dict()
-    lines += report.unused(budget, claim, point.bound, final_timestep)
+    lines += why_unused(budget, claim, point.bound, final_timestep)
     return "\n".join(lines)
 
 

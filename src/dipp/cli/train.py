@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dipp.cli.console import LOGGER, console
+from dipp.cli.console import LOGGER
 from dipp.cli.options import AUTO, Device
 from dipp.errors import DippError
 from dipp.privacy.printing import counted
@@ -56,6 +56,7 @@ def train(
     """Train a denoiser for photographs of any size on public pictures."""
     from rich.progress import Progress, TextColumn
 
+    from dipp.models.bars import console
     from dipp.models.denoiser import torch_device
     from dipp.training.run import Run, Settings
 

@@ -10,6 +10,7 @@
 | `decoder`, `finish` | the indices of a file, and where they lead; the last state as a picture |
 | `work` | what a received file may cost, before anything is decoded |
 | `codec` | `Codec`, the façade |
+| `encoding` | `dipp.encode`, which makes the plan for the pictures that are given |
 """
 
 from dipp.codec.codec import Codec

@@ -82,7 +82,7 @@ class Codec:
         preset: str = "sharp",
         bpp: float | None = None,
         final_timestep: int | None = None,
-        device: str | torch.device = "cpu",
+        device: str | torch.device = "auto",
         calibration: str | Path | None = None,
         size: tuple[int, int] | None = None,
     ) -> Codec:
@@ -107,7 +107,7 @@ class Codec:
 
     @classmethod
     def for_archive(
-        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str | torch.device = "cpu"
+        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str | torch.device = "auto"
     ) -> Codec:
         """The codec that decodes an archive, or the file of one: its plan, on the denoiser that it names."""
         if not isinstance(source, Archive | str | os.PathLike):
@@ -121,7 +121,7 @@ class Codec:
         release: Release,
         model: str | Path = embedded.FOLDER,
         *,
-        device: str | torch.device = "cpu",
+        device: str | torch.device = "auto",
         budget: Budget | None = None,
     ) -> Codec:
         """The codec of a release that is under way or done: its plan, on the denoiser that it names."""

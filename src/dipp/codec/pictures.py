@@ -112,6 +112,22 @@ def declared_size(source: str | Path | bytes) -> tuple[int, int]:
         return height, width
 
 
+def size_of(image: Any) -> tuple[int, int] | None:
+    """Return height and width of a picture without reading its pixels; None for what is not a picture."""
+    if isinstance(image, str | os.PathLike):
+        return declared_size(Path(image))
+    if isinstance(image, Image.Image):
+        return image.height, image.width
+    if isinstance(image, Picture):
+        image = image.pixels
+    shape = tuple(getattr(image, "shape", ()))
+    if len(shape) not in (2, 3) or 0 in shape:
+        return None
+    tensor = hasattr(image, "detach") and len(shape) == 3
+    height, width = shape[1:] if tensor else shape[:2]
+    return int(height), int(width)
+
+
 @contextlib.contextmanager
 def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
     """A file as a PIL image, or as DICOM; whatever goes wrong with it ends in one line with its name."""

@@ -11,6 +11,7 @@
 | `footer` | sees that a Parquet file is not compressed, before it is read |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |
 | `privatize` | the run: seed, plan, source, shards, manifest |
+| `progress` | the bar and the table that a run shows on a terminal |
 | `manifest` | what all shards together hold, as a manifest or as one archive; verification |
 | `loading` | `dipp.load`: a release as a PyTorch dataset |
 | `parts` | the shards or the archive that it reads |

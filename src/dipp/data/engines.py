@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from dipp.data.worker import Job, Worker, limit_threads
 from dipp.errors import DippError, MiscomputedError
+from dipp.models.denoiser import torch_device
 
 Progress = Callable[[float], None]
 """Called with the number of images encoded since the last call, whole or in parts; for display only, because it is not
@@ -48,6 +49,30 @@ class Engine(Protocol):
 def cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def engine(name: str, workers: int | None = None, address: str | None = None, device: str = "auto") -> Engine:
+    """Return the engine of a name.
+
+    Args:
+        name: "local" or "ray".
+        workers: Number of processes, each with the model. By default the cores, or one on a GPU.
+        address: Address of a Ray cluster that is running.
+        device: Device of the workers.
+    """
+    if workers is not None and workers < 1:
+        raise DippError(f"workers: at least 1 is needed, got {workers}")
+    if name == "ray":
+        return Ray(workers, address)
+    if name != "local":
+        raise DippError(f"engine: local or ray is needed, got {name}")
+    if address is not None:
+        raise DippError("address: a cluster goes with --engine ray")
+    if torch_device(device).type != "cpu":
+        if workers not in (None, 1):
+            raise DippError("workers: one is needed for a GPU; --device cpu has several, --engine ray several GPUs")
+        return Local(1)
+    return Local(workers or cores())
 
 
 @dataclass(frozen=True)

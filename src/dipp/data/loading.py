@@ -49,7 +49,7 @@ def load(
     destination: str | Path,
     model: str | Path = embedded.FOLDER,
     *,
-    device: str = "cpu",
+    device: str = "auto",
     denoise: bool = True,
     sample: bool = False,
     calls: int | None = None,

@@ -93,6 +93,9 @@ class Watcher:
     def released(self, outcome: Outcome) -> None:
         """A shard was published."""
 
+    def finished(self, summary: Summary) -> None:
+        """The run is over."""
+
 
 QUIET = Watcher()
 

@@ -10,7 +10,7 @@
 | `winograd`, `winograd_kernels` | that network on large pictures, by fewer multiplications, for the CPU |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
 | `running`, `engine`, `tf32` | what networks share, and how they run; fp32 convolutions on tensor cores |
-| `watch` | how far pictures have got, for whoever waits for them |
+| `watch`, `bars` | how far pictures have got; progress bars on a terminal |
 | `export` | denoisers for photographs as ONNX files |
 | `identity`, `hub` | the hash by which a file names its denoiser; models in folders and on the hub |
 | `embedded/` | the denoiser that ships with dipp |

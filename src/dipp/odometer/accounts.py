@@ -142,7 +142,7 @@ class Reading(NamedTuple):
     again: int
     """Those of them that were released more than once, by now."""
     worst: Spent | None
-    """The picture with the largest ε, at the δ that was asked for; None, if there is no picture."""
+    """The picture with the largest ε at the given δ, and of those the one with the largest ρ; None without pictures."""
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,8 @@ def _reading(database: sqlite3.Connection, release: str, delta: float | None) ->
     pictures, again, worst = 0, 0, None
     for one in itertools.starmap(Spent, rows):
         pictures, again = pictures + 1, again + (one.releases > 1)
-        worst = one if worst is None or one.at(delta) > worst.at(delta) else worst
+        larger = worst is None or (one.at(delta), one.rho) > (worst.at(delta), worst.rho)
+        worst = one if larger else worst
     return Reading(pictures, again, worst)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,11 @@ MIN_BUDGET = 1e-30
 """Far below the cost of any step, and far above where floating-point numbers end."""
 SLACK = 1 + 2.0**-28
 """Estimates of charges are raised by this factor: far more than floating-point error and η."""
+FAR_LESS = 0.8
+"""Share of a budget below which a plan says why it does not use more."""
+BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
+NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
+AS_ASKED = "its steps end at the timestep that was asked for"
 
 
 @dataclass(frozen=True)
@@ -109,3 +115,26 @@ def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:
     doubtful = np.abs(wanted - np.rint(wanted)) < 1e-9
     level = np.where(doubtful, real * scale, np.trunc(real * scale))
     return level, (4 * math.log(2) * level / scale + selection.ETA) * SLACK
+
+
+def why_unused(
+    budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool, final_timestep: int | None = None
+) -> tuple[str, ...]:
+    """Return why a plan uses far less than its budget, if it does.
+
+    Args:
+        budget: What the plan was made for.
+        claim: Its certificate, as `Certificate.to_dict` gives it; None without one.
+        bound: Whether the rate, and not the budget, limits the picture.
+        final_timestep: The timestep that the caller asked the steps to end at, if any.
+
+    Returns:
+        At most one line.
+    """
+    if budget is None or claim is None:
+        return ()
+    used = claim["rho"] if budget.epsilon is None else claim.get("epsilon_at_delta") or claim["epsilon"]
+    if used > FAR_LESS * budget.limit:
+        return (BOUND,) if bound else ()
+    why = AS_ASKED if final_timestep is not None else BOUND if bound else NO_BETTER
+    return (f"only {100 * used / budget.limit:.2g} % of {budget} is used: {why}",)

@@ -43,7 +43,7 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
         (("decode", "a.dipp", "-o", "b", "--noisy", "--calls", "2"), "noisy: nothing is denoised there; leave out"),
         (("decode", "a.dipp", "-o", "b", "--ancestral", "--sample"), "ancestral: it samples through every timestep"),
         (("simulate", "--code", "flat", "--alpha", "3"), "alpha: it goes with --code ppr; the flat code has α = 1"),
-        (("encode", "-", "-o", "a.dipp", "--epsilon", "2"), "images: - is no file, and pictures are read more than"),
+        (("encode", "-", "-o", "a.dipp", "--epsilon", "2"), "images: - is not a file, and pictures are read more than"),
         (("simulate", "-o", "-"), "output: a name that ends in .png"),
         (("calibrate", EMBEDDED, "pictures", "-o", "-"), "output: nothing is written to the standard output"),
         (("privatize", "pictures", "-", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
@@ -65,7 +65,7 @@ def test_a_pipe_is_no_picture(tmp_path: Path, run: Command) -> None:
     os.mkfifo(tmp_path / "pipe")
     code, _, err = run("encode", tmp_path / "pipe", "-o", tmp_path / "a.dipp", "--epsilon", "2")
     assert code == 1
-    assert err.startswith(f"dipp: images: {tmp_path / 'pipe'} is no file")
+    assert err.startswith(f"dipp: images: {tmp_path / 'pipe'} is not a file")
 
 
 def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> None:

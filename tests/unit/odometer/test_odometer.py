@@ -325,6 +325,16 @@ def test_what_is_said(counted: Odometer, caplog: pytest.LogCaptureFixture) -> No
     assert "ε = 3 pure" in said
 
 
+def test_of_equal_epsilons_the_largest_rho_is_said(counted: Odometer) -> None:
+    """Whatever the order of the marks, which is random."""
+    for mark in (PICTURE, OTHER):
+        other = OTHER if mark == PICTURE else PICTURE
+        reading = counted.charge(mark.hex(), "test", [Charge(0, mark, 1.0, 0.1), Charge(1, other, 1.0, 0.3)])
+        assert reading.worst is not None
+        assert reading.worst.rho == pytest.approx(0.3 if mark == PICTURE else 0.4)
+        assert reading.worst == max((counted.spent(one) for one in (PICTURE, OTHER)), key=lambda one: one.rho)
+
+
 # How it begins.
 
 

@@ -22,7 +22,8 @@ from helpers.sensing import sensing_plan
 from helpers.snippets import snippets
 
 import dipp
-from dipp.cli.options import EXIT_NOT_COMPARED, PlanOptions
+from dipp.cli.options import EXIT_NOT_COMPARED
+from dipp.codec.codec import Codec
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize
 from dipp.data.store import PAPERS
@@ -350,7 +351,7 @@ def test_privatize_writes_them_and_overwriting_replaces_them(
     model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of an old release stays beside a new one; nor does its attestation. Dropped labels are in none of them."""
-    monkeypatch.setattr(PlanOptions, "codec", lambda *_: tiny_codec(model))
+    monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: tiny_codec(model))
     source, out = save_folder(tmp_path / "source", 4), tmp_path / "out"
     arguments = ("privatize", source, out, "--model", model, "--workers", 1, "--drop-labels")
     code, said, err = run(*arguments)

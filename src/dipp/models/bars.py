@@ -1,14 +1,24 @@
-"""What commands show while they work: pictures, steps and tiles, or a percentage, and the time that is left."""
+"""Progress bars on a terminal: pictures, steps and tiles, or a percentage, and the time that is left."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 from collections.abc import Iterator, Sequence
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from dipp.cli.console import LOGGER, console
 from dipp.models.watch import Share, watching
+
+LOGGER = logging.getLogger("dipp")
+
+
+@functools.cache
+def console() -> Console:
+    """Return the second stream: bars and log records share it, so that neither tears the other."""
+    return Console(stderr=True)
 
 
 def _bars() -> Progress:
@@ -58,9 +68,15 @@ class PictureBar(Share):
 
 
 @contextlib.contextmanager
-def shown(name: str, sizes: Sequence[int]) -> Iterator[None]:
-    """Show a bar while pictures of so many pixels are encoded or decoded within a `with` block; on a terminal only."""
-    if not console().is_terminal:
+def shown(name: str, sizes: Sequence[int], *, wanted: bool = True) -> Iterator[None]:
+    """Show a bar while pictures are encoded or decoded within a `with` block, if this is a terminal.
+
+    Args:
+        name: What is being done.
+        sizes: Number of pixels of each picture.
+        wanted: False shows nothing.
+    """
+    if not wanted or not console().is_terminal:
         yield
         return
     bar = PictureBar(name, sizes)

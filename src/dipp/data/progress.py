@@ -1,0 +1,96 @@
+"""What a run shows: a progress bar while it goes on, and a table of skipped pictures at its end."""
+
+from __future__ import annotations
+
+import logging
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from dipp.data.privatize import Summary, Watcher
+from dipp.data.store import RELEASED_TWICE
+from dipp.data.worker import Outcome
+from dipp.privacy.printing import counted
+
+LOGGER = logging.getLogger("dipp")
+TABLE_ROWS = 20
+"""Skipped pictures that are listed by name, at most."""
+
+
+class Bar(Watcher):
+    """A progress bar, on a terminal only: images, images per second, bits per pixel so far, time left.
+
+    It moves on by parts of an image, as the network gets through its steps and tiles.
+    """
+
+    def __init__(self, console: Console) -> None:
+        columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._bits = self._pixels = 0
+        self._ahead = 0.0
+
+    def overwriting(self) -> None:
+        """Print a warning that the ε of both releases add up."""
+        LOGGER.info(f"overwriting: {RELEASED_TWICE}, for whoever saw both")
+
+    def surveying(self, images: int) -> None:
+        """Say on a terminal why there is no bar yet."""
+        if self.bar.console.is_terminal:
+            LOGGER.info(f"reading {counted(images, 'picture')} for the odometer, before the first is encoded")
+
+    def start(self, images: int, published: int) -> None:
+        """Show the bar, starting where an interrupted run stopped."""
+        if published:
+            LOGGER.info(f"going on: {published} of {counted(images, 'picture')} were dealt with before")
+        self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
+
+    def encoded(self, images: float) -> None:
+        """Advance the bar while a shard is still being encoded."""
+        self._ahead += images
+        self.bar.advance(self._task, images)
+
+    def released(self, outcome: Outcome) -> None:
+        """Correct the bar to what was published, and update the bits per pixel."""
+        self._bits, self._pixels = self._bits + outcome.payload_bits, self._pixels + outcome.pixels
+        ahead = min(outcome.images, self._ahead)
+        self._ahead -= ahead
+        self.bar.advance(self._task, outcome.images + outcome.skipped - ahead)
+        self.bar.update(self._task, bpp=self._bits / self._pixels if self._pixels else None)
+
+    def finished(self, summary: Summary) -> None:
+        """Print the table of skipped pictures, on any stream."""
+        if summary.skipped:
+            self.bar.console.print(skipped_table(summary))
+
+
+class _Rate(ProgressColumn):
+    """Column of the bar with the speed and the bits per pixel."""
+
+    def render(self, task: Task) -> Text:
+        """Images per second and, once known, bits per pixel."""
+        speed = task.finished_speed or task.speed
+        rate = "" if speed is None else f"{speed:.1f} images/s"
+        bpp = task.fields["bpp"]
+        return Text(rate if bpp is None else f"{rate}, {bpp:.4f} bpp")
+
+
+def skipped_table(summary: Summary) -> Table:
+    """A table of skipped pictures: position, reason and name, of the first `TABLE_ROWS`."""
+    table = Table(title=f"{counted(len(summary.skipped), 'picture')} skipped (names are shown here only)")
+    for heading in ("position", "reason", "name"):
+        table.add_column(heading)
+    for position, reason, name in summary.skipped[:TABLE_ROWS]:
+        table.add_row(str(position), Text(reason), Text(name))
+    if len(summary.skipped) > TABLE_ROWS:
+        table.add_row("…", f"and {len(summary.skipped) - TABLE_ROWS} more", "")
+    return table

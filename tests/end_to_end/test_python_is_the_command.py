@@ -1,0 +1,182 @@
+"""What Python does and what the command does is the same: plan, certificate, warnings, odometer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from PIL import Image
+
+import dipp
+from dipp import report
+from dipp.data.shards import Shard
+from dipp.data.store import Store
+from dipp.format.release import Release
+from dipp.odometer import LimitError, Meter, Odometer
+
+pytestmark = pytest.mark.usefixtures("one_thread", "quick")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three pictures of three sizes, one of them grey."""
+    generator = np.random.default_rng(5)
+    paths = [tmp_path / f"{number}.png" for number in range(3)]
+    for path, shape in zip(paths, ((8, 8, 3), (20, 12, 3), (9, 30)), strict=True):
+        Image.fromarray(generator.integers(0, 256, shape, np.uint8)).save(path)
+    return paths
+
+
+def public(release: Release) -> Release:
+    """All that is public about a release, but for the seed."""
+    return dataclasses.replace(release, seed=bytes(16), beacon=None)
+
+
+def rows(folder: Path) -> list[Any]:
+    """What an odometer holds, but for names of releases, times and marks, which its key makes its own."""
+    odometer = Odometer.open(folder, make=False)
+    pictures = [(one.releases, one.epsilon, one.rho, one.name) for one in odometer.pictures(99)]
+    return [[row[2:] for row in odometer.releases()], sorted(pictures, key=str)]
+
+
+def of_odometer(messages: list[str]) -> list[str]:
+    """What the odometer says, but for its place."""
+    return [text.split("; ", 1)[1] for text in messages if text.startswith("odometer: ")]
+
+
+BUDGETS: list[tuple[list[Any], dict[str, Any]]] = [
+    (["--epsilon", 4], {"epsilon": 4}),
+    (["--epsilon", 1, "--bpp", 0.5], {"epsilon": 1, "bpp": 0.5}),
+    (["--epsilon", 2, "--delta", 1e-6], {"epsilon": 2, "delta": 1e-6}),
+    (["--rho", 3, "--preset", "swift"], {"rho": 3, "preset": "swift"}),
+    (["--preset", "paper", "--epsilon", 8], {"preset": "paper", "epsilon": 8}),
+    (["--preset", "diffc", "--final-timestep", 150], {"preset": "diffc", "final_timestep": 150}),
+]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("options", "arguments"), BUDGETS, ids=lambda value: str(value))
+def test_encode(
+    count: int,
+    options: list[Any],
+    arguments: dict[str, Any],
+    files: list[Path],
+    model: Path,
+    tmp_path: Path,
+    run: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    paths, of_command, of_python = files[-count:], tmp_path / "command", tmp_path / "python"
+    monkeypatch.setenv("DIPP_ODOMETER", str(of_command))
+    said = ""
+    for _ in range(2):  # the second time, the pictures were released before
+        code, out, err = run("encode", *paths, "-o", tmp_path / "a.dipp", "--overwrite", "--model", model, *options)
+        assert code == 0, err
+        said += err
+    command = dipp.open(tmp_path / "a.dipp")
+    text = report.archive_text(command)
+    assert out.startswith(text)
+    warned = [*report.advice_facts(command.facts())["warnings"], *out.removeprefix(text).strip().splitlines()]
+    caplog.clear()
+    monkeypatch.setenv("DIPP_ODOMETER", str(of_python))
+    for _ in range(2):
+        python = dipp.encode([str(path) for path in paths], model=model, **arguments)
+    assert public(python.release) == public(command.release)
+    assert python.runs.tolist() == command.runs.tolist()
+    assert python.grey.tolist() == command.grey.tolist()
+    if "diffc" not in options:
+        assert python.certificate == command.certificate
+    assert [one for one in caplog.messages if not one.startswith("odometer: ")] == 2 * warned
+    assert all(record.levelno == logging.WARNING for record in caplog.records)
+    lines = [line.removeprefix("dipp: ") for line in said.splitlines()]
+    assert of_odometer(caplog.messages) == of_odometer(lines)
+    assert len(of_odometer(lines)) == 2
+    assert rows(of_python) == rows(of_command)
+
+
+def test_encode_takes_what_a_codec_takes(files: list[Path], model: Path) -> None:
+    """The plan is that of the size, whatever the picture is given as."""
+    import torch
+
+    with Image.open(files[1]) as opened:
+        picture = np.array(opened)
+    given = (files[1], [files[1]], Image.fromarray(picture), picture, torch.from_numpy(picture).permute(2, 0, 1))
+    made = [dipp.encode(image, epsilon=4, model=model, odometer=False) for image in given]
+    assert {tuple(one.runs.tolist()[0]) for one in made} == {(1, 20, 12)}
+    assert len({public(one.release) for one in made}) == 1
+    wrongs: list[Any] = [[], 3, np.zeros((4, 4), np.float32), "nowhere.png"]
+    for wrong in wrongs:
+        with pytest.raises(dipp.DippError):
+            dipp.encode(wrong, epsilon=4, model=model)
+    with pytest.raises(dipp.DippError, match="is given twice"):
+        dipp.encode([files[0], str(files[0])], epsilon=4, model=model)
+    with pytest.raises(dipp.DippError, match="is a folder; `dipp privatize"):
+        dipp.encode(files[0].parent, epsilon=4, model=model)
+
+
+def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odometer: Path) -> None:
+    dipp.encode(files[0], epsilon=2, model=model, odometer=False)
+    assert not odometer.exists()
+    made = dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(2, begin=True))
+    with pytest.raises(LimitError):
+        dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(1.5 * made.certificate.epsilon))
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_privatize(
+    single: bool,
+    files: list[Path],
+    model: Path,
+    tmp_path: Path,
+    run: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for path in files:
+        path.rename(source / path.name)
+    (source / "bad.png").write_bytes(b"no picture")
+    names = ("a.dipp", "b.dipp") if single else ("a", "b")
+    command, python = (tmp_path / name for name in names)
+    monkeypatch.setenv("DIPP_ODOMETER", str(tmp_path / "command"))
+    options = ("--epsilon", 4, "--model", model, "--workers", 1, "--shard-size", 2, "--json")
+    code, out, err = run("privatize", source, command, *options)
+    assert code == 3, err
+    said, unused = json.loads(out), [line for line in err.splitlines() if line.startswith(("only", "bound"))]
+    monkeypatch.setenv("DIPP_ODOMETER", str(tmp_path / "python"))
+    caplog.clear()
+    summary = dipp.privatize(source, python, epsilon=4, model=model, workers=1, shard_size=2)
+    assert [one for one in caplog.messages if not one.startswith("odometer: ")] == [*said["warnings"], *unused]
+    assert [one[:2] for one in summary.skipped] == [(one["position"], one["reason"]) for one in said["skipped"]]
+    assert json.loads(json.dumps(summary.facts["certificate"])) == said["certificate"]
+    assert rows(tmp_path / "python") == rows(tmp_path / "command")
+    if single:
+        assert public(dipp.open(python).release) == public(dipp.open(command).release)
+        return
+    assert {path.name for path in python.iterdir()} == {path.name for path in command.iterdir()}
+    for ours, theirs in zip(Store(python).shards(), Store(command).shards(), strict=True):
+        assert public(Shard.read(ours).release) == public(Shard.read(theirs).release)
+    assert len(dipp.load(python, model)) == len(dipp.load(command, model)) == 3
+
+
+def test_privatize_refuses_as_the_command_does(model: Path, tmp_path: Path, run: Command) -> None:
+    empty = tmp_path / "source"
+    empty.mkdir()
+    (empty / "bad.png").write_bytes(b"no picture")
+    cases: list[dict[str, Any]] = [{"shard_size": 0}, {"engine": "spark"}, {"workers": 0}, {"address": "here"}, {}]
+    for arguments in cases:
+        options = [text for name, value in arguments.items() for text in (f"--{name.replace('_', '-')}", value)]
+        code, _, err = run("privatize", empty, tmp_path / "out", "--epsilon", 4, "--model", model, *options)
+        assert code == 1
+        with pytest.raises(dipp.DippError) as caught:
+            dipp.privatize(empty, tmp_path / "out", epsilon=4, model=model, progress=False, **arguments)
+        assert err.endswith(f"dipp: {caught.value}\n")
+        assert not (tmp_path / "out").exists()
