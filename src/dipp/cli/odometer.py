@@ -75,12 +75,16 @@ def _mark(found: Odometer, path: Path) -> bytes:
 
 
 def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None) -> dict[str, Any]:
-    """Sums and history of some pictures."""
+    """Sums and history of some pictures, and what redactions leave hidden of them."""
+    from dipp.redaction import charging
+
     items = []
     for path in pictures:
         mark = _mark(found, path)
         history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in found.history(mark)]
-        items.append({**_facts(found.spent(mark), delta), "name": path.name, "history": history})
+        left = charging.left(found, mark)
+        hidden = {} if left is None else {"hidden": asdict(left)}
+        items.append({**_facts(found.spent(mark), delta), "name": path.name, "history": history, **hidden})
     return {"place": str(found.folder), "pictures": items}
 
 
@@ -118,6 +122,11 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines = []
         for one in facts["pictures"]:
             lines.append(f"{one['name']}: {counted(one['releases'], 'release')}, together {one['certificate']}")
+            if "hidden" in one:
+                lines.append(
+                    f"  hidden by each of its releases without a certificate: {one['hidden']['pixels']} pixels "
+                    f"({one['hidden']['share']:.1%}); everything else was released as it is"
+                )
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
                 f"ρ {upper(entry['rho'])} per {entry['unit']['kind']}"

@@ -53,6 +53,9 @@ def redact(
             "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
         ),
     ] = False,
+    odometer: Annotated[
+        bool, typer.Option(help="Remember what was hidden and what was released, for this user on this machine.")
+    ] = True,
     model: Model = EMBEDDED,
     device: Device = AUTO,
     overwrite: Overwrite = False,
@@ -73,6 +76,7 @@ def redact(
         allow_none=allow_none,
         model=model,
         device=device,
+        odometer=odometer,
     )
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
     declared = _declared(images, regions, gaps)

@@ -26,6 +26,10 @@ if Σε ≤ L, or if Σρ ≤ ρ*, the most that converts to (L, δ). Stop the r
 ρ*-zCDP [Feldman & Zrnic, 2021, at every order], so (L, δ). A history that is not stopped so has Σε ≤ L, hence a loss of
 at most L, and adds nothing to δ.
 
+*Redactions* release everything outside their regions as it is: ε is infinite there, and so is the ε of the row. The row
+keeps which pixels were hidden. A pixel is still hidden if every such release of its picture has hidden it; the sum of
+the finite ε's holds for it.
+
 Other pixels are another picture: a crop, a resized or a recompressed copy is not recognised.
 """
 
@@ -59,7 +63,7 @@ from dipp.privacy.printing import upper
 LOGGER = logging.getLogger("dipp.odometer")
 DATABASE = "odometer.sqlite"
 KEY = "key"
-VERSION = 2
+VERSION = 3
 PATIENCE = 600.0
 """Seconds to wait for another process's transaction, which takes a few for a million pictures."""
 INDEX = "charges_of_picture"
@@ -68,7 +72,8 @@ SCHEMA = (
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
     """CREATE TABLE charges (
         release TEXT NOT NULL REFERENCES releases (id), image INTEGER NOT NULL, picture BLOB NOT NULL,
-        epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, unit TEXT NOT NULL, PRIMARY KEY (release, image)
+        epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, unit TEXT NOT NULL,
+        hidden BLOB, PRIMARY KEY (release, image)
     ) WITHOUT ROWID""",
     f"CREATE INDEX {INDEX} ON charges (picture)",
     f"PRAGMA user_version = {VERSION}",
@@ -94,6 +99,8 @@ class Charge(NamedTuple):
     """Name of the picture, if it is to be kept."""
     unit: Unit = Pixel()
     """The unit of the release's certificate."""
+    hidden: bytes | None = None
+    """The pixels that a redaction has hidden (`redaction.charging`); everything else was released as it is."""
 
 
 class Entry(NamedTuple):
@@ -208,8 +215,8 @@ class Odometer:
             # What streams in waits in a temporary table, which nobody sees, and keeps nobody waiting.
             database.execute("CREATE TEMP TABLE pending AS SELECT * FROM charges WHERE 0")
             with _transaction(database, "DEFERRED"):
-                rows = ((release, *charge[:-1], _spelt(charge.unit)) for charge in charges)
-                database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+                rows = ((release, *charge[:5], _spelt(charge.unit), charge.hidden) for charge in charges)
+                database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             with _transaction(database):
                 if _is_charged(database, release):  # by another process, meanwhile
                     return _reading(database, release, delta)
@@ -277,6 +284,12 @@ class Odometer:
                 (picture,),
             )
             return [Entry(*row)._replace(unit=units.from_dict(json.loads(row[-1]))) for row in rows]
+
+    def hidden(self, picture: bytes) -> list[bytes | None]:
+        """Return what each release of a picture without a certificate has hidden; None is nothing."""
+        with _connected(self.folder) as database:
+            infinite = "SELECT hidden FROM charges WHERE picture = ? AND epsilon = ?"
+            return [row[0] for row in database.execute(infinite, (picture, math.inf))]
 
 
 @functools.cache
@@ -372,7 +385,7 @@ def _require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     if version > VERSION:
         raise DippError(f"odometer: {folder} was written by a newer dipp; upgrade")
     if 0 < version < VERSION:
-        raise DippError(f"odometer: {folder} was written before 1.0, without units; move it away to start anew")
+        raise DippError(f"odometer: {folder} was written by an earlier dipp; move the folder away to start anew")
     if not version:
         if (folder / KEY).exists():
             raise DippError(f"odometer: {folder / DATABASE} is lost; restore it, or move the folder away to start anew")

@@ -11,6 +11,7 @@
 | `colour` | standard colour spaces instead of profiles |
 | `crops`, `paint` | rectangles around regions, and what is painted in them |
 | `sources` | files as redaction sees them: open, drop, fill, write |
+| `charging` | redactions on the odometer, and what several of them leave hidden |
 | `record` | the record of a redaction, its certificate and its check |
 | `redact` | `redact`, for one picture |
 """

@@ -61,7 +61,6 @@ class Record:
         """Return the record of a file that was just made."""
         width, height = placed.size
         across, down = source.cell
-        covered = cells.repeat(down, axis=0).repeat(across, axis=1)[:height, :width]
         return cls(
             {
                 "format": FORMAT,
@@ -78,7 +77,7 @@ class Record:
                 "regions": [_region(region) for region in placed.regions],
                 "turned": placed.turned,
                 "margin": {"pixels": margin.pixels, "share": margin.share},
-                "hidden": {"cell": [across, down], "runs": runs(cells), "pixels": int(covered.sum())},
+                "hidden": {"cell": [across, down], "runs": runs(cells), "pixels": int(source.covered(cells).sum())},
                 "fill": fill,
                 "model": model,
                 "certificate": certificate(placed.regions, source.assumptions),

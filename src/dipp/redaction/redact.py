@@ -12,7 +12,8 @@ import numpy as np
 
 from dipp import files
 from dipp.errors import DippError
-from dipp.redaction import formats, paint
+from dipp.odometer import Meter
+from dipp.redaction import charging, formats, paint
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.record import Record, beside
 from dipp.redaction.regions import Box, Declared, Margin, Pixels, Region
@@ -77,6 +78,8 @@ class Redactor:
     allow_none: bool = False
     model: str = paint.EMBEDDED
     device: str = "auto"
+    meter: Meter | None = None
+    """The odometer; None counts nothing."""
 
     @classmethod
     def of(
@@ -90,6 +93,7 @@ class Redactor:
         allow_none: bool = False,
         model: str = paint.EMBEDDED,
         device: str = "auto",
+        odometer: bool | Meter = True,
     ) -> Redactor:
         """Return the options as users write them; `redact` says what they mean."""
         if boxes is not None and boxes not in ORIENTED:
@@ -100,7 +104,8 @@ class Redactor:
         if chosen is not None and not all(chosen):
             raise DippError("kinds: names such as face,plate are needed")
         oriented = None if boxes is None else ORIENTED[boxes]
-        return cls(Margin.parse(margin), chosen, fill, oriented, accept_lossy, allow_none, model, device)
+        meter = (Meter() if odometer else None) if isinstance(odometer, bool) else odometer
+        return cls(Margin.parse(margin), chosen, fill, oriented, accept_lossy, allow_none, model, device, meter)
 
     def chosen(self, name: str, declared: Declared | None) -> Declared:
         """Return the regions of a picture that are to be hidden.
@@ -124,18 +129,20 @@ class Redactor:
         """Return a picture with its regions replaced; `declared` has passed `chosen`."""
         try:
             source = open_source(content, accept_lossy=self.accept_lossy)
-            return self.apply(name, source, declared)
+            return self.apply(name, content, source, declared)
         except DippError as error:
             raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
 
-    def apply(self, name: str, source: Source, declared: Declared) -> Redacted:
-        """Return a picture that was opened with its regions replaced."""
+    def apply(self, name: str, content: bytes, source: Source, declared: Declared) -> Redacted:
+        """Return a picture that was opened with its regions replaced; it is charged before it is returned."""
         placed = declared.placed(source.size, source.orientation, self.oriented)
         cells = source.cells(placed.mask(self.margin))
         fill = paint.fill(self.fill, self.model, self.device)
         made = source.redacted(cells, fill)
         model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None
         record = Record.of(name, made, source, placed, cells, margin=self.margin, fill=self.fill, model=model)
+        if self.meter is not None:
+            charging.charge(self.meter, name, content, source, source.covered(cells))
         return Redacted(made, record)
 
 
@@ -151,6 +158,7 @@ def redact(
     allow_none: bool = False,
     model: str = paint.EMBEDDED,
     device: str = "auto",
+    odometer: bool | Meter = True,
 ) -> Redacted:
     """Replace regions of a picture without reading them; the rest of the picture does not change by a bit.
 
@@ -167,6 +175,7 @@ def redact(
         allow_none: Whether a picture without regions is written all the same, without its metadata.
         model: Folder or hub id of the denoiser that paints.
         device: `auto`, `cuda`, `mps` or `cpu`.
+        odometer: Whether the release is charged to this user's odometer, or the odometer to charge.
 
     Returns:
         The file and its record; `save` writes both.
@@ -183,6 +192,7 @@ def redact(
         allow_none=allow_none,
         model=model,
         device=device,
+        odometer=odometer,
     )
     if isinstance(image, bytes):
         path, content = Path("image"), image

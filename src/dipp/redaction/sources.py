@@ -74,7 +74,7 @@ class Source(ABC):
 
     @abstractmethod
     def marked(self) -> NDArray[Any]:
-        """Return the values (H, W, C) by which the odometer knows the picture again. They are private."""
+        """Return the decoded values (H, W, C). They are private, unless the file was redacted."""
 
     @abstractmethod
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
@@ -92,6 +92,11 @@ class Source(ABC):
         padded = np.pad(mask, ((0, -height % down), (0, -width % across)))
         shape = padded.shape[0] // down, down, padded.shape[1] // across, across
         return np.asarray(padded.reshape(shape).any(axis=(1, 3)))
+
+    def covered(self, cells: Mask) -> Mask:
+        """Return the pixels (H, W) of some cells."""
+        (across, down), (width, height) = self.cell, self.size
+        return cells.repeat(down, axis=0).repeat(across, axis=1)[:height, :width]
 
 
 @dataclass(frozen=True, eq=False)

@@ -219,6 +219,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--gaps": None,
             "--allow-none": False,
             "--accept-lossy": False,
+            "--odometer": True,
             "--model": EMBEDDED,
             "--device": "auto",
             "--overwrite": False,

@@ -112,7 +112,7 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
         case "gone":
             (counted.folder / "odometer.sqlite").unlink()
         case "newer":
-            sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 3").connection.close()
+            sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 99").connection.close()
         case "older":
             sqlite3.connect(counted.folder / "odometer.sqlite").execute("PRAGMA user_version = 1").connection.close()
         case "no database":

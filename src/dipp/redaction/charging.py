@@ -1,0 +1,81 @@
+"""Redactions are charged to the odometer: what lies outside a region is released as it is.
+
+Two redactions of one picture with other regions leave hidden what both of them hide, and nothing else. So the odometer
+keeps the mask of every redaction, and whoever redacts a picture again is told what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from dipp.codec import pictures
+from dipp.errors import DippError
+from dipp.odometer import Charge, Meter, Odometer, fresh_release
+from dipp.redaction.regions import Mask, mask_of_runs, runs
+from dipp.redaction.sources import Source
+
+LOGGER = logging.getLogger("dipp.odometer")
+COMMAND = "redact"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What all releases of a picture without a certificate leave hidden."""
+
+    releases: int
+    pixels: int
+    """Pixels that every one of them hides."""
+    share: float
+    """Their share of the picture."""
+
+
+def charge(meter: Meter, name: str, content: bytes, source: Source, mask: Mask) -> None:
+    """Charge the release of everything that a mask (H, W) does not hide, and warn if less is hidden than before."""
+    meter.prepare()
+    mark = meter.mark(_known_by(content, source))
+    loss = 0.0 if mask.all() else math.inf
+    row = Charge(0, mark, loss, loss, name if meter.names else None, hidden=packed(mask))
+    meter.charge(fresh_release(), COMMAND, [row])
+    found = left(meter.odometer, mark)
+    if found is not None and found.pixels < mask.sum():
+        LOGGER.warning(
+            f"odometer: {name} was released before with other regions: of {int(mask.sum())} pixels that are hidden "
+            f"now, only {found.pixels} were hidden each time"
+        )
+
+
+def left(odometer: Odometer, mark: bytes) -> Left | None:
+    """Return what is still hidden of a picture; None if nothing of it was ever released without a certificate."""
+    rows = odometer.hidden(mark)
+    if not rows:
+        return None
+    masks = [unpacked(row) for row in rows if row is not None]
+    if len(masks) < len(rows) or len({mask.shape for mask in masks}) != 1:
+        return Left(len(rows), 0, 0.0)
+    common = np.logical_and.reduce(masks)
+    return Left(len(rows), int(common.sum()), float(common.mean()))
+
+
+def packed(mask: Mask) -> bytes:
+    """Return a mask (H, W) as the odometer keeps it."""
+    return zlib.compress(json.dumps([*mask.shape, runs(mask)]).encode())
+
+
+def unpacked(row: bytes) -> Mask:
+    """Return a mask that `packed` has packed."""
+    height, width, lengths = json.loads(zlib.decompress(row))
+    return mask_of_runs(lengths, height, width)
+
+
+def _known_by(content: bytes, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Return the values by which `dipp encode` knows the picture too; its own, where encode does not read the file."""
+    try:
+        return pictures.known_by(content)
+    except DippError:
+        return source.marked()
