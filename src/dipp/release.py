@@ -18,7 +18,7 @@ from dipp.core.window import Window
 from dipp.data import engines
 from dipp.data import privatize as runs
 from dipp.data.engines import Engine
-from dipp.data.privatize import SHARD_SIZE, Choices, Summary
+from dipp.data.privatize import SHARD_SIZE, Choices, Conduct, Summary
 from dipp.data.progress import Bar
 from dipp.data.shards import MAX_ROWS
 from dipp.data.sources import Columns
@@ -73,6 +73,7 @@ def privatize(
     shard_size: int = SHARD_SIZE,
     strict: bool = False,
     overwrite: bool = False,
+    skip_changed: bool = False,
     seed: bytes | None = None,
     beacon: Beacon | None = None,
     odometer: bool | Meter = True,
@@ -106,6 +107,7 @@ def privatize(
         shard_size: Images of a shard.
         strict: Whether the first bad picture ends the run. By default it is skipped.
         overwrite: Whether a release at `dst` is replaced. The ε of both add up.
+        skip_changed: Whether an interrupted run is finished without the pictures that have changed since it began.
         seed: 16 public bytes, for tests; by default drawn before a picture is read.
         beacon: Round of a public random beacon, which is mixed into the seed.
         odometer: True charges this user's odometer, a `Meter` one with a limit for instance, False none.
@@ -127,6 +129,7 @@ def privatize(
         shard_size=shard_size,
         strict=strict,
         overwrite=overwrite,
+        skip_changed=skip_changed,
         seed=seed,
         beacon=beacon,
         window=window,
@@ -157,6 +160,7 @@ def privatized(
     shard_size: int,
     strict: bool,
     overwrite: bool,
+    skip_changed: bool,
     seed: bytes | None,
     beacon: Beacon | None,
     window: Window | str | tuple[int, int] | None,
@@ -184,10 +188,7 @@ def privatized(
             str(Path(model).resolve()) if Path(model).is_dir() else str(model),
             runner,
             choices,
-            strict=strict,
-            overwrite=overwrite,
-            watcher=bar or runs.QUIET,
-            meter=meter,
+            Conduct(strict, overwrite, skip_changed, meter, bar or runs.QUIET),
         )
     if bar is not None:
         bar.finished(summary)

@@ -50,13 +50,14 @@ from dipp.core.beacon import Beacon
 from dipp.core.geometry import Geometry
 from dipp.data import engines
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import Choices, Conduct, privatize
 from dipp.data.progress import Bar
-from dipp.data.shards import Shard
+from dipp.data.shards import Contents, Shard, Skipped
 from dipp.data.sources import Columns, Record
 from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
+from dipp.data.survey import Survey
 from dipp.data.tables import Tables
-from dipp.data.worker import Job, Outcome, Worker
+from dipp.data.worker import Job, Worker
 from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
 from dipp.models import embedded
@@ -278,20 +279,31 @@ def test_strict_stops_before_anything_is_charged(
     assert code == 0, err
 
 
-def test_strict_stops_and_goes_on(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_without_an_odometer_strict_leaves_nothing_either(
+    folder: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
     target = tmp_path / "out"
     code, _, err = run("privatize", folder, target, *options(model, "--strict", "--no-odometer"))
     assert code == 1
     assert err.strip().splitlines()[-1].startswith("dipp: src: cat/")
-    assert not (target / "manifest.json").exists()
-    code, _, err = run("privatize", folder, target, *options(model, "--drop-labels"))
-    assert code == 1
-    assert "nothing of it was published" in err
+    assert not target.exists()
+
+
+def test_a_run_that_published_nothing_says_so(model: Path, tmp_path: Path, run: Command) -> None:
+    source, target, codec = save_table(tmp_path / "s.parquet", 4), tmp_path / "out", tiny_codec(model)
+
+    class Stopping(Local):
+        def run(self, *_: Any) -> Iterator[Any]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privatize(str(source), target, codec, str(model), Stopping(), Choices())
+    with pytest.raises(DippError, match=r"another source and labels; .*nothing of it was published"):
+        privatize(str(source), target, codec, str(model), Local(1), Choices(drop_labels=True))
     code, _, err = run("info", target)
     assert code == 1
     assert "not finished" in err
-    code, _, _ = run("privatize", folder, target, *options(model))
-    assert code == 3
+    assert privatize(str(source), target, codec, str(model), Local(1), Choices()).encoded == 4
 
 
 @pytest.mark.parametrize("name", ["out", "out.dipp"])
@@ -446,14 +458,16 @@ def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(1), choices)
     record = json.loads((target / RUN / RUN_FILE).read_text())
-    spoilt = [{**record, "archive": "x"}, {**record, "archive": ""}, {**record, "bad": [3]}]
+    spoilt = [{**record, "archive": "x"}, {**record, "archive": ""}, {**record, "source": [3]}]
+    spoilt += [{**record, "source": {**record["source"], "kind": "Nothing"}}]
     for wrong in spoilt + [{key: record[key] for key in record if key != name} for name in record]:
         (target / RUN / RUN_FILE).write_text(json.dumps(wrong))
         for overwrite in (False, True):
             with pytest.raises(DippError, match=r"run\.json is damaged"):
-                privatize(str(source), target, codec, str(model), Local(1), choices, overwrite=overwrite)
+                privatize(str(source), target, codec, str(model), Local(1), choices, Conduct(overwrite=overwrite))
     shutil.rmtree(target / RUN)
-    assert privatize(str(source), target, codec, str(model), Local(1), choices, overwrite=True).encoded == 20
+    again = privatize(str(source), target, codec, str(model), Local(1), choices, Conduct(overwrite=True))
+    assert again.encoded == 20
 
 
 def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Path, tmp_path: Path) -> None:
@@ -461,10 +475,9 @@ def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Pat
     source = save_table(tmp_path / "s.parquet", 4)
 
     class Stopping(Local):
-        def run(self, worker: Worker, method: str, *arguments: Any) -> Iterator[Any]:
-            yield from super().run(worker, method, *arguments)
-            if method == "release":
-                raise KeyboardInterrupt
+        def run(self, *arguments: Any) -> Iterator[Any]:
+            yield from super().run(*arguments)
+            raise KeyboardInterrupt
 
     for name, mode in ((".out.dipp.work", 0o700), ("folder", 0o755)):
         target, before = tmp_path / ("out.dipp" if name.startswith(".") else name), os.umask(0o022)
@@ -501,7 +514,9 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
     store, codec = Store(tmp_path / "out"), tiny_codec(model)
     store.prepare()
     token = store.begin({})["token"]
-    job = Job(source, store, token, codec.release(bytes(16)), codec.budget, str(model), "cpu", 5, True, strict=False)
+    survey = Survey(store.run_folder / "survey", 5)
+    release = codec.release(bytes(16))
+    job = Job(source, store, token, release, codec.budget, str(model), "cpu", 5, True, strict=False, survey=survey)
     with pytest.raises(DippError, match="fewer pictures"):
         Worker(job, codec).release(0)
     assert not store.shards()
@@ -562,8 +577,8 @@ def test_killed_at_random_points_and_resumed(light_model: Path, tmp_path: Path) 
 @pytest.mark.slow
 def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: the run ends in one line, what was published stays."""
-    source, target = save_table(tmp_path / "s.parquet", 200), tmp_path / "out"
-    size = 2800  # between the run's own file and a shard
+    source, target = save_table(tmp_path / "s.parquet", 40), tmp_path / "out"
+    size = 2800  # between the run's own files and a shard
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -579,7 +594,7 @@ def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     assert not Store(target).shards()
     privatize(str(source), target, codec, str(light_model), Local(1), choices)
     assert min(path.stat().st_size for path in Store(target).shards()) > size
-    check_release(target, 200)
+    check_release(target, 40)
 
 
 @pytest.fixture(scope="module")
@@ -696,7 +711,10 @@ def test_the_bar(caplog: pytest.LogCaptureFixture) -> None:
         bar.start(100, 20)
         for _ in range(2):
             bar.encoded(30)
-            bar.released(Outcome(0, images=35, skipped=5, payload_bits=35 * 64, pixels=35 * 64))
+            skipped = (Skipped(0, "0 bytes"),) * 5
+            bar.released(
+                Contents("s", 1, "", 35, 0, 40, skipped, pixels=35 * 64, smallest=64, payload_bits=35 * 64, grey=0)
+            )
     shown = screen.getvalue()
     assert "going on: 20 of 100" in caplog.text
     assert "100/100" in shown

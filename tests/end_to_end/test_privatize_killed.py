@@ -14,7 +14,7 @@ import dipp
 from dipp.codec.codec import Codec
 from dipp.data import manifest
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import Choices, Conduct, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
@@ -139,14 +139,14 @@ def test_overwriting(codec: Codec, light_model: Path, tmp_path: Path, killer: Ki
     """What the killed command has released of the new release stays, when the same command is given again."""
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     gone_on = 0
+    options = (codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
     for touches in range(1000):
         target = tmp_path / f"out{touches}"
-        options: Any = (codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
         privatize(source, target, *options)
         old = manifest.verify(target)["seed"]
 
-        def run(target: Path = target, options: Any = options) -> None:
-            privatize(source, target, *options, overwrite=True)
+        def run(target: Path = target) -> None:
+            privatize(source, target, *options, Conduct(overwrite=True))
 
         killed = killer.kills(run, touches)
         store = Store(target)

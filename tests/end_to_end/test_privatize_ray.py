@@ -22,7 +22,7 @@ from ray.cluster_utils import Cluster
 
 from dipp.data import privatize as running
 from dipp.data.engines import Engine, Local, Ray
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import Choices, Conduct, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
@@ -133,7 +133,6 @@ def test_ray_gives_what_this_process_gives(cluster: Any, light_model: Path, tmp_
         assert one.payloads == two.payloads
     content = source.read_bytes()
     source.write_bytes(content[:100] + bytes(200) + content[300:])
+    engine, strict = Ray(address=cluster.address), Conduct(strict=True)
     with pytest.raises(DippError, match="src"):
-        privatize(
-            str(source), tmp_path / "three", codec, str(light_model), Ray(address=cluster.address), choices, strict=True
-        )
+        privatize(str(source), tmp_path / "three", codec, str(light_model), engine, choices, strict)

@@ -25,7 +25,7 @@ def main() -> None:
     choices, codec = privatize.Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
     engine, meter = Local(int(workers)), Meter() if "COUNTED" in os.environ else None
     with mock.patch.object(privatize, "Store", store):
-        privatize.privatize(source, Path(destination), codec, model, engine, choices, meter=meter)
+        privatize.privatize(source, Path(destination), codec, model, engine, choices, privatize.Conduct(meter=meter))
 
 
 if __name__ == "__main__":

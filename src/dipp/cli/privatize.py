@@ -54,6 +54,9 @@ class RunOptions:
     address: Annotated[str | None, typer.Option(help="A Ray cluster that is there.")] = None
     shard_size: Annotated[int, typer.Option(help="Images of a shard.")] = 1024
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad picture.")] = False
+    skip_changed: Annotated[
+        bool, typer.Option("--skip-changed", help="Finish a run without the pictures that have changed since it began.")
+    ] = False
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for whoever saw both.")
     ] = False
@@ -94,6 +97,7 @@ def privatize(
             shard_size=run.shard_size,
             strict=run.strict,
             overwrite=run.overwrite,
+            skip_changed=run.skip_changed,
             seed=public_seed(seed),
             beacon=public_beacon(beacon),
             window=source.window,

@@ -5,12 +5,14 @@
 | `sources`, `formats` | where private pictures come from, read by position; the kinds of sources that are known |
 | `listing`, `tables`, `cifar` | these kinds: many small files, tables, CIFAR-10 and CIFAR-100 |
 | `pickles` | reads the pickles of CIFAR without unpickling |
-| `repeats` | files that have two names |
+| `repeats`, `states` | files that have two names; files that change |
+| `rows` | Arrow files of many rows in a run's own folder |
+| `survey` | what every picture was before the first was encoded |
 | `worker` | encodes a range of the source as a shard of indices |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `footer` | sees that a Parquet file is not compressed, before it is read |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |
-| `privatize` | the run: seed, plan, source, shards, manifest |
+| `run`, `privatize` | a run as it is recorded; the run: seed, plan, source, survey, shards, manifest |
 | `progress` | the bar and the table that a run shows on a terminal |
 | `manifest` | what all shards together hold, as a manifest or as one archive; verification |
 | `loading` | `dipp.load`: a release as a PyTorch dataset |

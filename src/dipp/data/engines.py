@@ -1,4 +1,4 @@
-"""Engines run workers. Each yields the results of a method of `Worker` for a number of shards, in any order.
+"""Engines run workers, which release shards. Each yields what the published shards hold, in any order.
 
 `Local` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a forked
 child cannot use numba's threads). `Ray` uses Ray Data, which places, restarts and feeds actors that hold the model.
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from dipp.data.shards import Contents
 from dipp.data.worker import Job, Worker, limit_threads
 from dipp.errors import DippError, MiscomputedError
 from dipp.models.denoiser import torch_device
@@ -37,12 +38,15 @@ TICK = 0.5
 
 
 class Engine(Protocol):
-    """Runs a method of workers for shards."""
+    """Runs workers."""
 
-    def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
-        """Yield the results of `method` for all shards, in any order.
+    def run(self, worker: Worker, shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
+        """Release shards, and yield what each holds, in any order.
 
-        `worker` is that of this process; workers in other processes are made from its job.
+        Args:
+            worker: The worker of this process; workers in other processes are made from its job.
+            shards: Numbers of the shards.
+            progress: Callback that receives the number of images encoded since its last call.
         """
 
 
@@ -82,20 +86,20 @@ class Local:
     workers: int = 1
     """Number of processes; 1 means this process alone."""
 
-    def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
+    def run(self, worker: Worker, shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Run in this process, or in spawned ones that share the cores; a pool that lost a process is started again."""
         left = dict.fromkeys(shards)
         workers = min(self.workers, len(left))
         if workers <= 1:
             worker.progress = progress
-            yield from map(getattr(worker, method), left)
+            yield from map(worker.release, left)
             return
         while left:
             before = len(left)
             try:
-                for shard, result in _pool(workers, worker.job, method, list(left), progress):
+                for shard, contents in _pool(workers, worker.job, list(left), progress):
                     del left[shard]
-                    yield result
+                    yield contents
             except BrokenProcessPool:
                 if len(left) == before:
                     raise DippError(
@@ -104,8 +108,8 @@ class Local:
                     ) from None
 
 
-def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Progress) -> Iterator[tuple[int, Any]]:
-    """Yield (shard, result) from a pool of spawned processes, in any order."""
+def _pool(workers: int, job: Job, shards: list[int], progress: Progress) -> Iterator[tuple[int, Contents]]:
+    """Yield each shard and what it holds from a pool of spawned processes, in any order."""
     context = multiprocessing.get_context("spawn")
     # Whether to stop, and images encoded; without a lock, which a killed process might never release.
     shared = context.RawArray("d", 2)
@@ -113,24 +117,24 @@ def _pool(workers: int, job: Job, method: str, shards: list[int], progress: Prog
     told = 0.0
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=arguments) as pool:
         try:
-            queue, running = iter(shards), dict[Future[Any], int]()
+            queue, running = iter(shards), dict[Future[Contents], int]()
             while True:
                 for shard in islice(queue, 2 * workers - len(running)):
-                    running[pool.submit(_call, method, shard)] = shard
+                    running[pool.submit(_release, shard)] = shard
                 if not running:
                     return
                 done = wait(running, TICK, FIRST_COMPLETED).done
                 progress(shared[1] - told)
                 told = shared[1]
                 for future in sorted(done, key=_urgency):
-                    result = future.result()
-                    yield running.pop(future), result
+                    contents = future.result()
+                    yield running.pop(future), contents
         finally:
             shared[0] = 1
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _urgency(done: Future[Any]) -> int:
+def _urgency(done: Future[Contents]) -> int:
     """In which order futures are looked at: what came back counts, and a mismatch before any other failure."""
     error = done.exception()
     return 0 if error is None else 1 if isinstance(error, MiscomputedError) else 2
@@ -160,9 +164,9 @@ def _start(job: Job, threads: int, shared: Any) -> None:
     _worker = Worker(job, progress=progress)
 
 
-def _call(method: str, shard: int) -> Any:
-    """Run a method of this process's worker."""
-    return getattr(_worker, method)(shard)
+def _release(shard: int) -> Contents:
+    """Release a shard by the worker of this process."""
+    return _worker.release(shard)
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,7 @@ class Ray:
     """Address of the cluster. None means the one that this process is connected to, or else a new one on this
     machine."""
 
-    def run(self, worker: Worker, method: str, shards: Iterable[int], progress: Progress) -> Iterator[Any]:
+    def run(self, worker: Worker, shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Send shard numbers through a Ray Data pipeline of actors; pixels are read by the actors and stay in them.
 
         A pipeline that Ray gives up is made anew for what is left, as long as each gets on: before a cluster notices
@@ -186,9 +190,9 @@ class Ray:
             while left:
                 before = len(left)
                 try:
-                    for shard, result in self._pipeline(ray, worker.job, method, list(left), progress):
+                    for shard, contents in self._pipeline(ray, worker.job, list(left), progress):
                         del left[shard]
-                        yield result
+                        yield contents
                 except ray.exceptions.RayError as error:
                     if len(left) == before:
                         raise DippError(
@@ -196,10 +200,8 @@ class Ray:
                             "command again to go on"
                         ) from None
 
-    def _pipeline(
-        self, ray: Any, job: Job, method: str, shards: list[int], progress: Progress
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield each shard's number and result."""
+    def _pipeline(self, ray: Any, job: Job, shards: list[int], progress: Progress) -> Iterator[tuple[int, Contents]]:
+        """Yield each shard and what it holds."""
         gpu = job.device.startswith("cuda")
         free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
         if not free:
@@ -209,7 +211,7 @@ class Ray:
             numbers = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
             data = numbers.map_batches(
                 _Actor,
-                fn_constructor_args=(job, method),
+                fn_constructor_args=(job,),
                 batch_size=1,
                 compute=ray.data.ActorPoolStrategy(size=min(self.workers or free, free, len(shards))),
                 num_cpus=1,
@@ -221,7 +223,7 @@ class Ray:
             if "error" in result:
                 raise (MiscomputedError if result["miscomputed"] else DippError)(result["error"])
             progress(result["encoded"])
-            yield result["shard"], result["value"]
+            yield result["shard"], Contents.from_json(result["contents"])
 
     @contextlib.contextmanager
     def _connected(self, ray: Any) -> Iterator[None]:
@@ -269,23 +271,22 @@ def _actor_options() -> dict[str, Any]:
 class _Actor:
     """A worker inside a Ray actor. A `DippError` travels as a result; Ray retries after any other exception."""
 
-    def __init__(self, job: Job, method: str) -> None:
+    def __init__(self, job: Job) -> None:
         limit_threads(1)
         self._encoded = 0.0
         self._worker = Worker(job, progress=self._count)
-        self._method = method
 
     def _count(self, images: float) -> None:
         self._encoded += images
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        """Results for the shard numbers of a batch, as JSON."""
+        """Release the shards of a batch; return what each holds, or the error, as JSON."""
         results = []
         for shard in batch["shard"].tolist():
             self._encoded = 0.0
             try:
-                value = getattr(self._worker, self._method)(shard)
-                results.append(json.dumps({"shard": shard, "value": value, "encoded": self._encoded}))
+                contents = self._worker.release(shard)
+                results.append(json.dumps({"shard": shard, "contents": contents, "encoded": self._encoded}))
             except DippError as error:
                 miscomputed = isinstance(error, MiscomputedError)
                 results.append(json.dumps({"error": str(error), "miscomputed": miscomputed}))

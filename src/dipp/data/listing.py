@@ -16,15 +16,17 @@ import os
 import posixpath
 import secrets
 import tarfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from dipp.data import rows
 from dipp.data.repeats import Identity, Register, identity, refuse_twice
 from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source, files_of
+from dipp.data.states import State, machine, same, state_of
 from dipp.errors import DippError
 
 SCHEMA = pa.schema(
@@ -33,15 +35,14 @@ SCHEMA = pa.schema(
         "name": pa.binary(),
         "offset": pa.int64(),
         "size": pa.int64(),
-        "modified": pa.int64(),
+        "state": pa.list_(pa.uint64(), len(State._fields)),
         "label": pa.int64(),
         "problem": pa.string(),
     }
 )
-ROWS_PER_BATCH = 1024
-"""Rows of the listing in each Arrow batch."""
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 """Suffixes of pictures in a tar shard, whose samples have other members as well."""
+MODIFIED = State._fields.index("modified")
 LINK = "a link to another picture of the source"
 AGAIN = "listed before: another name of its file, or a second member of its name"
 LABEL_SUFFIX = ".cls"
@@ -60,8 +61,8 @@ class Entry(NamedTuple):
     """Where the picture starts in the file, in bytes."""
     size: int
     """Length of the picture in bytes."""
-    modified: int
-    """Time of the file's last change, in nanoseconds."""
+    state: Sequence[int]
+    """State of that file when it was listed."""
     label: int | None = None
     """Number of the class; None if there is no label."""
     problem: str = ""
@@ -82,6 +83,8 @@ class Files(Source):
     """Number of rows."""
     labels: Labels | None
     fingerprint: str
+    machine: str = field(default_factory=machine)
+    """Where the states were taken."""
 
     def __len__(self) -> int:
         return self.count
@@ -93,17 +96,21 @@ class Files(Source):
             content = None
             if not problem:
                 try:
-                    with open(entry.path, "rb") as file:  # noqa: PTH123 - names need not be valid text
-                        if os.fstat(file.fileno()).st_mtime_ns == entry.modified:
-                            file.seek(entry.offset)
-                            content = file.read(entry.size)
-                        else:
-                            problem = CHANGED
+                    content = self._content(entry)
+                    problem = CHANGED if content is None else ""
                 except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
                     problem = f"the file cannot be opened ({error.strerror})"
                 except OSError as error:
                     raise DippError(f"src: {_text(entry.name)} cannot be read ({error.strerror})") from None
             yield Record(position, content, entry.label, problem)
+
+    def _content(self, entry: Entry) -> bytes | None:
+        """Return the bytes of a picture; None if its file is not in the state that was listed, before or after."""
+        with open(entry.path, "rb") as file:  # noqa: PTH123 - names need not be valid text
+            file.seek(entry.offset)
+            before = state_of(os.fstat(file.fileno()))
+            content = file.read(entry.size) if same(entry.state, before, self.machine) else None
+            return content if state_of(os.fstat(file.fileno())) == before else None
 
     def name(self, position: int) -> str:
         """The file's name below the source, without unprintable characters, which could control a terminal."""
@@ -112,16 +119,7 @@ class Files(Source):
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Rows start … stop − 1 of the listing."""
-        try:
-            file = pa.memory_map(str(self.listing))
-        except OSError:
-            raise DippError("dst: the listing of the source is gone; another run has ended or overwritten it") from None
-        with file, pa.ipc.open_file(file) as reader:
-            for number in range(start // ROWS_PER_BATCH, -(-stop // ROWS_PER_BATCH)):
-                first = number * ROWS_PER_BATCH
-                batch = reader.get_batch(number)
-                rows = batch.slice(max(start - first, 0), min(stop - first, len(batch)) - max(start - first, 0))
-                yield from (Entry(**row) for row in rows.to_pylist())
+        return (Entry(**row) for row in rows.read(self.listing, start, stop))
 
 
 def open_folder(root: Path, scratch: Path) -> Files:
@@ -150,16 +148,16 @@ def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> I
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
-            size = modified = 0
+            size, state = 0, State(0, 0, 0, 0, 0)
             known: Identity | None = None
             try:
                 facts = os.stat(path)  # noqa: PTH116
-                size, modified = facts.st_size, facts.st_mtime_ns
+                size, state = facts.st_size, state_of(facts)
                 problem = LINK if _links_to_listed(path, root) else ""
                 known = None if problem else identity(facts)  # of a link and its target, the target is released
             except OSError as error:
                 problem = f"no file ({error.strerror})"
-            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, modified, label, problem), known
+            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, state, label, problem), known
 
 
 def _links_to_listed(path: str, root: Path) -> bool:
@@ -224,7 +222,7 @@ def tar_files(place: str, columns: Columns, scratch: Path) -> Files | None:
 
 def _tar_entries(path: Path) -> Iterator[Listed]:
     """The pictures of one tar. Members of a sample follow each other, and their names are equal up to the first dot."""
-    modified = path.stat().st_mtime_ns
+    state = state_of(path.stat())
     sample: tuple[str, str] | None = None
     waiting: list[tuple[Entry, Identity]] = []
     label: int | None = None
@@ -244,7 +242,7 @@ def _tar_entries(path: Path) -> Iterator[Listed]:
                     problem = "" if member.isreg() and not member.issparse() else "no plain file in the tar"
                     name = os.fsencode(f"{path.name}: {member.name}")
                     place = os.fsencode(path)
-                    entry = Entry(place, name, member.offset_data, member.size, modified, None, problem)
+                    entry = Entry(place, name, member.offset_data, member.size, state, None, problem)
                     waiting.append((entry, _member(path, member.name)))
             yield from ((entry._replace(label=label), known) for entry, known in waiting)
     except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
@@ -277,7 +275,7 @@ def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: 
         nonlocal count
         for entry, known in listed:
             register.add(known)
-            digest.update(repr(entry[1:-1]).encode())
+            digest.update(repr((entry.name, entry.offset, entry.size, entry.state[MODIFIED], entry.label)).encode())
             count += 1
             yield entry
 
@@ -286,8 +284,8 @@ def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: 
         raise DippError(f"src: {what} is needed, there is none")
     found = Files(listing, count, labels, digest.hexdigest())
     if later := frozenset(register.later()):
-        rows = enumerate(found.entries(0, count))
-        marked = (entry._replace(problem=entry.problem or AGAIN) if row in later else entry for row, entry in rows)
+        numbered = enumerate(found.entries(0, count))
+        marked = (entry._replace(problem=entry.problem or AGAIN) if row in later else entry for row, entry in numbered)
         found = replace(found, listing=_write(marked, scratch))
         listing.unlink()
     return found
@@ -296,18 +294,9 @@ def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: 
 def _write(entries: Iterable[Entry], scratch: Path) -> Path:
     """Write entries into an Arrow file of the folder."""
     listing = scratch / f"listing-{secrets.token_hex(8)}.arrow"
-    batch: list[dict[str, object]] = []
-    try:
-        with pa.OSFile(str(listing), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
-            for entry in entries:
-                batch.append(entry._asdict())
-                if len(batch) == ROWS_PER_BATCH:
-                    writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
-                    batch = []
-            if batch:
-                writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
-    except OSError as error:
-        raise DippError(f"dst: the listing of the source cannot be written ({os.strerror(error.errno or 0)})") from None
+    with rows.writing(listing, SCHEMA) as add:
+        for entry in entries:
+            add(entry._asdict())
     return listing
 
 

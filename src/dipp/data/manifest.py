@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dipp import __version__
 from dipp.core.geometry import MAX_PIXELS, Geometry
-from dipp.data.shards import Shard
+from dipp.data.shards import Contents, Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.errors import DippError
@@ -16,6 +17,9 @@ from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.privacy.certificate import WORDS
 
+ENTRY = ("name", "bytes", "sha256", "images", "first", "positions")
+"""What a manifest says of each shard."""
+
 
 def not_hidden(labelled: bool, grey: bool = False) -> str:
     """What a release reveals that its certificate does not cover, in words."""
@@ -23,47 +27,38 @@ def not_hidden(labelled: bool, grey: bool = False) -> str:
     return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
 
 
-def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
-    """The manifest of the published shards, computed from the files; `labels` is None if none are released."""
-    entries, skipped = [], []
-    images = positions = pixels = bits = size = grey = 0
-    smallest, public = 0, None
-    for path in store.shards():
-        shard = Shard.read(path)
-        entries.append(
-            {
-                "name": path.name,
-                "bytes": shard.size,
-                "sha256": sha256(path),
-                "images": len(shard),
-                "first": shard.first,
-                "positions": shard.positions,
-            }
-        )
-        skipped += [one._asdict() for one in shard.skipped]
-        images, positions, size = images + len(shard), positions + shard.positions, size + shard.size
-        pixels, bits = pixels + int(shard.sizes.sum()), bits + shard.payload_bits
-        grey += len(shard.grey)
-        least = int(shard.sizes.min()) if len(shard) else MAX_PIXELS + 1
-        if public is None or least < smallest:  # the smallest image has the worst certificate
-            smallest, public = least, shard
-    if public is None:
+def manifest(store: Store, labels: Labels | None, known: Iterable[Contents] = ()) -> dict[str, Any]:
+    """Return the manifest of the published shards.
+
+    Args:
+        store: Where the shards are.
+        labels: The labels of the release; None if none are released.
+        known: Contents of shards that were read before; all others are read here.
+    """
+    read = {contents.name: contents for contents in known}
+    shards = [read.get(path.name) or Contents.of(path, Shard.read(path)) for path in store.shards()]
+    if not shards:
         raise DippError("dst: there is no shard")
+    # The smallest image has the worst certificate.
+    worst = min(shards, key=lambda shard: MAX_PIXELS + 1 if shard.smallest is None else shard.smallest)
+    pixels, size = (sum(getattr(shard, name) for shard in shards) for name in ("pixels", "bytes"))
+    bits = sum(shard.payload_bits for shard in shards)
+    grey = sum(shard.grey for shard in shards)
     rates = {"payload_bpp": bits / pixels if pixels else None, "file_bpp": 8 * size / pixels if pixels else None}
     return {
         "format": FORMAT,
         "version": 1,
         "dipp": __version__,
-        **public.archive().facts(),
+        **Shard.read(store.folder / worst.name).archive().facts(),
         **rates,
-        "images": images,
+        "images": sum(shard.images for shard in shards),
         "grey": grey,
-        "positions": positions,
+        "positions": sum(shard.positions for shard in shards),
         "pixels": pixels,
         "labels": None if labels is None else {"names": list(labels.names)},
         "not_hidden": not_hidden(labels is not None, grey > 0),
-        "skipped": skipped,
-        "shards": entries,
+        "skipped": [one._asdict() for shard in shards for one in shard.skipped],
+        "shards": [{name: getattr(shard, name) for name in ENTRY} for shard in shards],
     }
 
 
@@ -87,6 +82,7 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
             raise DippError("shards are missing, or there are others")
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         release: Release | None = None
+        contents: list[Contents] = []
         for name, entry in entries:
             path = folder / name
             if sha256(path) != entry["sha256"]:
@@ -102,7 +98,8 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
                 raise DippError(f"{name}: its labels are not those of the manifest")
             if payloads:
                 shard.archive()  # applies every check of an archive
-        computed = manifest(store, labels)
+            contents.append(Contents.of(path, shard))
+        computed = manifest(store, labels, contents)
     except (KeyError, TypeError, AttributeError):
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
     except DippError as error:
@@ -124,7 +121,7 @@ def _without_words(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def archive(store: Store) -> Archive:
-    """The images of all shards as one archive, which is put together in memory."""
+    """Return the images of all shards as one archive, which is put together in memory."""
     geometries: list[Geometry] = []
     rows: list[Integers] = []
     grey: list[bool] = []

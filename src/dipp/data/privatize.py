@@ -1,15 +1,22 @@
 """`dipp privatize`: release every picture of a private source once.
 
-The codec brings a plan that was made within the budget. The public seed is drawn, the source is listed and the run is
-recorded (or its record is found, and compared) before a picture is read, so that nothing public depends on one. An
-interrupted run goes on with the same seed and plan, and encodes the shards that were not published. Overwriting
+The codec brings a plan that was made within the budget. A run has four parts, in this order:
+
+1. *Begin.* The public seed is drawn, the source is listed, and the run is recorded (`run`), or its record is found and
+   compared. No picture is read before that, so nothing public depends on one.
+2. *Survey.* Every picture is read once. Its digest is kept (`survey`), and all pictures are charged to the odometer, in
+   one transaction. A refusal depends on the pixels, so it comes before any shard is published, and stops all of them.
+3. *Release.* An engine runs workers, which encode shards and publish each once. A picture whose content is no longer
+   what was surveyed is not encoded.
+4. *Finish.* The manifest, or one archive, is made from what the published shards hold.
+
+An interrupted run goes on with the same seed and plan, and encodes the shards that were not published. Overwriting
 replaces a finished release, or a run of another command, but never a run that the same command has begun: to repeat the
 command must not release a picture twice.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import shutil
@@ -27,12 +34,14 @@ from dipp.core.geometry import Geometry
 from dipp.core.window import Window
 from dipp.data import manifest
 from dipp.data.engines import Engine
+from dipp.data.run import Run
+from dipp.data.shards import Contents
 from dipp.data.sources import Columns, Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
-from dipp.data.worker import Job, Outcome, Worker
+from dipp.data.survey import FILE, Sight, Survey
+from dipp.data.worker import Job, Seen, Worker
 from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
-from dipp.format.header import release_from_bytes, release_to_bytes
 from dipp.models.hub import HUB_ID
 from dipp.odometer import Charge, LimitError, Meter
 
@@ -76,21 +85,21 @@ class Summary:
 
 
 class Watcher:
-    """Is told how a run goes. This class ignores it; subclasses show it."""
+    """Receives how a run goes. This class ignores it; subclasses show it."""
 
     def overwriting(self) -> None:
         """A release, or an unfinished run, is about to be removed."""
 
     def surveying(self, images: int) -> None:
-        """So many pictures are about to be read, to be charged to the odometer."""
+        """This number of pictures is about to be read, before the first is encoded."""
 
     def start(self, images: int, published: int) -> None:
         """The run starts: the number of pictures, and of those in shards that were published before."""
 
     def encoded(self, images: float) -> None:
-        """About so many more images were encoded, whole or in parts."""
+        """About this number of images were encoded since the last call, whole or in parts."""
 
-    def released(self, outcome: Outcome) -> None:
+    def released(self, contents: Contents) -> None:
         """A shard was published."""
 
     def finished(self, summary: Summary) -> None:
@@ -100,6 +109,24 @@ class Watcher:
 QUIET = Watcher()
 
 
+@dataclass(frozen=True)
+class Conduct:
+    """How a run is carried out. It may be another when a run is resumed."""
+
+    strict: bool = False
+    """Whether a bad picture ends the run before anything is charged; otherwise bad pictures are skipped."""
+    overwrite: bool = False
+    """Whether a finished release, or a run of another command, is replaced."""
+    skip_changed: bool = False
+    """Whether the run is finished without the pictures that have changed since it began; otherwise these end it."""
+    meter: Meter | None = None
+    """The odometer that every picture is charged to before the first is encoded; None counts nothing."""
+    watcher: Watcher = QUIET
+
+
+DEFAULT = Conduct()
+
+
 def privatize(
     source: str,
     destination: Path,
@@ -107,247 +134,260 @@ def privatize(
     model: str,
     engine: Engine,
     choices: Choices,
-    *,
-    strict: bool = False,
-    overwrite: bool = False,
-    watcher: Watcher = QUIET,
-    meter: Meter | None = None,
+    conduct: Conduct = DEFAULT,
 ) -> Summary:
-    """Release every picture of the source once, to a folder of shards or, if its name ends in .dipp, to one archive.
+    """Release every picture of a source once.
 
-    `model` is the folder or hub id from which other processes load the codec's denoiser. With `strict` the first bad
-    picture ends the run; otherwise bad pictures are skipped. `overwrite` is explained in the module's text. `meter` is
-    the odometer that every picture is charged to before the first is encoded; None counts nothing.
+    Args:
+        source: Path or hub id of the source.
+        destination: A folder of shards or, if its name ends in .dipp, one archive.
+        codec: The codec, with a plan within the budget.
+        model: Folder or hub id from which other processes load the codec's denoiser.
+        engine: How workers are run.
+        choices: What is released.
+        conduct: How the run is carried out.
+
+    Returns:
+        Facts about the release, and which pictures were skipped.
+
+    Raises:
+        DippError: If the source cannot be read, the destination cannot be written or holds another run, a limit of the
+            odometer would be exceeded, or a picture has changed since the run began.
     """
-    began = time.monotonic()
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
     single = destination.suffix == ".dipp"
     store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
-    _refuse_places(source, destination, single)
-    if meter is not None:
-        meter.prepare()
+    return _Task(source, destination, codec, model, engine, choices, conduct, seed, store, single).run()
 
-    def listed(scratch: Path) -> Job:
-        """The job for the source, whose listing goes into `scratch`; it has no token yet."""
-        pictures = _listed(source, choices, single, scratch)
-        return Job(
-            pictures,
-            store,
-            "",
-            codec.release(seed, given=choices.seed is not None, beacon=choices.beacon, window=choices.window),
-            codec.budget,
-            model,
-            str(codec.denoiser.device),
-            choices.shard_size,
-            labelled=pictures.labels is not None and not choices.drop_labels and not single,
-            strict=strict,
-        )
 
-    if overwrite and (destination.exists() or store.folder.exists()):
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One call of `privatize`."""
+
+    source: str
+    destination: Path
+    codec: Codec
+    model: str
+    engine: Engine
+    choices: Choices
+    conduct: Conduct
+    seed: bytes
+    store: Store
+    """Where shards are published: the destination or, for one archive, a folder of the run's own."""
+    single: bool
+    """Whether one archive is made."""
+
+    def run(self) -> Summary:
+        """Carry out the run."""
+        began = time.monotonic()
+        self._require_places()
+        if self.conduct.meter is not None:
+            self.conduct.meter.prepare()
+        if self.conduct.overwrite:
+            self._overwrite()
+        if self.single and self.destination.exists():
+            self.store.remove()  # remains of a run that was killed while it cleaned up
+            raise DippError(f"dst: {self.destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
+        job = self._survey(self._begin())
+        try:
+            contents = list(self._release(job))
+        except MiscomputedError as error:
+            raise self._stopped(error) from None
+        facts, skipped = self._finish(job, contents)
+        left_out = self.single and job.source.labels is not None and not self.choices.drop_labels
+        encoded = sum(shard.images for shard in contents)
+        return Summary(facts, skipped, encoded, time.monotonic() - began, left_out)
+
+    def _require_places(self) -> None:
+        """Raise if the source does not exist or contains the destination, or if that is a folder and not a file."""
+        source, destination = self.source, self.destination
+        if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
+            raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
+        if not Path(source).exists() and not HUB_ID.fullmatch(source):
+            raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
+        if self.single and destination.is_dir():
+            raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
+
+    def _overwrite(self) -> None:
+        """Remove what is at the destination, unless it is a run that the same command has begun."""
+        if not (self.destination.exists() or self.store.folder.exists()):
+            return
         # A source that cannot be read must not cost a release; its listing has names of files.
         with tempfile.TemporaryDirectory() as scratch, files.vanishing(Path(scratch)):
-            wanted, found = listed(Path(scratch)), store.begun()
-            if found is None or _changed(found, wanted, codec, choices):
-                watcher.overwriting()
-                _remove(store, destination, single)
-    if single and destination.exists():
-        store.remove()  # remains of a run that was killed while it cleaned up
-        raise DippError(f"dst: {destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
-    store.prepare(private=single)
-    try:
-        job = listed(store.run_folder)
-        found = _begin(store, codec, engine, job, choices, single)
-    finally:
-        if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so nothing may stay behind
-            shutil.rmtree(store.run_folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                store.folder.rmdir()
-    job = dataclasses.replace(
-        job,
-        token=found["token"],
-        release=release_from_bytes(base64.b64decode(found["archive"])),
-        bad=tuple(position for position, _ in found["bad"]) if single else None,
-    )
-    if meter is not None:
-        job = dataclasses.replace(job, uncharged=_charge(job, codec, meter, watcher))
-    try:
-        encoded = _run(Worker(job, codec), engine, watcher)
-    except MiscomputedError as error:
-        raise _stopped(store, single, error) from None
-    facts, skipped = _finish(store, job, destination, found["bad"] if single else None)
-    left_out = single and job.source.labels is not None and not choices.drop_labels
-    return Summary(facts, skipped, encoded, time.monotonic() - began, left_out)
+            wanted, record = self._wanted(Path(scratch)), self.store.begun()
+            if record is not None and not self._differences(record, wanted):
+                return
+        self.conduct.watcher.overwriting()
+        if self.single and self.destination.exists():
+            archives.open(self.destination, verify=False)  # raises, so that no other kind of file is removed
+        self.store.overwrite()
+        if self.single:
+            self.store.remove()
+            try:
+                self.destination.unlink(missing_ok=True)
+            except OSError as error:
+                raise DippError(f"dst: {self.destination} cannot be overwritten ({error.strerror})") from None
 
-
-def _refuse_places(source: str, destination: Path, single: bool) -> None:
-    """Refuse a source that is none, and a destination that lies in it or is a folder where a file is meant."""
-    if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
-        raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
-    if not Path(source).exists() and not HUB_ID.fullmatch(source):
-        raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
-    if single and destination.is_dir():
-        raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
-
-
-def _listed(source: str, choices: Choices, single: bool, scratch: Path) -> Source:
-    """The pictures of the source; no picture is read."""
-    columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or single))
-    pictures = open_source(source, columns, scratch)
-    if not len(pictures):
-        raise DippError("src: a picture is needed, there is none")
-    return pictures
-
-
-def _run(worker: Worker, engine: Engine, watcher: Watcher) -> int:
-    """Encode and publish what is not published yet; the number of images that were encoded."""
-    job = worker.job
-    before = {shard for shard in range(job.shards) if job.store.published(shard)}
-    watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
-    encoded = 0
-    left = (shard for shard in range(job.shards) if shard not in before)
-    for result in engine.run(worker, "release", left, watcher.encoded):
-        outcome = Outcome(*result)
-        encoded += outcome.images
-        watcher.released(outcome)
-    return encoded
-
-
-def _remove(store: Store, destination: Path, single: bool) -> None:
-    """Remove a finished release or an unfinished run."""
-    if single and destination.exists():
-        archives.open(destination, verify=False)  # raises, so that no other kind of file is removed
-    store.overwrite()
-    if single:
-        store.remove()
+    def _begin(self) -> Job:
+        """Record the run before a picture is read, or find its record; return the job of its workers."""
+        store, conduct = self.store, self.conduct
+        store.prepare(private=self.single)
         try:
-            destination.unlink(missing_ok=True)
-        except OSError as error:
-            raise DippError(f"dst: {destination} cannot be overwritten ({error.strerror})") from None
+            record = store.begun()
+            if record is not None and conduct.skip_changed:
+                wanted = Run.from_json(record, store)
+                if wanted.place != self._place:
+                    raise DippError(f"skip-changed: {store.folder} holds a run of {wanted.place}, not of {self.source}")
+            else:
+                wanted = self._wanted(store.run_folder)
+            record = store.begin(wanted.to_json())
+            if different := self._differences(record, wanted):
+                raise self._another(different)
+        finally:
+            if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so nothing may stay behind
+                shutil.rmtree(store.run_folder, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    store.folder.rmdir()
+        return Job(
+            wanted.source,
+            store,
+            record["token"],
+            Run.from_json(record, store).release,
+            self.codec.budget,
+            self.model,
+            str(self.codec.denoiser.device),
+            wanted.shard_size,
+            labelled=wanted.labelled,
+            strict=conduct.strict,
+            survey=Survey(store.run_folder / FILE, len(wanted.source)),
+            skip_changed=conduct.skip_changed,
+        )
 
+    @property
+    def _place(self) -> str:
+        """The source as a run records it."""
+        return str(Path(self.source).resolve()) if Path(self.source).exists() else self.source
 
-def _stopped(store: Store, single: bool, error: MiscomputedError) -> MiscomputedError:
-    """A run that a mismatch has ended (`Worker.release`): what is left of it, and what to say."""
-    published = 0 if single else len(store.shards())
-    if single:
-        store.remove()  # its shards were for a file that is not written
-    elif not published:
-        store.abandon()
-    before = f"; {published} shards that were published before stay, and are as doubtful" if published else ""
-    return MiscomputedError(f"{error}. The run is ended{before}")
+    def _wanted(self, scratch: Path) -> Run:
+        """Return the run that this call means; the listing of the source goes into a folder, and no picture is read."""
+        choices = self.choices
+        columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or self.single))
+        source: Source = open_source(self.source, columns, scratch)
+        if not len(source):
+            raise DippError("src: a picture is needed, there is none")
+        release = self.codec.release(
+            self.seed, given=choices.seed is not None, beacon=choices.beacon, window=choices.window
+        )
+        labelled = source.labels is not None and not choices.drop_labels and not self.single
+        return Run(release, source, self._place, choices.shard_size, labelled)
 
+    def _differences(self, record: dict[str, Any], wanted: Run) -> list[str]:
+        """Return the names of the choices in which a recorded run differs from this one; without any, it goes on."""
+        if not Run.known(record, self.store):
+            return ["version of dipp"]
+        begun, choices = Run.from_json(record, self.store), self.choices
+        release = begun.release
+        own = release.seed if release.beacon is None else release.beacon.own
+        again = self.codec.release(own, given=release.seed_given, beacon=release.beacon, window=release.window)
+        same = {
+            "seed": choices.seed in (None, own),
+            "beacon": release.beacon == (None if choices.beacon is None else choices.beacon.mixed_with(own)),
+            "model or budget": release == again,
+            "window": release.window == choices.window,
+            "source": begun.source.fingerprint == wanted.source.fingerprint and len(begun.source) == len(wanted.source),
+            "shard-size": begun.shard_size == choices.shard_size,
+            "labels": begun.labelled == wanted.labelled,
+        }
+        return [name for name, is_same in same.items() if not is_same]
 
-def _begin(store: Store, codec: Codec, engine: Engine, job: Job, choices: Choices, single: bool) -> dict[str, Any]:
-    """Record the run before a picture is encoded, or find its record and check that it is the same run."""
-    facts = {
-        "version": 1,
-        "archive": base64.b64encode(release_to_bytes(job.release)).decode(),
-        "source": job.source.fingerprint,
-        "positions": len(job.source),
-        "shard_size": job.shard_size,
-        "labelled": job.labelled,
-        "bad": [],
-    }
-    if single and store.begun() is None:
-        # An archive numbers its images without gaps, so all bad pictures must be known before the first is encoded.
-        checks = engine.run(Worker(job, codec), "check", range(job.shards), QUIET.encoded)
-        facts["bad"] = bad = sorted(one for some in checks for one in some)
-        if job.strict and bad:
-            raise DippError(f"src: {job.source.name(bad[0][0])}: {bad[0][1]}")
-    found = store.begin(facts)
-    if changed := _changed(found, job, codec, choices):
-        told = RELEASED_TWICE if store.shards() else "nothing of it was published, but the odometer may have charged it"
-        raise DippError(
-            f"dst: {store.folder} holds an unfinished run with another {' and '.join(changed)}; go on with the same, "
+    def _another(self, different: list[str]) -> DippError:
+        """Return the error about a run that was begun with other choices, or with another state of the source."""
+        folder, published = self.store.folder, bool(self.store.shards())
+        told = RELEASED_TWICE if published else "nothing of it was published, but the odometer may have charged it"
+        if different == ["source"] and not self.single:
+            return DippError(
+                f"dst: {folder} holds an unfinished run, and its source has changed since; restore it, finish without "
+                f"what has changed by --skip-changed, or start anew with --overwrite ({told})"
+            )
+        return DippError(
+            f"dst: {folder} holds an unfinished run with another {' and '.join(different)}; go on with the same, "
             f"or --overwrite ({told})"
         )
-    return found
 
+    def _survey(self, job: Job) -> Job:
+        """Read every picture once and charge it, unless that was done; return the job with what was seen."""
+        conduct, worker = self.conduct, Worker(job, self.codec)
+        decode = conduct.meter is not None or self.single or conduct.strict
 
-def _charge(job: Job, codec: Codec, meter: Meter, watcher: Watcher) -> tuple[int, ...]:
-    """Charge the odometer for every picture, in one transaction; the positions that were not charged.
+        def seen() -> Iterator[Seen]:
+            conduct.watcher.surveying(len(job.source))
+            try:
+                with job.survey.writing() as add:
+                    for one in worker.survey(decode):
+                        add(Sight(one.digest, one.problem))
+                        yield one
+            except DippError:  # before anything was charged: a source that is mended is another, and begins anew
+                self.store.abandon()
+                raise
 
-    All pictures are read once for that, in this process, before the first is encoded. A refusal depends on the pixels:
-    so it must come before any shard is published, and stop all of them. A run that goes on was charged before. What is
-    left of it is read again: a picture that is another than was charged at its position, although name, size and time
-    of its file are the same, counts as not charged. It may be out already, from another position.
-    """
-    begun = True
+        def charges(meter: Meter) -> Iterator[Charge]:
+            for one in seen():
+                if one.picture is not None:
+                    position, mark = one.record.position, meter.mark(one.picture.known_by)
+                    losses = self.codec.losses(Geometry.of(one.picture.pixels.shape))
+                    yield meter.item(position, mark, losses, job.source.name(position), self.codec.plan.unit)
 
-    def charges() -> Iterator[Charge]:
-        nonlocal begun
-        begun = False
-        watcher.surveying(len(job.source))
-        try:
-            for position, picture in Worker(job, codec).survey(range(job.shards)):
-                mark = meter.mark(picture.known_by)
-                losses = codec.losses(Geometry.of(picture.pixels.shape))
-                yield meter.item(position, mark, losses, job.source.name(position), codec.plan.unit)
-        except DippError:  # before anything was charged: a source that is mended is another, and begins anew
-            job.store.abandon()
-            raise
+        if conduct.meter is not None:
+            try:
+                conduct.meter.charge(job.token, "privatize", charges(conduct.meter))
+            except LimitError:
+                self.store.abandon()
+                raise
+            if not job.survey.done:  # what was charged is written down before it is charged
+                raise self.store.damaged()
+        elif not job.survey.done:
+            for _ in seen():
+                pass
+        bad = tuple(position for position, _ in job.survey.bad()) if self.single else None
+        return dataclasses.replace(job, bad=bad)
 
-    try:
-        meter.charge(job.token, "privatize", charges())
-    except LimitError:
-        job.store.abandon()
-        raise
-    uncharged = meter.odometer.uncharged(job.token, len(job.source))
-    if begun:
-        left = [shard for shard in range(job.shards) if not job.store.published(shard)]
-        watcher.surveying(sum(len(job.positions(shard)) for shard in left))
-        found = Worker(job, codec).survey(left)
-        marks = ((position, meter.mark(picture.known_by)) for position, picture in found)
-        uncharged += meter.odometer.unlike(job.token, marks)
-    return uncharged
+    def _release(self, job: Job) -> Iterator[Contents]:
+        """Encode and publish what is not published yet, and yield what each shard holds."""
+        watcher = self.conduct.watcher
+        before = {shard for shard in range(job.shards) if job.store.published(shard)}
+        watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
+        left = (shard for shard in range(job.shards) if shard not in before)
+        for contents in self.engine.run(Worker(job, self.codec), left, watcher.encoded):
+            watcher.released(contents)
+            yield contents
 
+    def _stopped(self, error: MiscomputedError) -> MiscomputedError:
+        """End a run at a mismatch (`Worker.release`), and return what to say."""
+        published = 0 if self.single else len(self.store.shards())
+        if self.single:
+            self.store.remove()  # its shards were for a file that is not written
+        elif not published:
+            self.store.abandon()
+        before = f"; {published} shards that were published before stay, and are as doubtful" if published else ""
+        return MiscomputedError(f"{error}. The run is ended{before}")
 
-def _changed(found: dict[str, Any], job: Job, codec: Codec, choices: Choices) -> list[str]:
-    """Names of the choices in which a run that was begun differs from this one; only without any may it go on."""
-    _require_whole(found, job.store)
-    if found["version"] != 1:
-        return ["version of dipp"]
-    begun = release_from_bytes(base64.b64decode(found["archive"]))
-    own = begun.seed if begun.beacon is None else begun.beacon.own
-    same = {
-        "seed": choices.seed in (None, own),
-        "beacon": begun.beacon == (None if choices.beacon is None else choices.beacon.mixed_with(own)),
-        "model or budget": begun
-        == codec.release(own, given=begun.seed_given, beacon=begun.beacon, window=begun.window),
-        "window": begun.window == choices.window,
-        "source": (found["source"], found["positions"]) == (job.source.fingerprint, len(job.source)),
-        "shard-size": found["shard_size"] == job.shard_size,
-        "labels": found["labelled"] == job.labelled,
-    }
-    return [name for name, is_same in same.items() if not is_same]
-
-
-def _require_whole(found: dict[str, Any], store: Store) -> None:
-    """Refuse the record of a run in which something is missing or damaged; what a newer dipp writes is not known."""
-    try:
-        if found["version"] == 1:
-            release_from_bytes(base64.b64decode(found["archive"]))
-            [found[name] for name in ("source", "positions", "shard_size", "labelled")]
-            [position + 0 for position, _ in found["bad"]]
-    except (KeyError, TypeError, ValueError):
-        raise store.damaged() from None
-
-
-def _finish(
-    store: Store, job: Job, destination: Path, bad: list[tuple[int, str]] | None
-) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
-    """Publish the manifest or, if `bad` is not None, one archive; return its facts and the skipped pictures."""
-    if len(store.shards()) != job.shards:
-        raise DippError(
-            "dst: shards are missing; see that all workers write to the same disk, and run the command again"
-        )
-    whole = None if bad is None else manifest.archive(store)
-    labels = job.source.labels if job.labelled else None
-    facts = manifest.manifest(store, labels) if whole is None else whole.facts()
-    skipped = [(one["position"], one["reason"]) for one in facts["skipped"]] if bad is None else bad
-    # Names must be looked up before the listing is removed.
-    named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)
-    if whole is None:
-        store.finish(job.token, facts)
-    else:
-        store.publish_whole(job.token, destination, whole.to_bytes())
-    return facts, named
+    def _finish(self, job: Job, contents: list[Contents]) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
+        """Publish the manifest or the one archive; return its facts and the skipped pictures."""
+        store = self.store
+        if len(store.shards()) != job.shards:
+            raise DippError(
+                "dst: shards are missing; see that all workers write to the same disk, and run the command again"
+            )
+        if self.single:
+            whole = manifest.archive(store)
+            facts, skipped = whole.facts(), job.survey.bad()
+        else:
+            facts = manifest.manifest(store, job.source.labels if job.labelled else None, contents)
+            skipped = [(one["position"], one["reason"]) for one in facts["skipped"]]
+        # Names must be looked up before the listing is removed.
+        named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)
+        if self.single:
+            store.publish_whole(job.token, self.destination, whole.to_bytes())
+        else:
+            store.finish(job.token, facts)
+        return facts, named

@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dipp.data.privatize import Summary, Watcher
+from dipp.data.shards import Contents
 from dipp.data.store import RELEASED_TWICE
-from dipp.data.worker import Outcome
 from dipp.privacy.printing import counted
 
 LOGGER = logging.getLogger("dipp")
@@ -46,7 +46,7 @@ class Bar(Watcher):
     def surveying(self, images: int) -> None:
         """Say on a terminal why there is no bar yet."""
         if self.bar.console.is_terminal:
-            LOGGER.info(f"reading {counted(images, 'picture')} for the odometer, before the first is encoded")
+            LOGGER.info(f"reading {counted(images, 'picture')} before the first is encoded")
 
     def start(self, images: int, published: int) -> None:
         """Show the bar, starting where an interrupted run stopped."""
@@ -59,12 +59,12 @@ class Bar(Watcher):
         self._ahead += images
         self.bar.advance(self._task, images)
 
-    def released(self, outcome: Outcome) -> None:
+    def released(self, contents: Contents) -> None:
         """Correct the bar to what was published, and update the bits per pixel."""
-        self._bits, self._pixels = self._bits + outcome.payload_bits, self._pixels + outcome.pixels
-        ahead = min(outcome.images, self._ahead)
+        self._bits, self._pixels = self._bits + contents.payload_bits, self._pixels + contents.pixels
+        ahead = min(contents.images, self._ahead)
         self._ahead -= ahead
-        self.bar.advance(self._task, outcome.images + outcome.skipped - ahead)
+        self.bar.advance(self._task, contents.images + len(contents.skipped) - ahead)
         self.bar.update(self._task, bpp=self._bits / self._pixels if self._pixels else None)
 
     def finished(self, summary: Summary) -> None:

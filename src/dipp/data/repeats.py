@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dipp.data.states import WORD
 from dipp.errors import DippError
-
-WORD = (1 << 64) - 1
 
 Identity = tuple[int, int]
 """Device and inode of a file, or other 128 bits that tell things apart."""

@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import footer
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
+from dipp.data.store import sha256
 from dipp.errors import DippError
 from dipp.format.archive import WORK, Archive
 from dipp.format.bytes import Integers, damaged
@@ -60,6 +61,52 @@ class Skipped(NamedTuple):
 
     position: int
     reason: str
+
+
+class Contents(NamedTuple):
+    """What a published shard holds: all that a manifest says of it. A worker sends it to the driver."""
+
+    name: str
+    """Name of the file."""
+    bytes: int
+    """Size of the file."""
+    sha256: str
+    images: int
+    first: int
+    """First position of the source that the shard answers for."""
+    positions: int
+    """Number of positions that it answers for."""
+    skipped: tuple[Skipped, ...]
+    pixels: int
+    """Pixels of all images."""
+    smallest: int | None
+    """Pixels of the smallest image; None if there is none."""
+    payload_bits: int
+    grey: int
+    """Number of grey images."""
+
+    @classmethod
+    def of(cls, path: Path, shard: Shard) -> Contents:
+        """Return what a shard holds that was read from a path."""
+        return cls(
+            path.name,
+            shard.size,
+            sha256(path),
+            len(shard),
+            shard.first,
+            shard.positions,
+            shard.skipped,
+            int(shard.sizes.sum()),
+            int(shard.sizes.min()) if len(shard) else None,
+            shard.payload_bits,
+            len(shard.grey),
+        )
+
+    @classmethod
+    def from_json(cls, values: list[Any]) -> Contents:
+        """Return the contents that were written as a JSON list."""
+        found = cls(*values)
+        return found._replace(skipped=tuple(Skipped(*one) for one in found.skipped))
 
 
 class Image(NamedTuple):

@@ -3,8 +3,8 @@
 A source is a numbered sequence of pictures. It pickles to a few bytes and reads any range by itself, in any process on
 any machine that sees the same files, so that pixels never pass through a driver, a queue or an object store. For each
 picture a source gives the content, the label and, for the terminal only, the name. A bad picture gives a problem
-instead of its content; only a source that cannot be read at all raises. A file that was changed after the source was
-opened is not read: a picture that has moved to another position in it would be released twice.
+instead of its content; only a source that cannot be read at all raises. A file whose state (`states`) is no longer that
+in which the source was opened is not read: a picture that has moved to another position would be released twice.
 
 Each kind of source recognises itself, in the order of `formats.FORMATS`:
 
@@ -19,19 +19,22 @@ Each kind of source recognises itself, in the order of `formats.FORMATS`:
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.data import cifar
 from dipp.data.repeats import refuse_twice
+from dipp.data.states import State, machine, same, state_at
 from dipp.data.store import read_manifest
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
@@ -110,13 +113,18 @@ class Columns:
 
 
 class Source(ABC):
-    """A numbered sequence of pictures."""
+    """A numbered sequence of pictures; a frozen dataclass of plain values, so that it can be recorded and restored."""
 
+    KINDS: ClassVar[dict[str, type[Source]]] = {}
+    """Every kind of source, by the name of its class."""
     labels: Labels | None
     """The kind of labels; None if there are none."""
     fingerprint: str
     """Hex SHA-256 over the names, sizes and times of the files, which must be the same when a run is resumed. It is
     kept while a run lasts and never released, because guesses of names could be checked against it."""
+
+    def __init_subclass__(cls) -> None:
+        Source.KINDS[cls.__name__] = cls
 
     @abstractmethod
     def __len__(self) -> int:
@@ -167,34 +175,61 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
     """Hex SHA-256 over names, sizes and times of files, and over options (`more`) that choose among their pictures."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(f"{path.name}\0{mark(path)}\n".encode(errors="surrogateescape"))
+        state = state_at(path)
+        known = "" if state is None else f"{state.size}\0{state.modified}"
+        digest.update(f"{path.name}\0{known}\n".encode(errors="surrogateescape"))
     digest.update("\0".join(more).encode())
     return digest.hexdigest()
 
 
-def mark(path: Path) -> str:
-    """Size and time of a file, by which a change is noticed; empty if the file is gone."""
-    try:
-        facts = path.stat()
-    except OSError:
-        return ""
-    return f"{facts.st_size}\0{facts.st_mtime_ns}"
+def recorded(source: Source) -> dict[str, Any]:
+    """Return a source as JSON has it: all that `restored` needs to read it as it was opened."""
+    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(source), default=str))  # type: ignore[call-overload]
+    return {**found, "kind": type(source).__name__}
+
+
+def restored(record: dict[str, Any]) -> Source:
+    """Return the source that was recorded, with the states of its files at that time.
+
+    Devices may have got other numbers since, so they are not compared.
+
+    Raises:
+        KeyError, TypeError, ValueError: The record is damaged.
+    """
+    kind = Source.KINDS[record["kind"]]
+    hints, values = get_type_hints(kind), {name: _frozen(value) for name, value in record.items() if name != "kind"}
+    for name, value in values.items():
+        if hints[name] is Path:
+            values[name] = Path(value)
+        elif name == "labels" and value is not None:
+            values[name] = Labels(value["text"], _frozen(value["names"]))
+        elif name == "machine":
+            values[name] = ""
+    return kind(**values)
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists of JSON as tuples."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class Cifar(Source):
     """The Python version of CIFAR-10 or CIFAR-100."""
 
-    kind: cifar.Kind
+    title: str
+    """Which of the two."""
     folder: Path
     batches: tuple[str, ...]
     """Names of the batch files."""
     counts: tuple[int, ...]
     """Number of pictures in each batch."""
-    marks: tuple[str, ...]
-    """State of each batch file when the source was opened (`mark`)."""
+    states: tuple[State | None, ...]
+    """State of each batch file when the source was opened."""
     labels: Labels
     fingerprint: str
+    machine: str = field(default_factory=machine)
+    """Where the states were taken."""
 
     @classmethod
     def open(cls, folder: Path, split: str, kind: cifar.Kind = cifar.TEN) -> Cifar:
@@ -204,13 +239,13 @@ class Cifar(Source):
         batches = kind.batches[split]
         paths = [folder / name for name in batches]
         refuse_twice(paths)
-        marks = tuple(map(mark, paths))
+        states = tuple(map(state_at, paths))
         try:
             labels = Labels(names=cifar.class_names(folder / kind.meta, kind))
-            counts = tuple(len(_cifar_batch(*one, kind.title)[1]) for one in zip(paths, marks, strict=True))
+            counts = tuple(len(_cifar_batch(*one, kind.title)[1]) for one in zip(paths, states, strict=True))
         except DippError as error:
             raise DippError(f"src: {error}") from None
-        return cls(kind, folder, batches, counts, marks, labels, fingerprint([folder / kind.meta, *paths]))
+        return cls(kind.title, folder, batches, counts, states, labels, fingerprint([folder / kind.meta, *paths]))
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -219,10 +254,10 @@ class Cifar(Source):
         """Yield the pictures as pixels."""
         for number, low, high, first in ranges(self.counts, start, stop):
             path = self.folder / self.batches[number]
-            if mark(path) != self.marks[number]:
+            if not same(self.states[number], state_at(path), self.machine):
                 yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
                 continue
-            rows, labels = _cifar_batch(path, self.marks[number], self.kind.title)
+            rows, labels = _cifar_batch(path, self.states[number], self.title)
             for row in range(low, high):
                 yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
 
@@ -244,8 +279,8 @@ def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
 
 
 @functools.lru_cache(maxsize=1)
-def _cifar_batch(path: Path, mark: str, title: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001
-    """Return the pictures and labels of a batch file in the state `mark`; the last one stays in memory."""
+def _cifar_batch(path: Path, state: State | None, title: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001
+    """Return the pictures and labels of a batch file in a state; the last one stays in memory."""
     (kind,) = (kind for kind in cifar.KINDS if kind.title == title)
     return cifar.read(path, kind)
 

@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,9 @@ from dipp.data.sources import (
     Source,
     files_of,
     fingerprint,
-    mark,
     ranges,
 )
+from dipp.data.states import State, machine, same, state_at
 from dipp.errors import DippError
 
 HUB = "hf://"
@@ -51,14 +51,16 @@ class Tables(Source):
     """Paths, or addresses on the hub."""
     counts: tuple[int, ...]
     """Number of rows of each file."""
-    marks: tuple[str, ...]
-    """State of each file when the source was opened (`_mark`)."""
+    states: tuple[State | None, ...]
+    """State of each local file when the source was opened; the address of a file on the hub contains its commit."""
     image: str
     """Column of the pictures."""
     label: str | None
     """Column of the labels; None if labels are not used."""
     labels: Labels | None
     fingerprint: str
+    machine: str = field(default_factory=machine)
+    """Where the states were taken."""
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns) -> Tables:
@@ -69,8 +71,8 @@ class Tables(Source):
     def of(cls, places: Sequence[str], columns: Columns, chosen: str) -> Tables:
         """Open files or hf:// addresses, reading only their footers; `chosen` is the fingerprint of them all."""
         _refuse_twice(places)
-        counts, marks = [], tuple(map(_mark, places))
-        for place, state in zip(places, marks, strict=True):
+        counts, states = [], tuple(map(_state, places))
+        for place, state in zip(places, states, strict=True):
             file = _table(place, state)
             counts.append(file.metadata.num_rows)
             if place == places[0]:
@@ -79,7 +81,7 @@ class Tables(Source):
                 raise DippError(f"src: the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
         image, label, labels = choose_columns(schema, columns)
         whole = hashlib.sha256("\0".join([chosen, image, label or ""]).encode()).hexdigest()
-        return cls(tuple(places), tuple(counts), marks, image, label, labels, whole)
+        return cls(tuple(places), tuple(counts), states, image, label, labels, whole)
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -88,11 +90,11 @@ class Tables(Source):
         """Yield records, reading only the row groups that are needed, a few rows at a time."""
         for number, low, high, first in ranges(self.counts, start, stop):
             done, place = low, self.files[number]
-            if _mark(place) != self.marks[number]:
+            if not place.startswith(HUB) and not same(self.states[number], _state(place), self.machine):
                 yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
                 continue
             try:
-                for done, row in self._rows(_table(place, self.marks[number]), low, high):
+                for done, row in self._rows(_table(place, self.states[number]), low, high):
                     yield _record(first + done, row[self.image], row.get(self.label or ""))
                     done += 1
             except (OSError, pa.ArrowException) as error:
@@ -126,13 +128,13 @@ def _refuse_twice(places: Sequence[str]) -> None:
     refuse_twice(Path(place) for place in places if not place.startswith(HUB))
 
 
-def _mark(place: str) -> str:
-    """State of a local file (`mark`). An address on the hub contains its commit, so it stands for its own state."""
-    return place if place.startswith(HUB) else mark(Path(place))
+def _state(place: str) -> State | None:
+    """Return the state of a local file; None for an address on the hub."""
+    return None if place.startswith(HUB) else state_at(Path(place))
 
 
 @functools.lru_cache(maxsize=2)
-def _table(place: str, state: str) -> pq.ParquetFile:  # noqa: ARG001 - part of the cache key
+def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 - part of the cache key
     """The opened Parquet file, which is kept for later calls as long as its state is the same."""
     try:
         if place.startswith(HUB):
@@ -151,14 +153,18 @@ class Saved(Source):
     """A dataset that Hugging Face's `save_to_disk` wrote."""
 
     folder: Path
-    state: str
-    """Fingerprint of the files when the source was opened."""
+    files: tuple[str, ...]
+    """Names of all files in the folder."""
+    states: tuple[State | None, ...]
+    """State of each when the source was opened."""
     count: int
     """Number of rows."""
     image: str
     label: str | None
     labels: Labels | None
     fingerprint: str
+    machine: str = field(default_factory=machine)
+    """Where the states were taken."""
 
     @classmethod
     def open(cls, folder: Path, columns: Columns) -> Saved:
@@ -174,22 +180,25 @@ class Saved(Source):
             folder /= columns.part
         else:
             columns.refuse_split(str(folder))
-        state = fingerprint(sorted(folder.iterdir()))
-        data = _saved(folder, state)
+        paths = sorted(folder.iterdir())
+        names, states = tuple(path.name for path in paths), tuple(map(state_at, paths))
+        data = _saved(folder, states)
         _refuse_twice([part["filename"] for part in data.cache_files])
         image, label, labels = choose_columns(data.data.schema, columns)
-        chosen = hashlib.sha256("\0".join([state, image, label or ""]).encode()).hexdigest()
-        return cls(folder, state, len(data), image, label, labels, chosen)
+        chosen = hashlib.sha256("\0".join([fingerprint(paths), image, label or ""]).encode()).hexdigest()
+        return cls(folder, names, states, len(data), image, label, labels, chosen)
 
     def __len__(self) -> int:
         return self.count
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
         """Rows of the memory-mapped Arrow files; nothing is decoded here."""
-        if fingerprint(sorted(self.folder.iterdir())) != self.state:
+        now = {path.name: state_at(path) for path in self.folder.glob("*")}
+        unchanged = map(functools.partial(same, where=self.machine), self.states, map(now.get, self.files))
+        if set(now) != set(self.files) or not all(unchanged):
             yield from (Record(position, None, None, CHANGED) for position in range(start, stop))
             return
-        data = _saved(self.folder, self.state).with_format("arrow")
+        data = _saved(self.folder, self.states).with_format("arrow")
         chosen = [self.image] + ([self.label] if self.label else [])
         for low in range(start, stop, ROWS_PER_READ):
             rows = data[low : min(low + ROWS_PER_READ, stop)].select(chosen).to_pylist()
@@ -202,8 +211,8 @@ class Saved(Source):
 
 
 @functools.lru_cache(maxsize=1)
-def _saved(folder: Path, state: str) -> Any:  # noqa: ARG001 - part of the cache key
-    """The dataset of a folder, which is kept for later calls as long as its state is the same."""
+def _saved(folder: Path, states: tuple[State | None, ...]) -> Any:  # noqa: ARG001 - part of the cache key
+    """The dataset of a folder, which is kept for later calls as long as the states of its files are the same."""
     datasets = _datasets()
     try:
         return datasets.load_from_disk(str(folder))

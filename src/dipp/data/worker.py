@@ -2,6 +2,8 @@
 
 Private pixels exist in the worker's process alone, from the file that they are read from to the selection: no queue,
 object store or driver ever sees them. Threads decode pictures a little ahead, while the codec is busy.
+
+A picture is encoded only if its content has the digest that it had when all pictures were surveyed (`survey`).
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dipp.core.geometry import Geometry
-from dipp.data.sources import CHANGED, Record, Source
+from dipp.data import survey
+from dipp.data.sources import CHANGED, Content, Record, Source
 from dipp.data.store import Store
+from dipp.data.survey import Sight, Survey
 from dipp.errors import DippError, MiscomputedError
 from dipp.format.release import Release
 from dipp.models import watch
@@ -28,7 +32,7 @@ from dipp.privacy.budget import Budget
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
     from dipp.codec.pictures import Picture
-    from dipp.data.shards import Image, Skipped
+    from dipp.data.shards import Contents, Image, Skipped
     from dipp.privacy.ledger import Ledger
 
 READERS = {"cpu": 1, "mps": 1, "cuda": 4}
@@ -61,12 +65,13 @@ class Job:
     """Whether labels are released."""
     strict: bool
     """Whether a bad picture ends the run instead of being skipped."""
+    survey: Survey
+    """What was seen of each picture before the first was encoded, once that is done."""
+    skip_changed: bool = False
+    """Whether a picture that is no longer what was surveyed is skipped; otherwise it ends the run."""
     bad: tuple[int, ...] | None = None
-    """Positions of all bad pictures, found beforehand, if images must be numbered without gaps: any other bad picture
-    then ends the run. None if numbers are positions."""
-    uncharged: tuple[int, ...] = ()
-    """Positions at which there was no good picture, or another one, when the odometer was charged: none is released
-    now either."""
+    """Positions of all bad pictures, if images must be numbered without gaps: any other bad picture then ends the run.
+    None if numbers are positions."""
 
     @property
     def shards(self) -> int:
@@ -82,14 +87,16 @@ class Job:
         return position if self.bad is None else position - bisect_left(self.bad, position)
 
 
-class Outcome(NamedTuple):
-    """What a published shard holds, in counts."""
+class Seen(NamedTuple):
+    """A picture of the source as a worker has read it."""
 
-    shard: int
-    images: int
-    skipped: int
-    payload_bits: int
-    pixels: int
+    record: Record
+    """Position and label; the content is left out."""
+    picture: Picture | None
+    """The picture; None if there is a problem, or if it was not decoded."""
+    problem: str
+    digest: bytes | None
+    """Digest of the content; None if there is a problem."""
 
 
 def limit_threads(threads: int) -> None:
@@ -131,9 +138,10 @@ class Worker:
     progress: Callable[[float], None] = field(default=lambda _: None)
     """Called with the number of images that were just encoded: of large ones, with the parts of an image."""
 
-    def release(self, shard: int) -> Outcome:
-        """Encode and publish a shard, unless it is published already; return what it holds."""
+    def release(self, shard: int) -> Contents:
+        """Encode and publish a shard, unless it is published already; return what the published file holds."""
         from dipp.data import shards
+        from dipp.data.store import shard_name
 
         job = self.job
         if not job.store.published(shard):
@@ -151,7 +159,8 @@ class Worker:
                 raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
             content = (job.release, labels, images, first, count, skipped, recorded)
             job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
-        return outcome(job.store, shard)
+        path = Path(job.store.folder) / shard_name(shard)
+        return shards.Contents.of(path, shards.Shard.read(path))
 
     @property
     def codec(self) -> Codec:
@@ -163,18 +172,20 @@ class Worker:
             self._codec = Codec.for_release(job.release, job.model, device=job.device, budget=job.budget)
         return self._codec
 
-    def check(self, shard: int) -> list[tuple[int, str]]:
-        """Positions of a shard's bad pictures and what is wrong with them; nothing is encoded."""
-        return [(record.position, problem) for record, _, problem in self._pictures(shard) if problem]
+    def survey(self, decode: bool) -> Iterator[Seen]:
+        """Yield every picture of the source, in order; nothing is encoded.
 
-    def survey(self, shards: Iterable[int]) -> Iterator[tuple[int, Picture]]:
-        """Every good picture of some shards with its position, in order; nothing is encoded."""
-        for shard in shards:
-            for record, picture, problem in self._pictures(shard):
-                if picture is not None:
-                    yield record.position, picture
-                elif self.job.strict:
-                    raise DippError(f"src: {self.job.source.name(record.position)}: {problem}")
+        Args:
+            decode: Whether pictures are decoded. Otherwise only problems with files are found.
+
+        Raises:
+            DippError: At the first bad picture, if the job is strict.
+        """
+        for shard in range(self.job.shards):
+            for seen in self._pictures(shard, decode=decode):
+                if seen.problem and self.job.strict:
+                    raise DippError(f"src: {self.job.source.name(seen.record.position)}: {seen.problem}")
+                yield seen
 
     def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
         """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
@@ -185,6 +196,7 @@ class Worker:
         images: list[Image] = []
         skipped: list[Skipped] = []
         waiting: dict[Geometry, list[tuple[Record, Picture]]] = {}
+        bad = frozenset(job.bad or ())
 
         def flush(geometry: Geometry) -> None:
             batch = waiting.pop(geometry)
@@ -195,8 +207,10 @@ class Worker:
                 label = record.label if job.labelled else None
                 images.append(Image(number, geometry, label, row, picture.grey))
 
-        for record, picture, problem in self._pictures(shard):
+        for record, picture, problem, _ in self._pictures(shard):
             if picture is None:
+                if job.bad is not None and record.position in bad:
+                    continue
                 if job.strict or job.bad is not None:
                     raise DippError(f"src: {job.source.name(record.position)}: {problem}")
                 skipped.append(Skipped(record.position, problem))
@@ -212,41 +226,59 @@ class Worker:
             flush(geometry)
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
-    def _pictures(self, shard: int) -> Iterator[tuple[Record, Picture | None, str]]:
-        """The pictures of a shard, or None and what is wrong with one; those in `Job.bad` are left out."""
-        positions, codec = self.job.positions(shard), self.codec
-        known = frozenset(self.job.bad or ())
-        records = (r for r in self.job.source.read(positions.start, positions.stop) if r.position not in known)
+    def _pictures(self, shard: int, *, decode: bool = True) -> Iterator[Seen]:
+        """Yield the pictures of a shard."""
+        job, positions = self.job, self.job.positions(shard)
+        sights = job.survey.read(positions.start, positions.stop) if job.survey.done else repeat(None)
 
-        def read(some: list[Record]) -> list[tuple[Record, Picture | None, str]]:
-            return [(record._replace(content=None), *self._picture(record)) for record in some]
+        def read(some: list[tuple[Record, Sight | None]]) -> list[Seen]:
+            return [self._seen(record, sight, decode) for record, sight in some]
 
-        uncharged = frozenset(self.job.uncharged)
-        readers = READERS[codec.denoiser.device.type]
+        records = zip(job.source.read(positions.start, positions.stop), sights, strict=False)
+        readers = READERS[self.codec.denoiser.device.type]
         with ThreadPoolExecutor(readers) as pool:
             for made in _ahead(pool, read, _lists(records, READ_TOGETHER), 2 * readers):
-                for record, picture, problem in made:
-                    unpaid = picture is not None and record.position in uncharged
-                    yield (record, None, CHANGED) if unpaid else (record, picture, problem)
+                yield from made
 
-    def _picture(self, record: Record) -> tuple[Picture | None, str]:
-        """The picture of a record, or None and what is wrong with it."""
+    def _seen(self, record: Record, sight: Sight | None, decode: bool) -> Seen:
+        """Return a picture, or the problem with it; raise if it has changed and these are not skipped."""
+        content, problem = record.content, record.problem
+        record = record._replace(content=None)
+        if sight is not None and sight.problem:
+            return Seen(record, None, sight.problem, None)
+        found = None if content is None else survey.digest(content)
+        if problem == CHANGED or (sight is not None and found != sight.digest):
+            if not self.job.skip_changed or self.job.bad is not None:
+                raise self._changed(record.position)
+            return Seen(record, None, CHANGED, None)
+        if content is None or problem:
+            return Seen(record, None, problem or "there is no picture", None)
+        picture, problem = self._picture(content) if decode else (None, "")
+        return Seen(record, picture, problem, None if problem else found)
+
+    def _changed(self, position: int) -> DippError:
+        """Return the error about a picture that has changed since the survey, or since the source was listed."""
+        told = f"src: {self.job.source.name(position)} was changed after the run began; "
+        if self.job.bad is not None:
+            folder = self.job.store.folder
+            return DippError(f"{told}restore it and give the same command again, or remove {folder} and start anew")
+        return DippError(f"{told}restore it and give the same command again, or finish without it by --skip-changed")
+
+    def _picture(self, content: Content) -> tuple[Picture | None, str]:
+        """Return a picture that the codec takes, or None and what is wrong with it."""
         from dipp.codec import pictures
 
-        content, problem = record.content, record.problem
         channels, window = self.codec.denoiser.channels, self.job.release.window
-        if not problem and content is not None:
-            try:
-                picture = (
-                    pictures.read_picture(content, channels, window)
-                    if isinstance(content, bytes)
-                    else pictures.of_colour(content, channels, window)
-                )
-                if not (problem := self._refusal(Geometry.of(picture.pixels.shape))):
-                    return picture, ""
-            except DippError as error:
-                problem = str(error)
-        return None, problem.removeprefix("image: ") or "there is no picture"
+        try:
+            picture = (
+                pictures.read_picture(content, channels, window)
+                if isinstance(content, bytes)
+                else pictures.of_colour(content, channels, window)
+            )
+        except DippError as error:
+            return None, str(error).removeprefix("image: ")
+        problem = self._refusal(Geometry.of(picture.pixels.shape))
+        return (None, problem.removeprefix("image: ")) if problem else (picture, "")
 
     @functools.cached_property
     def _refusal(self) -> Callable[[Geometry], str]:
@@ -278,12 +310,3 @@ def _ahead(pool: ThreadPoolExecutor, function: Callable[[Any], Any], items: Iter
             yield window.popleft().result()
     while window:
         yield window.popleft().result()
-
-
-def outcome(store: Store, shard: int) -> Outcome:
-    """What a published shard holds."""
-    from dipp.data.shards import Shard
-    from dipp.data.store import shard_name
-
-    found = Shard.read(Path(store.folder) / shard_name(shard))
-    return Outcome(shard, len(found), len(found.skipped), found.payload_bits, int(found.sizes.sum()))

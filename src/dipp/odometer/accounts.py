@@ -231,24 +231,6 @@ class Odometer:
                     )
                 return reading
 
-    def uncharged(self, release: str, images: int) -> tuple[int, ...]:
-        """Those of the images 0 … images − 1 that a release was not charged for."""
-        with _connected(self.folder) as database:
-            found = 0
-            missing: list[int] = []
-            rows = database.execute("SELECT image FROM charges WHERE release = ? ORDER BY image", (release,))
-            for (image,) in rows:
-                missing += range(found, image)
-                found = image + 1
-        return (*missing, *range(found, images))
-
-    def unlike(self, release: str, marks: Iterable[tuple[int, bytes]]) -> tuple[int, ...]:
-        """Those of some images, each given with its mark, that a release was not charged for under this mark."""
-        charged = "SELECT 1 FROM charges WHERE release = ? AND image = ? AND picture = ?"
-        with _connected(self.folder) as database:
-            rows = ((image, database.execute(charged, (release, image, mark)).fetchone()) for image, mark in marks)
-            return tuple(image for image, row in rows if row is None)
-
     def releases(self) -> list[tuple[str, str, str, int, float, float]]:
         """Name, time, command, images, and the largest ε and ρ of every release, in the order of time."""
         with _connected(self.folder) as database:

@@ -15,7 +15,13 @@ import pytest
 
 from dipp.data import engines
 from dipp.data.engines import Local, Ray
+from dipp.data.shards import Contents, Skipped
 from dipp.errors import DippError, MiscomputedError
+
+
+def contents(shard: int) -> Contents:
+    """What a shard of one position holds."""
+    return Contents("s", 1, "", 0, shard, 1, (Skipped(shard, "0 bytes"),), 0, None, 0, 0)
 
 
 class RayError(Exception):
@@ -50,29 +56,29 @@ class FakeRay:
             result = (
                 {"error": self.error, "miscomputed": False}
                 if self.error
-                else {"shard": shard, "value": [shard], "encoded": 7}
+                else {"shard": shard, "contents": contents(shard), "encoded": 7}
             )
             yield {"result": json.dumps(result)}
         raise RayError
 
 
-def run(monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, shards: range) -> Iterator[Any]:
+def run(monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, shards: range) -> Iterator[Contents]:
     worker: Any = SimpleNamespace(job=SimpleNamespace(device="cpu"))
     monkeypatch.setattr(engines, "_ray", lambda: cluster)
     monkeypatch.setattr(Ray, "_connected", lambda *_: contextlib.nullcontext())
-    return Ray().run(worker, "release", shards, lambda _: None)
+    return Ray().run(worker, shards, lambda _: None)
 
 
 def test_a_pipeline_that_ray_gives_up_is_made_anew_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeRay([2, 1, 3])
-    assert sorted(shard for (shard,) in run(monkeypatch, cluster, range(6))) == [0, 1, 2, 3, 4, 5]
+    assert sorted(found.first for found in run(monkeypatch, cluster, range(6))) == [0, 1, 2, 3, 4, 5]
     assert cluster.asked == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1, 2]]
 
 
 def test_ray_is_given_up_where_nothing_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeRay([2, 0])
     met = run(monkeypatch, cluster, range(5))
-    assert [next(met), next(met)] == [[4], [3]]
+    assert [next(met), next(met)] == [contents(4), contents(3)]
     with pytest.raises(DippError, match=r"^engine: Ray gave up \(RayError\); what was published is safe"):
         next(met)
     assert cluster.asked == [[0, 1, 2, 3, 4], [0, 1, 2]]
@@ -97,14 +103,13 @@ class FakePool:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def submit(self, _: Any, method: str, shard: int) -> Future[Any]:
-        assert method == "release"
+    def submit(self, _: Any, shard: int) -> Future[Any]:
         future: Future[Any] = Future()
         self.calls += 1
         if self.calls == 1:
             future.set_exception(BrokenProcessPool())
         else:
-            future.set_result([shard])
+            future.set_result(contents(shard))
         return future
 
     def shutdown(self, **_: Any) -> None:
@@ -115,8 +120,8 @@ def test_what_came_back_counts_where_a_process_dies_at_the_same_time(monkeypatch
     """A round in which a shard was answered is one that gets on, however the answers are looked at."""
     monkeypatch.setattr(engines, "ProcessPoolExecutor", FakePool)
     worker: Any = SimpleNamespace(job=None)
-    met = Local(2).run(worker, "release", range(9), lambda _: None)
-    answered = [next(met)[0] for _ in range(8)]
+    met = Local(2).run(worker, range(9), lambda _: None)
+    answered = [next(met).first for _ in range(8)]
     assert sorted(answered) == [1, 2, 3, 4, 5, 6, 7, 8]
     with pytest.raises(DippError, match="killed before it could publish anything"):
         next(met)  # the last one is alone, and dies again
@@ -137,4 +142,4 @@ def test_a_mismatch_is_not_tried_again_where_a_process_dies_at_the_same_time(mon
     monkeypatch.setattr(engines, "ProcessPoolExecutor", Wrong)
     for _ in range(20):  # futures are met in the order of their addresses
         with pytest.raises(MiscomputedError):
-            list(Local(2).run(worker, "release", range(4), lambda _: None))
+            list(Local(2).run(worker, range(4), lambda _: None))

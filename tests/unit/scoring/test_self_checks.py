@@ -27,7 +27,7 @@ from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.geometry import Geometry
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import Choices, Conduct, privatize
 from dipp.data.store import Store
 from dipp.errors import DippError, MiscomputedError
 from dipp.odometer import Meter, Odometer
@@ -253,8 +253,8 @@ def test_a_mismatch_ends_a_run_for_good(
     store = Store(tmp_path / ".out.dipp.work" if single else out)
 
     def run(**more: Any) -> None:
-        meter = Meter()
-        privatize(str(source), out, codec, str(model), Local(1), Choices(shard_size=2), meter=meter, **more)
+        conduct = Conduct(meter=Meter(), **more)
+        privatize(str(source), out, codec, str(model), Local(1), Choices(shard_size=2), conduct)
 
     with monkeypatch.context() as broken:
         broken.setattr(scoring, "backend", lambda _: on)

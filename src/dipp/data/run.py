@@ -1,0 +1,62 @@
+"""A run as it is recorded before a picture is read, and found again when it goes on."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from dipp.data.sources import Source, recorded, restored
+from dipp.data.store import Store
+from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.format.release import Release
+
+VERSION = 2
+"""Version of the record."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run releases, from what."""
+
+    release: Release
+    source: Source
+    """The source, with the states of its files when the run began."""
+    place: str
+    """Path or hub id of the source."""
+    shard_size: int
+    """Positions of the source in each shard."""
+    labelled: bool
+    """Whether labels are released."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record."""
+        return {
+            "version": VERSION,
+            "archive": base64.b64encode(release_to_bytes(self.release)).decode(),
+            "source": recorded(self.source),
+            "place": self.place,
+            "shard_size": self.shard_size,
+            "labelled": self.labelled,
+        }
+
+    @staticmethod
+    def known(record: dict[str, Any], store: Store) -> bool:
+        """Return whether a record is of this version; raise if it is damaged."""
+        if "version" not in record:
+            raise store.damaged()
+        return bool(record["version"] == VERSION)
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any], store: Store) -> Run:
+        """Return the run of a record; raise if that is damaged."""
+        try:
+            return cls(
+                release_from_bytes(base64.b64decode(record["archive"])),
+                restored(record["source"]),
+                str(record["place"]),
+                int(record["shard_size"]),
+                bool(record["labelled"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise store.damaged() from None
