@@ -88,7 +88,10 @@ ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
     "no such fill": (("street.jpg", "--fill", "blur"), "fill: one of paint, grey, black is needed, got blur"),
     "no such margin": (("street.jpg", "--margin", "wide"), "margin: pixels, or a percentage"),
     "no such boxes": (("street.jpg", "--boxes", "both"), "boxes: raw or oriented is needed, got both"),
-    "no picture": (("faces.json", "--allow-none"), "faces.json: JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed"),
+    "no picture": (
+        ("faces.json", "--allow-none"),
+        "faces.json: JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed",
+    ),
     "no file": (("none.jpg", "--allow-none"), "none.jpg: cannot be read"),
     "a folder": ((".", "--allow-none"), "is a folder; give its pictures"),
 }

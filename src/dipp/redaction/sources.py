@@ -4,6 +4,7 @@
 |---|---|---|
 | JPEG | an MCU (`JpegSource`) | JPEG: coefficients of all other MCUs are those of the file |
 | PNG, TIFF, lossless WebP | a pixel (`RasterSource`) | the same format: all other pixels are those of the file |
+| DICOM (`dicom`) | a pixel | DICOM, with hardly a tag |
 | lossy WebP, AVIF, JPEG 2000, JPEG in TIFF, if accepted | a pixel | WebP, PNG, PNG, TIFF: decoded pixels |
 
 Files are recognised by what they begin with, and no other reader of Pillow is ever opened.
@@ -238,6 +239,8 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
         DippError: The format is not one of those above, the file is damaged or holds several pictures, or it is
             compressed with loss in a way that mixes pixels, and that is not accepted.
     """
+    from dipp.redaction import dicom
+
     if content[:3] == b"\xff\xd8\xff":
         picture = coefficients.read(content)
         profile, notes = _profile(picture.profile)
@@ -254,19 +257,26 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
         return _raster("PNG", _of_pillow(content, "AVIF"), png.write, "AVIF", accepted=accept_lossy)
     if content[4:8] == b"jP  " or content[:4] == b"\xff\x4f\xff\x51":
         return _raster("PNG", _of_pillow(content, "JPEG2000"), png.write, "JPEG 2000", accepted=accept_lossy)
+    if dicom.recognised(content):
+        return dicom.read(content, accept_lossy=accept_lossy)
     if content[4:8] == b"ftyp":
         raise DippError("image: HEIC is not read; convert it to PNG first, and mind that it is compressed with loss")
-    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed; convert it to PNG first")
+    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed; convert it to PNG first")
 
 
-def _raster(
-    kind: str, picture: Raster, write: Callable[[Raster], bytes], lossy: str | None = None, *, accepted: bool = False
-) -> RasterSource:
+def require_accepted(lossy: str | None, *, accepted: bool) -> None:
+    """Raise if a file is compressed with loss by some format, and that is not accepted."""
     if lossy is not None and not accepted:
         raise DippError(
             f"image: {lossy} is compressed with loss across the whole picture, so pixels outside a region tell of it; "
             "take the original, or accept that with --accept-lossy"
         )
+
+
+def _raster(
+    kind: str, picture: Raster, write: Callable[[Raster], bytes], lossy: str | None = None, *, accepted: bool = False
+) -> RasterSource:
+    require_accepted(lossy, accepted=accepted)
     profile, notes = _profile(picture.profile)
     about = NEVER_LOSSY if lossy is None else LOSSY.format(kind=lossy)
     return RasterSource(kind, (about, *notes), replace(picture, profile=profile), write)

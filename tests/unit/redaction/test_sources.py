@@ -211,8 +211,8 @@ def test_lossy_sources_need_to_be_accepted(kind: str, name: str, written: str, o
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"GIF89a" + bytes(20), "JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", "JPEG, PNG, TIFF, WebP, AVIF or JPEG 2000 is needed"),
+        (b"GIF89a" + bytes(20), "JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed"),
         (b"\0\0\0\x18ftypheic" + bytes(20), "HEIC is not read; convert it to PNG first"),
         (saved(scene(), "PNG")[:500], "not a whole PNG; get it again"),
         (saved(scene(), "PNG").replace(b"IDAT", b"IDAX", 1), "not a whole PNG; get it again"),

@@ -1,0 +1,149 @@
+"""DICOM files of one frame: the stored values are redacted, and of the tags only those stay that decode them.
+
+| what | what becomes of it |
+|---|---|
+| PixelData | values outside the regions as they are stored; plain, whatever the compression was. YBR becomes RGB |
+| bits above those that are stored | set to zero (or to the sign): old files keep overlays there |
+| overlays (60xx), icons, curves, private tags, names, dates, identifiers | dropped |
+| identifier of the file | made from the redacted values |
+| DeidentificationMethod | says what was done |
+| BurnedInAnnotation, PatientIdentityRemoved | not written: nobody has looked at what the regions do not cover |
+
+Tags of windows and of rescaling are dropped: some devices compute them from the values of the whole picture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import __version__
+from dipp.codec.dicom import FRONT, MARK, Dicom
+from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
+from dipp.redaction import hidden
+from dipp.redaction.paint import Fill
+from dipp.redaction.regions import Mask, Size
+from dipp.redaction.sources import LOSSY, NEVER_LOSSY, Source, filled, require_accepted
+
+KIND = "DICOM"
+SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
+PLAIN = "1.2.840.10008.1.2.1"
+"""Explicit VR Little Endian."""
+LOSSLESS = {
+    *(
+        f"1.2.840.10008.1.2{end}"
+        for end in ("", ".1", ".2", ".5", ".4.57", ".4.70", ".4.80", ".4.90", ".4.201", ".4.202")
+    )
+}
+"""Transfer syntaxes that lose nothing."""
+METHOD = ("Regions replaced unread", "All attributes but those of pixels removed")
+"""At most 64 characters each."""
+
+
+def recognised(content: bytes) -> bool:
+    """Return whether a file begins as DICOM does."""
+    return content[FRONT - len(MARK) : FRONT] == MARK
+
+
+@dataclass(frozen=True, eq=False)
+class DicomSource(Source):
+    """A DICOM file, as stored values."""
+
+    values: NDArray[Any] = field(repr=False)
+    """(H, W, C)."""
+    inverted: bool
+    """Whether small values are bright."""
+    bits: int
+    """Bits of a value that are used."""
+
+    @property
+    def size(self) -> Size:
+        """Width and height."""
+        height, width = self.values.shape[:2]
+        return width, height
+
+    @property
+    def orientation(self) -> int:
+        """DICOM has no EXIF orientation."""
+        return 1
+
+    @property
+    def cell(self) -> Size:
+        """One pixel."""
+        return 1, 1
+
+    def marked(self) -> NDArray[Any]:
+        """Return the stored values."""
+        return self.values
+
+    def redacted(self, cells: Mask, fill: Fill) -> bytes:
+        """Return the file with some pixels filled."""
+        known = hidden.without(self.values, cells)
+        return write(filled(known, cells, fill, alpha=False), inverted=self.inverted, bits=self.bits)
+
+
+def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
+    """Return the picture of a DICOM file.
+
+    Raises:
+        DippError: The file is damaged, has several frames, or is compressed with loss and that is not accepted.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = Dicom.open(content)
+            tags = found._dataset
+            syntax = str(tags.file_meta.get("TransferSyntaxUID", ""))
+            lossy = syntax not in LOSSLESS or str(tags.get("LossyImageCompression", "00")) == "01"
+            require_accepted("lossy DICOM" if lossy else None, accepted=accept_lossy)
+            bits, allocated = int(tags.BitsStored), int(tags.BitsAllocated)
+            if not 1 <= bits <= allocated or int(tags.HighBit) != bits - 1:
+                raise DippError("image: DICOM whose values begin at the lowest bit is needed; save it anew")
+            width, height = found.size
+            if not 0 < width * height <= MAX_PICTURE:
+                raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+            values = found.values()
+        except DippError:
+            raise
+        except Exception:  # every file has its own ways to be damaged
+            raise DippError("image: not a whole DICOM file; get it again") from None
+    unused = np.iinfo(values.dtype).bits - bits
+    values = (values << unused) >> unused  # which keeps the sign, and nothing that lies above
+    about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
+    values = values[..., None] if values.ndim == 2 else values
+    return DicomSource(KIND, (about,), values, found.inverted, bits)
+
+
+def write(values: NDArray[Any], *, inverted: bool, bits: int) -> bytes:
+    """Return the one DICOM file for values (H, W, C)."""
+    from pydicom.dataset import FileDataset, FileMetaDataset
+
+    height, width, channels = values.shape
+    plain = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
+    mark = hashlib.sha256(f"{values.shape} {values.dtype.str} {inverted} {bits} ".encode() + plain).digest()
+    name = f"2.25.{int.from_bytes(mark[:16], 'big')}"
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = SECONDARY_CAPTURE, name
+    meta.TransferSyntaxUID = PLAIN
+    made: Any = FileDataset("", {}, file_meta=meta, preamble=bytes(128))
+    made.SOPClassUID, made.SOPInstanceUID, made.Modality = SECONDARY_CAPTURE, name, "OT"
+    made.DeidentificationMethod = [*METHOD, f"dipp {__version__}"]
+    made.Rows, made.Columns, made.SamplesPerPixel = height, width, channels
+    if channels == 3:
+        made.PhotometricInterpretation, made.PlanarConfiguration = "RGB", 0
+    else:
+        made.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
+    made.BitsAllocated, made.BitsStored, made.HighBit = 8 * values.dtype.itemsize, bits, bits - 1
+    made.PixelRepresentation = int(values.dtype.kind == "i")
+    made.PixelData = plain + bytes(len(plain) % 2)
+    made["PixelData"].VR = "OB" if values.dtype.itemsize == 1 else "OW"
+    file = io.BytesIO()
+    made.save_as(file, enforce_file_format=True)
+    return file.getvalue()

@@ -1,0 +1,142 @@
+"""DICOM stays DICOM: values outside regions as they were, and hardly a tag."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from helpers.redaction import BOX, inside, pair, scene
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.sequence import Sequence
+from pydicom.uid import ExplicitVRLittleEndian, JPEGBaseline8Bit, RLELossless, SecondaryCaptureImageStorage
+
+import dipp
+from dipp.errors import DippError
+from dipp.redaction import Record, check
+from dipp.redaction.record import beside
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+KEPT = {
+    *("SOPClassUID", "SOPInstanceUID", "Modality", "DeidentificationMethod", "Rows", "Columns", "SamplesPerPixel"),
+    *("PhotometricInterpretation", "PlanarConfiguration", "BitsAllocated", "BitsStored", "HighBit"),
+    *("PixelRepresentation", "PixelData"),
+}
+VALUES: dict[str, Any] = {
+    "8 bits": lambda pixels: pixels[..., 0],
+    "16 bits": lambda pixels: pixels[..., 0].astype(np.uint16) * 13 + 100,
+    "16 bits, signed": lambda pixels: pixels[..., 0].astype(np.int16) * 9 - 1000,
+    "colour": lambda pixels: pixels,
+}
+
+
+def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
+    """A DICOM file with a patient, an overlay, an icon and a private tag."""
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = SecondaryCaptureImageStorage, "1.2.3"
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    made: Any = FileDataset("", {}, file_meta=meta, preamble=bytes(128))
+    made.SOPClassUID, made.SOPInstanceUID = SecondaryCaptureImageStorage, "1.2.3"
+    made.PatientName, made.PatientID, made.StudyDate, made.WindowCenter = "SECRET^Jane", "SECRET", "20250101", "77"
+    made.Rows, made.Columns = values.shape[:2]
+    made.SamplesPerPixel = 1 if values.ndim == 2 else 3
+    made.PhotometricInterpretation = "MONOCHROME2" if values.ndim == 2 else "RGB"
+    if values.ndim == 3:
+        made.PlanarConfiguration = 0
+    made.BitsAllocated = made.BitsStored = 8 * values.dtype.itemsize
+    made.HighBit, made.PixelRepresentation = made.BitsStored - 1, int(values.dtype.kind == "i")
+    plain = values.tobytes()
+    made.PixelData = plain + bytes(len(plain) % 2)
+    made["PixelData"].VR = "OB" if values.dtype.itemsize == 1 else "OW"
+    made.add_new(0x60003000, "OW", b"SECRET overlay  ")
+    icon = Dataset()
+    icon.Rows = icon.Columns = 2
+    icon.PixelData = b"SECRET  "
+    icon["PixelData"].VR = "OW"
+    made.IconImageSequence = Sequence([icon])
+    made.private_block(0x0009, "SECRET", create=True).add_new(1, "LO", "SECRET")
+    for name, value in tags.items():
+        setattr(made, name, value)
+    file = io.BytesIO()
+    made.save_as(file, enforce_file_format=True)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("fill", ["paint", "grey", "black"])
+def test_files_that_differ_in_a_box_become_the_same_bytes(fill: str, name: str, tmp_path: Any) -> None:
+    """Whatever else differs: names, dates, overlays."""
+    first, second = (VALUES[name](pixels) for pixels in pair())
+    files = [dicom(first), dicom(second, PatientName="Other", StudyDate="20200101")]
+    made = [dipp.redact(content, regions=[BOX], fill=fill, device="cpu") for content in files]
+    assert made[0].content == made[1].content
+    assert made[0].record.to_json() == made[1].record.to_json()
+    assert b"SECRET" in files[0]
+    assert b"SECRET" not in made[0].content
+    read = pydicom.dcmread(io.BytesIO(made[0].content))
+    assert {element.keyword for element in read} <= KEPT
+    outside = ~inside(first.shape)
+    np.testing.assert_array_equal(read.pixel_array[outside], first[outside])
+    assert (read.pixel_array[~outside] != first[~outside]).any()
+    path = tmp_path / "out.dcm"
+    made[0].save(path)
+    assert check(path, Record.read(beside(path)), "cpu").repainted == "same bytes"
+
+
+def test_what_is_said_of_the_file() -> None:
+    content = dicom(VALUES["8 bits"](scene()), BurnedInAnnotation="YES")
+    read = pydicom.dcmread(io.BytesIO(dipp.redact(content, regions=[BOX], fill="grey").content))
+    assert "Regions replaced unread" in read.DeidentificationMethod
+    assert "BurnedInAnnotation" not in read
+    assert "PatientIdentityRemoved" not in read
+    assert read.SOPInstanceUID != "1.2.3"
+    assert all(len(word) <= 64 for word in read.DeidentificationMethod)
+
+
+def test_bits_above_those_that_are_stored_are_dropped() -> None:
+    """Old files keep overlays there."""
+    values = VALUES["16 bits"](scene()) & 0xFFF
+    overlaid = values | np.uint16(0x8000)
+    made = dipp.redact(dicom(overlaid, BitsStored=12, HighBit=11), regions=[BOX], fill="grey")
+    raw = np.frombuffer(pydicom.dcmread(io.BytesIO(made.content)).PixelData, np.uint16).reshape(values.shape)
+    outside = ~inside(values.shape)
+    np.testing.assert_array_equal(raw[outside], values[outside])
+    assert raw.max() < 1 << 12
+
+
+def test_compressed_without_loss() -> None:
+    plain = VALUES["8 bits"](scene())
+    read = pydicom.dcmread(io.BytesIO(dicom(plain)))
+    read.compress(RLELossless)
+    file = io.BytesIO()
+    read.save_as(file)
+    made = dipp.redact(file.getvalue(), regions=[BOX], fill="grey")
+    assert made.content == dipp.redact(dicom(plain), regions=[BOX], fill="grey").content
+
+
+def test_what_was_compressed_with_loss_needs_to_be_accepted() -> None:
+    content = dicom(VALUES["8 bits"](scene()), LossyImageCompression="01")
+    with pytest.raises(DippError, match="lossy DICOM is compressed with loss"):
+        dipp.redact(content, regions=[BOX], fill="grey")
+    made = dipp.redact(content, regions=[BOX], fill="grey", accept_lossy=True)
+    assert any("with loss as DICOM" in one for one in made.record.facts["certificate"]["assumptions"])
+    baseline = content.replace(ExplicitVRLittleEndian.encode() + b"\0", JPEGBaseline8Bit.encode()[:20], 1)
+    with pytest.raises(DippError):
+        dipp.redact(baseline, regions=[BOX], fill="grey")
+
+
+@pytest.mark.parametrize(
+    ("tags", "why"),
+    [
+        ({"NumberOfFrames": "2"}, "a single picture is needed"),
+        ({"HighBit": 6}, "values begin at the lowest bit is needed"),
+        ({"Rows": 9999}, "not a whole DICOM file|other values than its header says"),
+    ],
+)
+def test_what_cannot_be_used_gets_one_clear_line(tags: dict[str, Any], why: str) -> None:
+    with pytest.raises(DippError, match=why) as error:
+        dipp.redact(dicom(VALUES["8 bits"](scene()), **tags), regions=[BOX], fill="grey")
+    assert "\n" not in str(error.value)
