@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
-from dipp.core.code import Code
+from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep, Step
 from dipp.planning.tilts import largest_tilt
@@ -36,7 +36,7 @@ GAIN = 2.0**-8
 """SNR gain of a clipped step; no ε depends on it."""
 WIDTHS = {0.3: "-", 0.1: "--", 0.03: ":"}
 """Clips c, for data in [−1, 1], and their lines."""
-CODES: dict[Code, tuple[str, str]] = {Flat(): ("#31a354", "flat"), Pairs(): ("#08519c", "pairs")}
+CODES: dict[Tilted, tuple[str, str]] = {Flat(): ("#31a354", "flat"), Pairs(): ("#08519c", "pairs")}
 STATED = (1, 2, 4, 8, 16, 26, 51, 102, 255)
 """Changes that are printed."""
 
@@ -58,7 +58,7 @@ def ledger_of(coding: Coding, gain: float) -> Ledger:
     return Certificate.of(Plan(coding, tuple(steps)), Geometry(1, PIXELS, CHANNELS)).ledger
 
 
-def clipped(code: Code, width: float) -> Ledger:
+def clipped(code: Tilted, width: float) -> Ledger:
     """One pass of clipped steps at the largest tilt that the budget pays for."""
     step = SensingStep(largest_tilt(code, 1, Budget.pure(EPSILON)), float(np.float32(width)), GAIN, 1, 1)
     plan = Plan(Coding(Sign(period=CHANNELS * GROUPS), code), (step,) * GROUPS)

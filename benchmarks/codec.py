@@ -37,6 +37,7 @@ from dipp.codec.pictures import Pixels
 from dipp.codes import Pairs
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
+from dipp.core.plan import SensingStep
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS, Preset
@@ -194,10 +195,10 @@ def main() -> None:
         row: dict[str, Any] = {"preset": name, "epsilon": EPSILON, "steps": len(plan.steps)}
         row["index_bits"] = [step.index_bits for step in plan.steps]
         row |= rates(codec, list(repeated(pixels, QUICK_COUNT if arguments.quick else COUNTS[device])))
-        if not (arguments.quick or plan.sensing):
+        if not (arguments.quick or plan.kind == SensingStep.kind):
             row["naive"] = naive(codec, network(inputs.model).to(denoiser.device), pixels[: NAIVE_COUNTS[device]])
             row["times_faster"] = row["naive"]["seconds_per_image"] / row["seconds_per_image"]
-        if arguments.bias and not plan.sensing:
+        if arguments.bias and plan.kind != SensingStep.kind:
             images = pixels[:BIAS_COUNT]
             found = psnr(coded(plan, denoiser, images, randomness.fresh_seed())[0], images)[0]
             row |= {"psnr": found, "bias": exact(plan, denoiser, images)[0] - found}

@@ -134,7 +134,8 @@ def ledger_of(certificate: Any) -> list[list[Any]]:
     names = ["step", "alpha", "sensitivity", "fraction_bits", "eta", "candidates", "chunks", "touched", "apart"]
     names += ["clip", "slope"]
     (ledger,) = certificate.releases
-    return [[spelt(getattr(row, name)) for name in names] for row in ledger.selections]
+    rows = [(row, getattr(row, "terms", row)) for row in ledger.selections]
+    return [[spelt(getattr(row if hasattr(row, name) else terms, name)) for name in names] for row, terms in rows]
 
 
 def steps_of(plan: Any) -> list[list[Any]]:

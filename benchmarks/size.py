@@ -23,7 +23,7 @@ from provenance import provenance, write
 
 import dipp
 from dipp.codec.pictures import Pixels
-from dipp.core.plan import Plan
+from dipp.core.plan import Plan, SensingStep
 from dipp.models import embedded
 
 SIDES = (32, 64, 128, 256, 512, 1024, 2048)
@@ -42,7 +42,7 @@ def picture(height: int, width: int) -> Pixels:
 def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
     """Encode and decode one step of one picture."""
     codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, size=(height, width))
-    own = codec.plan.steps[:2] if codec.plan.sensing else codec.plan.steps[-1:]
+    own = codec.plan.steps[:2] if codec.plan.kind == SensingStep.kind else codec.plan.steps[-1:]
     step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, own))
     step.encode([picture(32, 32)], odometer=False)  # libraries set themselves up, kernels are compiled
     image = picture(height, width)

@@ -10,20 +10,18 @@ import numpy as np
 import torch
 
 from dipp import scoring
-from dipp.audit.outcomes import Floats
 from dipp.codec.chain import Indices, StepLayout
 from dipp.codec.encoder import Selector
-from dipp.codes import Pairs, pairs
 from dipp.core import selection
 from dipp.core.code import Code
+from dipp.core.outcomes import Floats
 
 
 def log_likelihoods(code: Code, task: scoring.ScoringTask, indices: Indices, on: scoring.Backend) -> Floats:
     """ln P of one index for each chunk of a task: `Outcomes.log_law` at these, for many chunks at once."""
-    if isinstance(code, Pairs):
-        table = pairs.thresholds(task.law.limit, task.fraction_bits)[on.host(task.shifts) + task.law.limit]
-        shares = np.where(indices == 1, table, np.uint64(0) - table)  # of 2^64, whose − is what is left
-        return np.asarray(np.log(shares.astype(np.float64) * 2.0**-64), np.float64)
+    if not code.searches:
+        weights = code.log_weights(scoring.Candidates(task, lambda: on))
+        return np.asarray(weights[np.arange(len(indices)), indices] - np.logaddexp.reduce(weights, axis=1), np.float64)
     found, size = [], max(1, on.scores_per_batch // task.candidates)
     for first in range(0, task.chunks, size):
         part, drawn = task.part(first, min(first + size, task.chunks)), indices[first : first + size]

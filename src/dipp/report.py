@@ -14,7 +14,7 @@ from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.privacy import advice, certificate
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.printing import counted, lower, upper
+from dipp.privacy.printing import lower, upper
 
 if TYPE_CHECKING:
     from dipp.attest.checks import Checked
@@ -38,7 +38,7 @@ def archive_text(source: Archive, checked: Checked | None = None) -> str:
         (
             *_head(facts, statement, _sizes(source)),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
-            f"schedule     {_schedule(source, facts)}",
+            f"schedule     {source.release.plan.words(source.release.channels)}",
             *source_lines(facts),
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
@@ -75,16 +75,6 @@ def _seed(facts: dict[str, Any]) -> str:
         f"{facts['seed']}, which follows from round {found.round} of a public beacon and {own}; the value of that "
         f"round, to be compared with what was published: {found.value.hex()}"
     )
-
-
-def _schedule(source: Archive, facts: dict[str, Any]) -> str:
-    """The steps of a plan in one line."""
-    steps = facts["schedule"]
-    if source.release.plan.sensing:
-        groups = source.release.plan.mask.period // source.release.channels
-        gained = sum(step["snr_gain"] for step in steps)
-        return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
-    return " → ".join(str(t) for t in (steps[0]["start"], *(step["end"] for step in steps)))
 
 
 def dataset_text(folder: Path, facts: dict[str, Any], checked: Checked | None = None) -> str:

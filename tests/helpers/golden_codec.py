@@ -10,7 +10,7 @@ import numpy as np
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
-from dipp.core.plan import Plan
+from dipp.core.plan import Plan, SensingStep
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
@@ -64,7 +64,7 @@ def codec_of(name: str, denoiser: Denoiser) -> Codec:
     """Return the codec that makes the encoding of a name."""
     plan = plan_of(name, denoiser)
     budget = Budget.approximate(1e6, 1e-6) if name in MIXED else None
-    return Codec(denoiser, plan, budget, table=TABLE if plan.sensing else None)
+    return Codec(denoiser, plan, budget, table=TABLE if plan.kind == SensingStep.kind else None)
 
 
 def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:

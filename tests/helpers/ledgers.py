@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from dipp.core import chunking
 from dipp.core.plan import Plan
+from dipp.core.price import Observed, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.privacy.ledger import Observed, Recorder
+from dipp.privacy.ledger import FIELDS, Recorder, Selection
 from helpers.archives import SEED
 from helpers.geometry import of_pixels
 
@@ -24,8 +26,27 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
         if len(touched):
             chunks = chunking.chunks(SEED, number, geometry, count, apart=apart, coordinates=touched)
         table = arithmetic.levels(SIGNAL_OF_PIXEL)
-        used = Observed(table, arithmetic.largest_shift, arithmetic.fraction_bits, step.candidates)
+        used = Observed(
+            plan.terms(step) if plan.coding.certified else None,
+            table,
+            arithmetic.largest_shift,
+            arithmetic.fraction_bits,
+            step.candidates,
+        )
         integers = {name: value for name, value in changes.items() if name != "chunks"}
         dealt = changes.get("chunks", chunks)
         recorder.observe(number, plan, geometry, 1, dealt, used._replace(**integers))
     return recorder
+
+
+def terms(record: Selection) -> Sensitivity:
+    """Return the terms of a record of a code that is priced by a sensitivity."""
+    assert isinstance(record.terms, Sensitivity)
+    return record.terms
+
+
+def changed(record: Selection, **change: Any) -> Selection:
+    """Return a record with other fields, of its own or of its terms."""
+    own = {name: value for name, value in change.items() if name in FIELDS}
+    inner = {name: value for name, value in change.items() if name not in FIELDS}
+    return dataclasses.replace(record, terms=dataclasses.replace(terms(record), **inner), **own)

@@ -15,6 +15,7 @@ from helpers import format_draws, format_reader
 from helpers.archives import FLAT, build, nine_steps, sealed, small_plan
 from helpers.broken_archives import Sample, broken, read, seeds
 from helpers.golden_codec import CODED, MADE_UP
+from helpers.ledgers import terms
 from helpers.networks import tiny_denoiser
 from helpers.paths import DOCS, GOLDEN
 from helpers.sensing import sensing_plan
@@ -128,7 +129,7 @@ def test_what_an_example_says_of_itself_is_so(name: str) -> None:
             case "S, A, M, D of step N":
                 own = integers[numbers[0]]
                 expected = ", ".join(str(own[letter] or "none") for letter in "SAMD")
-                ledger = archive.certificate.ledger.selections[numbers[0]]
+                ledger = terms(archive.certificate.ledger.selections[numbers[0]])
                 assert (own["S"], own["D"]) == (ledger.fraction_bits, ledger.sensitivity)
                 assert (own["M"] or None) == ledger.clip
             case "indices of image N":
@@ -200,7 +201,8 @@ def agree(data: bytes) -> None:
     if plan.coding.certified:
         assert format_reader.certificate(found)[:2] == (archive.certificate.epsilon, archive.certificate.rho)
         own = [(one["S"], one["D"], one["M"] or None) for one in format_reader.certificate(found)[2]]
-        assert own == [(one.fraction_bits, one.sensitivity, one.clip) for one in archive.certificate.ledger.selections]
+        stated = map(terms, archive.certificate.ledger.selections)
+        assert own == [(one.fraction_bits, one.sensitivity, one.clip) for one in stated]
 
 
 @pytest.mark.parametrize("name", [*MADE_UP, *CODED])

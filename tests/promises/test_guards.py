@@ -39,6 +39,7 @@ from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Gaussian, Laplace
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
+from dipp.core.price import Observed
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
@@ -48,7 +49,7 @@ from dipp.models.unet import UNetDenoiser
 from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
 from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
-from dipp.privacy.ledger import Observed, Recorder
+from dipp.privacy.ledger import Recorder
 from dipp.scoring.task import ScoringTask
 from experiments.comparisons.unclipped import SHARP
 

@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution
 from helpers.geometry import of_pixels
+from helpers.ledgers import terms
 from helpers.statistics import integer_weights
 
 from dipp.core import selection
@@ -58,9 +59,9 @@ def test_opendp_composes_and_converts_alike(coding: Coding) -> None:
     total = 0.0
     for one in found.releases[0].selections:
         peer = opendp.m.make_noisy_max(
-            *space, opendp.zero_concentrated_divergence(), scale=2**one.fraction_bits / math.log(2)
+            *space, opendp.zero_concentrated_divergence(), scale=2 ** terms(one).fraction_bits / math.log(2)
         )
-        total += one.touched * peer.map(one.sensitivity)
+        total += one.touched * peer.map(terms(one).sensitivity)
     assert found.rho == pytest.approx(total, rel=1e-6)
     atom = opendp.atom_domain(T=float, nan=False), opendp.absolute_distance(T=float)
     gaussian = opendp.m.make_gaussian(*atom, scale=1 / math.sqrt(2 * found.rho))

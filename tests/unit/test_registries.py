@@ -34,9 +34,10 @@ from dipp.codes import Flat, FlatCode
 from dipp.codes.exponential import Exponential
 from dipp.core import channels, entropy, masks, selection
 from dipp.core.channels import Laplace, LocationChannel, Sign
-from dipp.core.code import Charge, Code, Moved
+from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
+from dipp.core.price import Charge, Moved
 from dipp.data import formats
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize

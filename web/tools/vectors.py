@@ -27,9 +27,9 @@ from dipp.core import chunking, masks, randomness
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
-from dipp.core.code import Moved
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.price import Moved
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.window import Window
 from dipp.errors import DippError
@@ -319,7 +319,7 @@ def _golden(path: Path) -> dict[str, Any]:
         "name": path.stem,
         "file": data.hex(),
         "readable": coding.channel.name == "sign" and coding.code.name in ("flat", "pairs"),
-        "sensing": made.release.plan.sensing,
+        "sensing": made.release.plan.kind == SensingStep.kind,
         "claims": claims,
         "window": None if made.release.window is None else [made.release.window.low, made.release.window.high],
         "grey": made.grey.tolist(),

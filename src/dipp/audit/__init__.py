@@ -8,7 +8,6 @@
 | `blackbox` | the black-box audit: a lower bound of ε from counts of encodings |
 | `mechanism` | the black-box audit of any function from pictures to releases, somebody else's |
 | `controls`, `broken` | mistakes that the audits must catch: which there are, and what they do |
-| `outcomes` | the exact law of one index, in the integers of its code |
 | `likelihood` | two encodings compared, selection by selection |
 | `neighbours` | images that differ in one pixel, adversarial ones among them |
 | `setting` | what is audited, and plans and a simple denoiser to audit with |

@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dipp import scoring
 from dipp.audit.blackbox import Encoder, Releases
 from dipp.audit.likelihood import log_law
 from dipp.audit.neighbours import Pixels
-from dipp.audit.outcomes import Floats, Outcomes, Searched
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.codes import Pairs
+from dipp.codes.exponential import Searched
 from dipp.core import randomness, selection
-from dipp.core.code import Charge, Code, Moved, Scored
+from dipp.core.code import Code, Scored
+from dipp.core.outcomes import Floats, Outcomes
+from dipp.core.price import LEVELS, Charge, Moved, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.privacy.ledger import LEVELS, Selection
 
 Broken = Callable[[Code, StepLayout, scoring.ScoringTask], Releases]
 """(code, public layout, scoring task) → what is released, a row for each image: its indices, and perhaps more."""
@@ -63,10 +63,8 @@ def _nat(task: scoring.ScoringTask) -> float:
 
 
 def _scores(code: Code, task: scoring.ScoringTask) -> Floats:
-    """Chunks × n scores of a task in nats; of pairs, those of − and of +."""
-    if isinstance(code, Pairs):
-        return np.asarray(np.multiply.outer(task.shifts, [-1, 1]) * _nat(task), np.float64)
-    return np.asarray(scoring.backend("cpu").scores(task) * _nat(task), np.float64)
+    """Return the logarithms of the weights of all outcomes of each chunk."""
+    return code.log_weights(scoring.Candidates(task, scoring.backend))
 
 
 def _draw(scores: Floats, uniforms: Floats) -> Indices:
@@ -193,10 +191,14 @@ def scaled_scores(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
     return selection.select(scores, task.fraction_bits)
 
 
-def scaled_shifts(scored: scoring.Candidates) -> NDArray[np.int32]:
-    """The shifts of pairs, 15 % too large."""
+_draw_pairs = Pairs.draw
+
+
+def scaled_shifts(code: Pairs, scored: scoring.Candidates) -> Indices:
+    """Draw the bits of pairs from shifts that are 15 % too large."""
     steep = np.rint(TOO_STEEP * np.asarray(scored.task.shifts)).astype(np.int32)
-    return np.clip(steep, -scored.limit, scored.limit)
+    task = dataclasses.replace(scored.task, shifts=np.clip(steep, -scored.limit, scored.limit))
+    return _draw_pairs(code, dataclasses.replace(scored, task=task))
 
 
 def _uniform24(count: int) -> Floats:
@@ -215,7 +217,7 @@ def gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
 
 def logistic(code: Pairs, scored: Scored) -> Indices:  # noqa: ARG001
     """The sign of twice the tilt plus logistic noise, all in float32: the bits of pairs, were it exact."""
-    shifts, nat = scored.single_shifts(), math.log(2) * 2.0**-scored.fraction_bits
+    shifts, nat = scored.shifts(), math.log(2) * 2.0**-scored.fraction_bits
     uniforms = _uniform24(len(shifts))
     noise = np.log(uniforms / (1 - uniforms)).astype(np.float32)
     return ((2 * nat * shifts).astype(np.float32) + noise > 0).astype(np.int64)
@@ -232,6 +234,6 @@ def bounded_range(code: Pairs, moved: Moved, touched: int = 1, apart: bool = Tru
     return Charge(pure, touched * (pure / touched) ** 2 / 8)
 
 
-def slope_of_clip(record: Selection, change: int) -> int:
+def slope_of_clip(record: Sensitivity, change: int) -> int:
     """Units that a small change moves, as its share of the sensitivity: too few, where there is a clip."""
     return min(record.sensitivity, -(-(record.sensitivity + 2) * change // LEVELS))

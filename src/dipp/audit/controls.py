@@ -21,9 +21,10 @@ from dipp.audit.neighbours import Pixels, grey_pair
 from dipp.audit.setting import Subject
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
-from dipp.codes import Pairs
+from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core import randomness, selection
-from dipp.privacy.ledger import Selection
+from dipp.core.plan import SensingStep, Step
+from dipp.core.price import Sensitivity
 
 
 class Plant(NamedTuple):
@@ -78,7 +79,7 @@ SEARCHED = Controls(
 PAIRED = Controls(
     laws={
         "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
-        "scores times 1.15": Plant(scoring.Candidates, "single_shifts", broken.scaled_shifts),
+        "scores times 1.15": Plant(Pairs, "draw", broken.scaled_shifts),
         "logistic noise in float32": Plant(Pairs, "draw", broken.logistic),
     },
     claims={"pairs charged with ρ = ε²/8": Plant(Pairs, "charge", broken.bounded_range)},
@@ -92,14 +93,21 @@ CLIPPED = Controls(
         "a gain fitted to the picture": broken.encoder(broken.own_gain),
     },
     comparisons={"a clip that depends on the picture": (broken.OwnClip, log_law)},
-    claims={"a slope derived from the clip": Plant(Selection, "moved", broken.slope_of_clip)},
+    claims={"a slope derived from the clip": Plant(Sensitivity, "units", broken.slope_of_clip)},
 )
 """Of clipped sensing."""
 
 
+OF_CODES = {Flat.name: SEARCHED, StepLimited.name: SEARCHED, Pairs.name: PAIRED}
+"""Mistakes that can be made with each code."""
+OF_STEPS = {Step.kind: STEPPED, SensingStep.kind: CLIPPED}
+"""Mistakes that can be made with each kind of steps."""
+
+
 def controls_of(subject: Subject) -> Controls:
-    """All mistakes that can be made with what is audited."""
-    return ALWAYS | (SEARCHED if subject.searches else PAIRED) | (CLIPPED if subject.sensing else STEPPED)
+    """Return all mistakes that can be made with what is audited."""
+    own = OF_CODES.get(subject.coding.code.name, Controls()), OF_STEPS.get(subject.kind, Controls())
+    return ALWAYS | own[0] | own[1]
 
 
 def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:

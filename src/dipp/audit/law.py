@@ -18,9 +18,9 @@ from scipy import special
 from dipp.audit import blackbox
 from dipp.audit.likelihood import compare, first_law, numbers
 from dipp.audit.neighbours import Pixels, adversarial_pair
-from dipp.audit.outcomes import Floats
 from dipp.audit.setting import Subject, chain_of, single_step
 from dipp.codec.chain import Chain
+from dipp.core.outcomes import Floats
 from dipp.core.signal import to_levels
 
 FALSE_ALARM = 1e-7

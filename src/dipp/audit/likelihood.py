@@ -1,8 +1,8 @@
 """Likelihoods: P[K | Z] is computable, so the loss of a real encoding can be computed and compared with the claim.
 
 Two images x and x' that differ in one pixel go through the encoder's own code, up to its integers. These give the
-exact law of every index under each image (`outcomes`), and so the loss ln P[k | x]/P[k | x'] of every outcome k, given
-everything that was released before. The largest losses of the selections must not exceed ε in sum; their Rényi
+exact law of every index under each image (`core.outcomes`), and so the loss ln P[k | x]/P[k | x'] of every outcome k,
+given everything that was released before. The largest losses of the selections must not exceed ε in sum; their Rényi
 divergences of order a must not exceed ρ·a in sum. It is also checked that the encoder draws by these laws: its bin sums
 must be those of the scores, and with known bytes in place of the operating system's, its index must be the one whose
 share the number in the bytes falls into. (The module `law` shows by counting that unknown bytes are used alike.)
@@ -21,11 +21,12 @@ from scipy import special
 
 from dipp import scoring
 from dipp.audit.neighbours import Pixels
-from dipp.audit.outcomes import Floats, Outcomes, kind, outcomes
 from dipp.audit.setting import replaced
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.core import randomness
+from dipp.core.outcomes import Floats, Outcomes
+from dipp.core.plan import Plan
 
 LogLaw = Callable[[Outcomes], Floats]
 """The outcomes of a chunk → ln P[K = k]."""
@@ -94,11 +95,12 @@ class Comparison:
         if not layout.chunks.count:
             return indices
         tasks = [one.task(layout, x_hat) for one in (self.first, self.second)]
-        code, on = self.first.plan.code, scoring.backend(self.first.device)
+        plan, on = self.first.plan, scoring.backend(self.first.device)
         moved = (tasks[0].shifts != tasks[1].shifts).astype(np.int64)
         met: dict[int, Outcomes] = {}
         for chunk in np.flatnonzero(np.add.reduceat(moved, layout.offsets[:-1])).tolist():
-            both = [outcomes(code, task.part(chunk, chunk + 1), on)[0] for task in tasks]
+            parts = (scored(plan, layout, task.part(chunk, chunk + 1), on) for task in tasks)
+            both = [plan.code.outcomes(part)[0] for part in parts]
             met[chunk], laws = both[0], [self.law(one) for one in both]
             # Outcomes that are impossible for both images reveal nothing.
             possible = np.isfinite(laws[0]) | np.isfinite(laws[1])
@@ -117,11 +119,13 @@ class Comparison:
         The integers in the bytes are the last of one share and the first of the next: if the encoder's shares differed
         from the exact ones by a single integer there, an index would be another.
         """
-        generator, code = np.random.default_rng(self.draws), self.first.plan.code
+        if not met:
+            return
+        generator, (first, *_) = np.random.default_rng(self.draws), met.values()
         edges = {chunk: one.edge(int.from_bytes(generator.bytes(24), "little")) for chunk, one in met.items()}
         for side in (-1, 0):
             integers = [edges[chunk] + side if chunk in met else 0 for chunk in range(layout.chunks.count)]
-            known = KnownBytes(b"".join(map(kind(code).private_bytes, integers)))
+            known = KnownBytes(b"".join(map(first.private_bytes, integers)))
             with replaced(randomness, "os", known):
                 indices = self.first(layout, x_hat)[0]
             self.draws += len(met)
@@ -146,6 +150,11 @@ def compare(
     return comparison
 
 
+def scored(plan: Plan, layout: StepLayout, task: scoring.ScoringTask, on: scoring.Backend) -> scoring.Candidates:
+    """Return the candidates of a task as the code of a plan draws from them."""
+    return scoring.Candidates(task, lambda: on, plan.terms(layout.step))
+
+
 def first_law(chain: Chain, image: Pixels) -> Floats:
     """ln P of everything that a chain's first step releases, for an image given as a row of coordinates.
 
@@ -154,7 +163,8 @@ def first_law(chain: Chain, image: Pixels) -> Floats:
     selector, found = Selector(chain.plan, chain.seed, image[None], "cpu"), []
 
     def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        chunks = outcomes(chain.plan.code, selector.task(layout, x_hat), scoring.backend("cpu"))
+        task = scored(chain.plan, layout, selector.task(layout, x_hat), scoring.backend("cpu"))
+        chunks = chain.plan.code.outcomes(task)
         # Given the image, chunks are drawn independently of each other.
         found.append(functools.reduce(np.add.outer, [one.log_law() for one in chunks]).reshape(-1))
         return np.zeros((1, layout.chunks.count), np.int64)

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
-from dipp.codes import Pairs
 from dipp.core.plan import Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_levels
 
@@ -112,7 +111,7 @@ def adversarial_pair(
     light[own] = np.maximum(light[own], change)
     dark = light.copy()
     dark[own] -= np.uint8(change)
-    if isinstance(chain.plan.code, Pairs):
+    if chain.plan.code.alone:
         return dark, light
     free = np.ones(len(dark), np.bool_)
     free[own] = False
@@ -144,8 +143,8 @@ def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels,
 
 
 def _price(plan: Plan, layout: StepLayout, touched: int = 1) -> float:
-    """ε of a selection in which so many coordinates of a pixel take part."""
-    return plan.code.charge(layout.arithmetic.moved, touched, touched == 1).epsilon
+    """Return ε of a selection in which `touched` coordinates of a pixel take part."""
+    return plan.code.price(plan.terms(layout.step), touched, touched == 1).epsilon
 
 
 def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator) -> int:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dipp.codec.chain import Chain
-from dipp.codes import Pairs
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.plan import CodedStep, Coding, Plan, SensingStep, Step
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.certificate import Certificate
 
@@ -46,15 +45,16 @@ MOST_GAIN, MOST_TILT = 4.0, 32.0
 
 @dataclass(frozen=True)
 class Subject:
-    """What is audited: a coding, with steps along timesteps or with steps of clipped sensing."""
+    """What is audited: a coding, with steps of a kind."""
 
     coding: Coding
-    sensing: bool = False
+    kind: str = Step.kind
+    """Kind of the steps (`CodedStep.kind`)."""
 
     @property
-    def searches(self) -> bool:
-        """Whether an index is found among many candidates; of pairs it is a bit, and a chunk is a coordinate."""
-        return not isinstance(self.coding.code, Pairs)
+    def alone(self) -> bool:
+        """Whether other pixels have no part in an index."""
+        return self.coding.code.alone
 
     @property
     def groups(self) -> int:
@@ -91,22 +91,29 @@ def schedule(plan: Plan) -> NoiseSchedule:
     return NoiseSchedule(snrs / (1 + snrs))
 
 
+def _along_timesteps(strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:
+    return tuple(Step(t, t - 1, strength, *sizes) for t in range(count, 0, -1))
+
+
+def _of_sensing(strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:
+    return (SensingStep(strength, CLIP, GAIN, *sizes),) * count
+
+
+EQUAL_STEPS: dict[str, tuple[Callable[..., tuple[CodedStep, ...]], float]] = {
+    Step.kind: (_along_timesteps, MOST_GAIN),
+    SensingStep.kind: (_of_sensing, MOST_TILT),
+}
+"""For each kind of steps: equal steps of a strength (an SNR gain, or a tilt), and the largest that is tried."""
+
+
 def plan_within(subject: Subject, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
-    """A plan of `steps` equal steps whose certificate is just within ε, for images of three channels.
-
-    Equal are the SNR gains or, in sensing, the tilts. Pairs have their own chunks and bits.
-    """
-    if not subject.searches:
-        chunk_size = index_bits = 1
-    sizes = chunk_size, index_bits, subject.coding.code.exponent_units(index_bits)
-
-    def plan(strength: float) -> Plan:
-        if subject.sensing:
-            return Plan(subject.coding, (SensingStep(strength, CLIP, GAIN, *sizes),) * steps)
-        return Plan(subject.coding, tuple(Step(t, t - 1, strength, *sizes) for t in range(steps, 0, -1)))
-
-    # ε grows with gain and tilt, up to the truncation of levels, so this is (nearly) the largest plan that fits.
-    return _largest(plan, MOST_TILT if subject.sensing else MOST_GAIN, epsilon)
+    """Return a plan of `steps` equal steps whose certificate is just within ε, for images of three channels."""
+    code = subject.coding.code
+    chunk_size, index_bits = code.fitted(chunk_size, index_bits)
+    sizes = chunk_size, index_bits, code.exponent_units(index_bits)
+    make, most = EQUAL_STEPS[subject.kind]
+    # ε grows with the strength, up to the truncation of levels, so this is (nearly) the largest plan that fits.
+    return _largest(lambda strength: Plan(subject.coding, make(strength, steps, *sizes)), most, epsilon)
 
 
 def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan:
@@ -121,7 +128,7 @@ def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan
 
 def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Geometry]:
     """A plan of about ε for the exact audit, and an image size so large that other pixels can favour any candidate."""
-    side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon))) if subject.searches else PAIRS_SIDE
+    side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon))) if not subject.alone else PAIRS_SIDE
     plan = plan_within(subject, epsilon, math.ceil(passes * subject.groups), side * side, INDEX_BITS)
     return plan, Geometry(side, side, CHANNELS)
 
@@ -132,7 +139,7 @@ def single_step(subject: Subject, epsilon: float, side: int = SMALL_SIDE) -> tup
     The step has one selection or, with pairs, a few. It touches as many pixels as if there were side² and it touched
     all of them.
     """
-    side = math.isqrt(subject.groups * (side if subject.searches else SMALL_PAIRS_SIDE) ** 2)
+    side = math.isqrt(subject.groups * (SMALL_PAIRS_SIDE if subject.alone else side) ** 2)
     return plan_within(subject, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), Geometry(side, side, CHANNELS)
 
 

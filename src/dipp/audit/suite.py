@@ -61,7 +61,7 @@ def black_box_audit(subject: Subject, epsilon: float, runs: int) -> Facts:
     """Count encodings, in one step, of the adversarial pair for which the exact laws promise the largest bound."""
     plan, geometry = single_step(subject, min(epsilon, BLACK_BOX_CLAIM))
     claimed, chain = Certificate.of(plan, geometry).epsilon, chain_of(plan, geometry, 0)
-    spares = SPARES if subject.searches else SPARES[:1]  # nothing is favoured in pairs
+    spares = SPARES[:1] if subject.alone else SPARES  # other pixels may have no part
     tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in spares]
     pair = max(tried, key=lambda one: blackbox.promise(chain, one, runs))
     due = FAIR * max(0.0, blackbox.promise(chain, pair, runs, BAD_LUCK))
@@ -220,8 +220,7 @@ def _auditable(name: str, epsilon: float) -> dict[str, Subject]:
         raise NoCertificateError(f"preset: {name} has no certificate, so there is nothing to audit; use another")
     if not LEAST <= epsilon <= LARGEST:
         raise DippError(f"epsilon: {LEAST} to {LARGEST:g} can be audited, got {epsilon:g}")
-    sensing = isinstance(preset, presets.SensingPreset)
-    return {coding.name: Subject(coding, sensing) for coding in preset.codings}
+    return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
 
 
 def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:

@@ -11,8 +11,8 @@ import typer
 
 from dipp import files
 from dipp.cli.options import AUTO, EMBEDDED, Device, Model, Overwrite
+from dipp.core.words import counted
 from dipp.errors import DippError
-from dipp.privacy.printing import counted
 
 if TYPE_CHECKING:
     from dipp.data.loading import Pictures

@@ -116,7 +116,8 @@ def _strict(facts: Any) -> Any:
 
 def _lines(facts: dict[str, Any]) -> list[str]:
     """The facts as text."""
-    from dipp.privacy.printing import counted, upper
+    from dipp.core.words import counted
+    from dipp.privacy.printing import upper
 
     if "count" not in facts:
         lines = []

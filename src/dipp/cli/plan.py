@@ -65,27 +65,21 @@ def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any
 
 def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
-    from dipp.core.plan import SensingStep, Step
+    from dipp.core.words import counted
     from dipp.privacy.budget import why_unused
     from dipp.privacy.certificate import Certificate
-    from dipp.privacy.printing import counted, upper
+    from dipp.privacy.printing import upper
 
     plan, coding = point.plan, point.plan.coding
-    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {'ε/pixel':>10}  {'chunk':>6}  bits"]
+    lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {f'ε/{plan.unit.short}':>10}  {'chunk':>6}  bits"]
     ledger = Certificate.of(plan, planner.geometry).ledger if coding.certified else None
     for number, step in enumerate(plan.steps):
         cost = f"{upper(ledger.selections[number].charge().epsilon) if ledger else 'none':>10}"
-        name, tilt = f"{number:>12}", f"{'':7}  {'':7}"
-        if isinstance(step, SensingStep):
-            tilt = f"{step.tilt:7.4f}  {step.clip:7.4f}"
-        elif isinstance(step, Step):
-            name = f"{step.start:>5} → {step.end:<4}"
-        lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt}  {cost}  {step.chunk_size:>6}  {step.index_bits}")
+        name, tilt, clip = step.cells(number)
+        sizes = f"{step.chunk_size:>6}  {step.index_bits}"
+        lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt:>7}  {clip:>7}  {cost}  {sizes}")
     lines.append(f"{coding.name}, α = {coding.code.alpha_name}")
-    if plan.sensing:
-        groups = plan.mask.period // planner.geometry.channels
-        calls = counted(len(plan.steps) - 1, "network call")
-        lines.append(f"{counted(len(plan.steps), 'step')} of {counted(groups, 'group')} a pass; {calls}")
+    lines.append(f"{plan.words(planner.geometry.channels)}; {counted(plan.calls, 'network call')}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
     claim = None if ledger is None else Certificate((ledger,), budget.delta if budget else None).to_dict()
     lines += why_unused(budget, claim, point.bound, final_timestep)

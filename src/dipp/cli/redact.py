@@ -10,8 +10,8 @@ import typer
 
 from dipp import files
 from dipp.cli.options import AUTO, EMBEDDED, AsJson, Device, Model, Overwrite
+from dipp.core.words import counted
 from dipp.errors import DippError
-from dipp.privacy.printing import counted
 
 if TYPE_CHECKING:
     from dipp.redaction.record import Record

@@ -20,8 +20,9 @@ from dipp.cli.options import Overwrite, require_drawing
 from dipp.codes import FlatCode, StepLimitedPPR
 from dipp.core import randomness
 from dipp.core.channels import Channel, Laplace, LocationChannel, Sign
+from dipp.core.words import counted
 from dipp.errors import DippError
-from dipp.privacy.printing import counted, upper
+from dipp.privacy.printing import upper
 
 ONE_SHOT_CHANNELS: dict[str, Channel] = {
     "laplace": Laplace(),

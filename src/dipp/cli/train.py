@@ -11,8 +11,8 @@ import typer
 
 from dipp.cli.console import LOGGER
 from dipp.cli.options import AUTO, Device
+from dipp.core.words import counted
 from dipp.errors import DippError
-from dipp.privacy.printing import counted
 
 if TYPE_CHECKING:
     from dipp.training.run import Report

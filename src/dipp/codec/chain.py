@@ -89,16 +89,9 @@ class Chain:
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
         kept = self.geometry.coordinates * DEAL_BYTES * len(self.plan.steps) <= KEPT_BYTES
-        return functools.lru_cache(maxsize=None if kept else 1)(self._deal)
-
-    def _deal(self, number: int) -> chunking.Chunks:
-        touched = self.plan.mask.touched(self.seed, number, self.geometry)
-        if not len(touched):  # a picture of few pixels, in a cycle of many steps
-            return chunking.NOTHING
-        count = -(-len(touched) // self.plan.steps[number].chunk_size)
-        # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
-        apart = self.plan.apart(count, self.geometry.channels)
-        return chunking.chunks(self.seed, number, self.geometry, count, apart=apart, coordinates=touched)
+        return functools.lru_cache(maxsize=None if kept else 1)(
+            functools.partial(self.plan.deal, self.seed, geometry=self.geometry)
+        )
 
     @functools.cached_property
     def trajectory(self) -> Trajectory:
@@ -121,22 +114,42 @@ class Chain:
         return state.expand(len(images), -1, -1, -1), chosen
 
     def noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
-        """The unit-variance noise of the chosen candidates, and 0 where the step does not touch."""
+        """Return what is observed of the chosen candidates, (N, C, H, W), and 0 where the step does not touch."""
         import torch
 
         (height, width, channels), device = self.geometry.shape, self.denoiser.device
         if not layout.chunks.count:
             return torch.zeros((1, channels, height, width), device=device)
-        law = layout.arithmetic.law
-
-        def winners(chosen: Indices) -> Any:  # pairs ask nothing, and a backend takes a while to load
-            return scoring.backend(device.type).winners(law, layout.streams, layout.offsets, chosen)
-
-        drawn = torch.as_tensor(self.plan.code.chosen_draws(indices.reshape(-1), winners)).to(torch.int64).to(device)
-        values = _samples(layout.arithmetic.channel, law.group_size, device)[drawn].reshape(len(indices), -1)
+        observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, device))
+        values = torch.as_tensor(observed, dtype=torch.float32, device=device).reshape(len(indices), -1)
         noise = torch.zeros((len(indices), height * width * channels), device=device)
         noise[:, _order_of(layout, device)] = values
         return noise.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+
+
+@dataclass(frozen=True, eq=False)
+class SharedCandidates:
+    """The public candidates of a step (`core.code.Shared`), on the device of the denoiser."""
+
+    layout: StepLayout
+    device: torch.device
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of all chunks of all images."""
+        return self.layout.offsets
+
+    def draws(self, indices: Indices) -> Any:
+        """Return what the candidates have drawn; the backend is loaded here, since not every code needs it."""
+        law = self.layout.arithmetic.law
+        return scoring.backend(self.device.type).winners(law, self.layout.streams, self.layout.offsets, indices)
+
+    def noise(self, draws: Any) -> torch.Tensor:
+        """Return the unit-variance noise of each draw."""
+        import torch
+
+        table = _samples(self.layout.arithmetic.channel, self.layout.arithmetic.law.group_size, self.device)
+        return table[torch.as_tensor(draws).to(torch.int64).to(self.device)]
 
 
 def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:

@@ -102,8 +102,7 @@ class Codec:
         table = ErrorTable.of_model(model, calibration)
         planner = recipe.planner(denoiser, table, budget, None if size is None else denoiser.geometry(*size))
         point = planner.choose(budget, final_timestep=final_timestep, bpp=bpp)
-        digest = table.residuals.digest if point.plan.sensing and table.residuals is not None else None
-        return cls(denoiser, point.plan, budget, digest, point.bound)
+        return cls(denoiser, point.plan, budget, point.table, point.bound)
 
     @classmethod
     def for_archive(
@@ -138,11 +137,10 @@ class Codec:
         pictures of more than eight bits.
         """
         delta = self.budget.delta if self.budget else None
-        table = self.table if self.plan.sensing else None
         mixed = None if beacon is None else beacon.mixed_with(seed)
         public = seed if mixed is None else mixed.seed
         model, channels = self.denoiser.identity, self.denoiser.channels
-        return Release(self.plan, model, public, channels, delta, table, given, mixed, window)
+        return Release(self.plan, model, public, channels, delta, self.table, given, mixed, window)
 
     def encode(
         self,

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.codec.chain import Indices, StepLayout
 from dipp.core.plan import Plan
+from dipp.core.price import Observed, Terms
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import MiscomputedError
-from dipp.privacy.ledger import Observed, Recorder
+from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +45,8 @@ class Selector:
         if not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
             return np.empty((len(self.pixels), 0), np.int64)
-        scored = scoring.Candidates(self.task(layout, x_hat), partial(scoring.backend, self.device))
+        on = partial(scoring.backend, self.device)
+        scored = scoring.Candidates(self.task(layout, x_hat), on, self._terms(layout))
         return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
@@ -73,9 +75,14 @@ class Selector:
         return task
 
     def _observed(self, layout: StepLayout) -> Observed:
-        """The public integers of the step, as they are used: the table A that pixels are looked up in, and the clip."""
+        """Return what is used of the step: its terms, the table A that pixels are looked up in, and the clip."""
         own = layout.arithmetic
-        return Observed(own.levels(SIGNAL_OF_PIXEL), own.largest_shift, own.fraction_bits, layout.step.candidates)
+        table = own.levels(SIGNAL_OF_PIXEL)
+        return Observed(self._terms(layout), table, own.largest_shift, own.fraction_bits, layout.step.candidates)
+
+    def _terms(self, layout: StepLayout) -> Terms | None:
+        """Return the terms by which the step is drawn; None if nothing is certified."""
+        return self.plan.terms(layout.step) if self.plan.coding.certified else None
 
     def _record(self, layout: StepLayout, used: Observed) -> None:
         """Write down what the ε of the step depends on, as it was used."""

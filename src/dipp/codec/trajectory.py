@@ -22,9 +22,9 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,14 +63,6 @@ class Trajectory(ABC):
     @abstractmethod
     def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
         """The expected picture after so many steps: one call of the denoiser."""
-
-
-def trajectory(plan: Plan, denoiser: Denoiser) -> Trajectory:
-    """The trajectory of a plan; one that does not fit the denoiser is refused."""
-    along = [step for step in plan.steps if isinstance(step, Step)]
-    if along:
-        return Diffusion(along, denoiser)
-    return Sensing([step for step in plan.steps if isinstance(step, SensingStep)], denoiser)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,3 +146,15 @@ class Sensing(Trajectory):
     def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
         """x̂0 at the SNR that was reached."""
         return self.denoiser.at_snr(state, self.snr(steps), fast=True) if steps else state
+
+
+TRAJECTORIES: dict[str, Callable[[Sequence[Any], Denoiser], Trajectory]] = {
+    Step.kind: Diffusion,
+    SensingStep.kind: Sensing,
+}
+"""The trajectory of each kind of steps."""
+
+
+def trajectory(plan: Plan, denoiser: Denoiser) -> Trajectory:
+    """Return the trajectory of a plan, or raise if the plan does not fit the denoiser."""
+    return TRAJECTORIES[plan.kind](plan.steps, denoiser)

@@ -11,21 +11,34 @@ to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eight
 
 from __future__ import annotations
 
+import bisect
+import functools
+import itertools
+import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
+
+import numpy as np
 
 from dipp.core import selection
-from dipp.core.code import Charge, Code, Indices, Moved, Scored
+from dipp.core.code import Floats, Indices, Scored, Tilted
+from dipp.core.outcomes import Outcomes, Share, Sums
+from dipp.core.price import Charge, Moved
 
 
-class Exponential(Code):
+class Exponential(Tilted):
     """A code whose index is drawn by the exponential mechanism on integer scores. Subclasses have a rational α."""
 
     alpha: Fraction
     parameters = ("alpha",)
 
+    most_tilt = 8.0
+    """A larger one would tell nothing more, since 1 − tanh 8 is 2^−22."""
+
     @classmethod
-    def at(cls, alpha: Fraction) -> Exponential:
-        """With that α."""
+    def at(cls, alpha: Fraction) -> Self:
+        """Return the code with that α."""
         return cls(alpha)  # type: ignore[call-arg] # subclasses are dataclasses of an α
 
     @property
@@ -34,15 +47,17 @@ class Exponential(Code):
         return self.alpha
 
     def draw(self, scored: Scored) -> Indices:
-        """One secure draw a chunk."""
+        """Make one secure draw for each chunk."""
         return scored.select()
 
     def eta(self, moved: Moved) -> float:  # noqa: ARG002
-        """That of the selection, whatever the scores."""
+        """Return η of the selection, whatever the scores."""
         return selection.ETA
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
-        """See the module's text; α is in the units. Division by 8 is exact: sums of ρ round as sums of squares do.
+        """Return the price of the module's text; α is in the units.
+
+        Division by 8 is exact, so that sums of ρ round as sums of squares do.
 
         Squares are products, which round in one way everywhere. Powers of C libraries differ in their last bit, and a
         reader compares certificates to the last bit.
@@ -50,3 +65,66 @@ class Exponential(Code):
         loss = selection.epsilon(moved.units, moved.fraction_bits)
         pure = touched * loss
         return Charge(pure, (touched * (loss * loss) if apart else pure * pure) / 8)
+
+    def tilt(self, epsilon: float) -> float:
+        """Return ε/4α: scores move by 2αV, and so does the sum of the weights."""
+        return epsilon / (4 * float(self.alpha))
+
+    def pure(self, rho: float) -> float:
+        """Return √(8ρ)."""
+        return math.sqrt(8 * rho)
+
+    def outcomes(self, scored: Scored) -> list[Outcomes]:
+        """Return the law of each selection."""
+        return [Searched(scores, scored.fraction_bits) for scores in scored.scores()]
+
+    def log_weights(self, scored: Scored) -> Floats:
+        """Return the scores in nats."""
+        return np.asarray(scored.scores() * (math.log(2) * 2.0**-scored.fraction_bits), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched(Outcomes):
+    """The outcomes of a selection among scored candidates."""
+
+    scores: selection.Scores
+    fraction_bits: int
+
+    @functools.cached_property
+    def _sums(self) -> selection.Sums:
+        return selection.bin_sums(self.scores[None], self.fraction_bits)
+
+    @functools.cached_property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return sum(weight << (selection.RANGE_BITS - j) for j, weight in enumerate(self._sums[0].tolist()))
+
+    def log_law(self) -> Floats:
+        """Return the logarithms of the integer weights over their sum."""
+        whole, fraction = selection.exponents(self.scores, self.fraction_bits)
+        logs = np.log(selection.fraction_weights(self.fraction_bits)[fraction].astype(np.float64))
+        return np.asarray(logs + (selection.RANGE_BITS - whole) * math.log(2) - math.log(self.total), np.float64)
+
+    @functools.cached_property
+    def _shares(self) -> tuple[list[int], list[int]]:
+        """Candidates in the order of their shares, bin after bin, and the bounds of the shares."""
+        whole, fraction = selection.exponents(self.scores, self.fraction_bits)
+        order = np.argsort(whole, kind="stable")
+        table = selection.fraction_weights(self.fraction_bits)[fraction[order]].tolist()
+        weights = (weight << (selection.RANGE_BITS - j) for weight, j in zip(table, whole[order].tolist(), strict=True))
+        return order.tolist(), [0, *itertools.accumulate(weights)]
+
+    def share(self, integer: int) -> Share:
+        """Return the share of the candidate at which the running sum of the weights exceeds the integer."""
+        order, begins = self._shares
+        place = bisect.bisect_right(begins, integer)
+        return Share(order[place - 1], begins[place - 1], begins[place])
+
+    @staticmethod
+    def private_bytes(integer: int) -> bytes:
+        """Return two limbs of 64 bits, the high one first."""
+        return np.array([integer >> 64, integer & ((1 << 64) - 1)], np.uint64).tobytes()
+
+    def summed_by(self, on: Sums) -> bool:
+        """Return whether its bin sums are those of the scores."""
+        return np.array_equal(on.bin_sums(self.scores[None], self.fraction_bits), self._sums)

@@ -10,7 +10,6 @@ import numpy as np
 from dipp.codes.exponential import Exponential
 from dipp.codes.oneshot import OneShot
 from dipp.core import entropy
-from dipp.core.code import Floats
 from dipp.errors import DippError
 
 
@@ -20,19 +19,7 @@ class Flat(Exponential):
 
     alpha: Fraction = Fraction(1)
     name, number = "flat", 0
-
-    @property
-    def fixed_length(self) -> bool:
-        """True: every index takes log2 n bits."""
-        return True
-
-    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
-        """There is none: nothing could be saved."""
-        raise DippError("flat: its indices have a fixed length, and no entropy code")
-
-    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        """As many as the index has."""
-        return np.asarray(index_bits, np.float64)
+    uniform = True
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.code import Code
+from dipp.core.code import BySensitivity
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class OneShot(ABC):
 
     @property
     @abstractmethod
-    def code(self) -> Code:
+    def code(self) -> BySensitivity:
         """How the index is drawn and priced."""
 
     @property

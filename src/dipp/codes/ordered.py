@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dipp.codes.oneshot import OneShot
 from dipp.core import entropy, randomness
-from dipp.core.code import Code, Floats
+from dipp.core.code import BySensitivity, Floats
 from dipp.core.columns import EXPONENT_UNITS
 from dipp.errors import DippError
 
@@ -35,10 +35,10 @@ def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: 
     return order
 
 
-class Ordered(Code):
+class Ordered(BySensitivity):
     """A code over a Poisson process, for the codec."""
 
-    columns = (*Code.columns, EXPONENT_UNITS)
+    columns = (*BySensitivity.columns, EXPONENT_UNITS)
 
     @property
     @abstractmethod

@@ -32,14 +32,16 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core import entropy, randomness, selection
+from dipp.core import randomness, selection
 from dipp.core.channels import Channel, Sign
-from dipp.core.code import Charge, Code, Floats, Indices, Moved, Scored
+from dipp.core.code import Floats, Indices, Scored, Shared, Tilted
+from dipp.core.outcomes import Outcomes, Share
+from dipp.core.price import Charge, Moved
 from dipp.errors import DippError
 
 MAX_TILT = 20.0
@@ -64,11 +66,19 @@ def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Pairs(Code):
+class Pairs(Tilted):
     """One bit a coordinate, for the codec."""
 
     name, number = "pairs", 1
     columns = ()
+    searches = False
+    most_tilt = 19.0
+    """A little below `MAX_TILT`: η is still below 0.004 nats."""
+
+    @property
+    def alone(self) -> bool:
+        """True: a chunk is one coordinate."""
+        return True
 
     @property
     def score_alpha(self) -> Fraction:
@@ -83,43 +93,87 @@ class Pairs(Code):
                 f"{channel.name}, {chunk_size} and {index_bits}"
             )
 
-    def draw(self, scored: Scored) -> Indices:
-        """One secure 64-bit integer a coordinate."""
-        shifts, limit = scored.single_shifts(), scored.limit
-        _require_tilt(limit, scored.fraction_bits)
-        table = thresholds(limit, scored.fraction_bits)
-        drawn = np.frombuffer(randomness.private_bytes(8 * len(shifts)), np.uint64)
-        return (drawn < table[shifts + limit]).astype(np.int64)
+    def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
+        """Return 1 and 1."""
+        return 1, 1
 
-    def chosen_draws(self, indices: Indices, winners: object) -> NDArray[np.uint16]:  # noqa: ARG002
-        """The bits are what the candidates have drawn."""
-        return indices.astype(np.uint16)
+    def draw(self, scored: Scored) -> Indices:
+        """Draw one secure 64-bit integer for each coordinate."""
+        limits = _limits(scored)
+        drawn = np.frombuffer(randomness.private_bytes(8 * len(limits)), np.uint64)
+        return (drawn < limits).astype(np.int64)
+
+    def observe(self, indices: Indices, shared: Shared) -> Any:
+        """Return the noise of the bits: they are what the candidates have drawn."""
+        return shared.noise(indices)
 
     def eta(self, moved: Moved) -> float:
-        """2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
+        """Return 2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
         _require_tilt(moved.largest, moved.fraction_bits)
         return _priced(moved).eta
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
-        """See the module's text; every coordinate is a chunk of its own, so that those of a pixel are always apart."""
+        """Return the price of the module's text; a coordinate is a chunk of its own, so those of a pixel are apart."""
         if not apart and touched > 1:
             raise DippError("pairs: each coordinate is a chunk of its own")
         _require_tilt(moved.largest, moved.fraction_bits)
         price = _priced(moved)
         return Charge(touched * price.epsilon, touched * price.rho)
 
-    @property
-    def fixed_length(self) -> bool:
-        """Yes: a bit."""
-        return True
+    def tilt(self, epsilon: float) -> float:
+        """Return half of ε, less twice the η of the thresholds: large tilts have no room for it otherwise."""
+        return (epsilon - 2.0**-61 * math.exp(min(epsilon, 2 * self.most_tilt))) / 2
 
-    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
-        """There is none: nothing could be saved."""
-        raise DippError("pairs: its indices have a fixed length, and no entropy code")
+    def pure(self, rho: float) -> float:
+        """Return ε with ε·tanh(ε/2) = ρ, from below."""
+        low, high = 0.0, 1.0
+        while high * math.tanh(high / 2) < rho:
+            high *= 2
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if middle * math.tanh(middle / 2) <= rho else (low, middle)
+        return low
 
-    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        """All of them."""
-        return np.asarray(index_bits, np.float64)
+    def outcomes(self, scored: Scored) -> list[Outcomes]:
+        """Return the two sides of the threshold of each coordinate."""
+        return [Pair(threshold) for threshold in _limits(scored).tolist()]
+
+    def log_weights(self, scored: Scored) -> Floats:
+        """Return the shifts in nats: those of − and of +."""
+        return np.asarray(np.multiply.outer(scored.shifts(), [-1, 1]) * _nats(1, scored.fraction_bits), np.float64)
+
+
+def _limits(scored: Scored) -> NDArray[np.uint64]:
+    """Return the threshold of each coordinate."""
+    shifts, limit = scored.shifts(), scored.limit
+    if len(scored.offsets) != len(shifts) + 1:
+        raise DippError("offsets: chunks of a single coordinate each are needed by pairs")
+    _require_tilt(limit, scored.fraction_bits)
+    return thresholds(limit, scored.fraction_bits)[shifts + limit]
+
+
+@dataclass(frozen=True)
+class Pair(Outcomes):
+    """The outcomes of a pair: + (1) with probability T/2^64, else − (0)."""
+
+    threshold: int
+    total = 1 << 64
+
+    def log_law(self) -> Floats:
+        """Return the logarithms of both shares: 64 bits are divided before the logarithm, so that nothing cancels."""
+        shares = [(self.total - self.threshold) / self.total, self.threshold / self.total]
+        return np.asarray(np.log(shares), np.float64)
+
+    def share(self, integer: int) -> Share:
+        """Return the side of the threshold that it is on."""
+        if integer < self.threshold:
+            return Share(1, 0, self.threshold)
+        return Share(0, self.threshold, self.total)
+
+    @staticmethod
+    def private_bytes(integer: int) -> bytes:
+        """Return one limb of 64 bits."""
+        return np.array([integer], np.uint64).tobytes()
 
 
 def _require_tilt(largest: int, fraction_bits: int) -> None:

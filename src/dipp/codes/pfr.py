@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dipp.codes.ordered import Ordered, OrderedOneShot
-from dipp.core.code import Charge, Indices, Moved, Scored
+from dipp.core.code import Indices, Scored
+from dipp.core.outcomes import Outcomes
+from dipp.core.price import Charge, Moved
 from dipp.errors import NoCertificateError
 
 NO_CERTIFICATE = "PFR: the index is a function of x and the public seed (ε = ∞); use another code"
@@ -47,11 +49,15 @@ class Functional(Ordered):
         return scored.best()
 
     def eta(self, moved: Moved) -> float:  # noqa: ARG002
-        """There is nothing to add to."""
+        """Raise: there is no price to add to."""
         raise NoCertificateError(NO_CERTIFICATE)
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:  # noqa: ARG002
-        """There is none that is finite."""
+        """Raise: no price is finite."""
+        raise NoCertificateError(NO_CERTIFICATE)
+
+    def outcomes(self, scored: Scored) -> list[Outcomes]:  # noqa: ARG002
+        """Raise: nothing is drawn."""
         raise NoCertificateError(NO_CERTIFICATE)
 
 

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from dipp.core import selection
 from dipp.core.channels import Channel
-from dipp.core.code import Moved
 from dipp.core.laws import IntegerLaw
+from dipp.core.price import MAX_SLOPE, Moved
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -45,8 +45,6 @@ MIN_CLIP = 512
 """With a clip, S is the smallest with M at least this: the one number that counts may have more digits."""
 MAX_LEVEL = 1 << 10
 """A(1), or M with a clip, stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
-MAX_SLOPE = 1 << 28
-"""A(1) of a clipped step stays below this, so that differences of levels fit into 32 bits."""
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,33 @@
-"""Chunks: which coordinates of a step are coded together, by a public shuffle.
+"""Chunks: which coordinates of a step are coded together, one index for each chunk.
 
-A step's divergence is too large for one index, so its coordinates are dealt out to chunks of equal size, each with an
-index of its own. The deal depends on public values alone (seed, step, sizes) and is the same for all images of a size:
+The deal depends on public values alone (seed, step, geometry, unit) and is the same for all images of a geometry:
 chunks cut by the realised shifts would leak information about the image.
 
-Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after pixel: the i-th
-coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel, being
-consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by C: a
-pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals its
-channels starting from channel −r mod C, so that chunks mix the colours.
+| deal | chunks |
+|---|---|
+| `Shuffled` | of equal size, by a public shuffle: a step's divergence is too large for one index |
+| `ByUnit` | the touched coordinates of a unit, all of them |
+
+**Shuffled.** Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after
+pixel: the i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel,
+being consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by
+C: a pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals
+its channels starting from channel −r mod C, so that chunks mix the colours.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
+from dipp.core.masks import Mask
+from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]
@@ -43,9 +51,145 @@ class Chunks:
             raise DippError(f"chunk: 0 to {self.count - 1} is needed, got {chunk}")
         return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
 
+    def owners(self) -> Integers:
+        """Return the chunk of each coordinate of `order`."""
+        return np.repeat(np.arange(self.count), np.diff(self.offsets))
+
 
 NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
 """The chunks of a step that touches no coordinate: none."""
+
+
+class Dealt(NamedTuple):
+    """What a deal did to the units of a picture."""
+
+    parts: Integers
+    """How often each unit takes part in the selections of the step."""
+    apart: bool
+    """Whether the deal kept what it keeps apart: two coordinates of a pixel, or two units."""
+
+
+class Deal(ABC):
+    """How the coordinates that a step touches are dealt to chunks."""
+
+    alone: ClassVar[bool]
+    """Whether every chunk lies in one unit."""
+
+    @abstractmethod
+    def require_unit(self, unit: Unit) -> None:
+        """Raise if the deal does not serve a unit."""
+
+    @abstractmethod
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, sizes: Integers) -> Integers:
+        """Return the chunks of each step, given the largest number of coordinates of a chunk of each."""
+
+    @abstractmethod
+    def touches(self, mask: Mask, channels: int) -> int:
+        """Return how often a unit takes part in the selections of a step, at most."""
+
+    @abstractmethod
+    def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
+        """Return whether a step of `count` chunks has no two parts of a unit in one chunk, for certain."""
+
+    @abstractmethod
+    def chunks(
+        self, seed: bytes, step: int, coordinates: Integers, unit: Unit, geometry: Geometry, size: int, apart: bool
+    ) -> Chunks:
+        """Deal the coordinates that a step touches, ascending and at least one, to chunks of at most `size`."""
+
+    @abstractmethod
+    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
+        """Return what chunks that were dealt mean for the units: this looks at the chunks, and not at a plan."""
+
+
+class Shuffled(Deal):
+    """By a public shuffle of the pixels."""
+
+    alone = False
+
+    def require_unit(self, unit: Unit) -> None:
+        """Raise for a unit other than the pixel, whose coordinates the shuffle keeps apart."""
+        if unit != Pixel():
+            raise DippError(f"unit: this code prices single pixels, got {unit.short}")
+
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, sizes: Integers) -> Integers:  # noqa: ARG002
+        """Return the touched coordinates over the sizes, rounded up."""
+        return -(-mask.counts(len(sizes), geometry) // sizes)
+
+    def touches(self, mask: Mask, channels: int) -> int:
+        """Return the coordinates of a pixel that a step touches."""
+        return mask.touches(channels)
+
+    def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
+        """Return true if a step touches one coordinate of a pixel, or has chunks enough and keeps them apart."""
+        return mask.touches(channels) == 1 or (separate and count >= channels)
+
+    def chunks(
+        self,
+        seed: bytes,
+        step: int,
+        coordinates: Integers,
+        unit: Unit,  # noqa: ARG002
+        geometry: Geometry,
+        size: int,
+        apart: bool,
+    ) -> Chunks:
+        """Deal in turn to as many chunks as the size needs."""
+        return chunks(seed, step, geometry, -(-len(coordinates) // size), apart=apart, coordinates=coordinates)
+
+    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
+        """Return the coordinates of each pixel, and whether no two of a pixel are in one chunk."""
+        units, chunk = unit.of(dealt.order, geometry), dealt.owners()
+        # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
+        apart = not ((units[1:] == units[:-1]) & (chunk[1:] == chunk[:-1])).any()
+        return Dealt(np.bincount(units, minlength=unit.count(geometry)), apart)
+
+
+class ByUnit(Deal):
+    """All touched coordinates of a unit together, and no others with them: one draw for each unit."""
+
+    alone = True
+
+    def require_unit(self, unit: Unit) -> None:
+        """Accept any unit."""
+
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, sizes: Integers) -> Integers:
+        """Return the units that each step touches."""
+        return mask.units(len(sizes), unit, geometry)
+
+    def touches(self, mask: Mask, channels: int) -> int:  # noqa: ARG002
+        """Return 1: a unit is a chunk."""
+        return 1
+
+    def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:  # noqa: ARG002
+        """Return true: a unit takes part in one selection."""
+        return True
+
+    def chunks(
+        self,
+        seed: bytes,  # noqa: ARG002
+        step: int,  # noqa: ARG002
+        coordinates: Integers,
+        unit: Unit,
+        geometry: Geometry,
+        size: int,  # noqa: ARG002
+        apart: bool,  # noqa: ARG002
+    ) -> Chunks:
+        """Deal by the partition alone, in the order of the units."""
+        units = unit.of(coordinates, geometry)
+        order = coordinates[np.argsort(units, kind="stable")]
+        sizes = np.bincount(units)
+        offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
+        order.flags.writeable = offsets.flags.writeable = False
+        return Chunks(order, offsets)
+
+    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
+        """Return the chunks in which each unit has coordinates, and whether every chunk lies in one unit."""
+        pairs = np.unique(np.stack([unit.of(dealt.order, geometry), dealt.owners()]), axis=1)
+        return Dealt(np.bincount(pairs[0], minlength=unit.count(geometry)), pairs.shape[1] == dealt.count)
+
+
+SHUFFLED, BY_UNIT = Shuffled(), ByUnit()
 
 
 def chunks(

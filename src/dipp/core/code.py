@@ -1,24 +1,28 @@
-"""The face of a code: how the index of a chunk is drawn, what it costs in privacy and in bits, and how it is packed.
+"""The face of a code: how an index is drawn, what it costs in privacy and in bits, and what a receiver observes.
 
-Plans, the codec and the file format speak to every code through this class alone, and have no flag of their own. The
-planner of sensing and its check know pairs, and audits know how a code draws. The codes themselves are in `dipp.codes`,
-a file each.
+Plans, the codec, the ledger, the file format and the audits speak to every code through this class alone, and ask none
+which code it is. The codes themselves are in `dipp.codes`, a file each.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core.channels import Channel
+from dipp.core.chunking import SHUFFLED, Deal
 from dipp.core.columns import CHUNK_SIZE, INDEX_BITS, Column
 from dipp.core.entropy import Model
+from dipp.core.outcomes import Outcomes
+from dipp.core.price import LEVELS, Charge, Moved, Observed, Sensitivity, Terms
 from dipp.errors import DippError, NoCertificateError
+
+if TYPE_CHECKING:
+    from dipp.core.plan import CodedStep
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,13 +32,24 @@ class Scored(Protocol):
     """The candidates of many chunks, scored by the private image. Nothing but what a code draws may be released."""
 
     def select(self) -> Indices:
-        """One index a chunk by the exponential mechanism: see `selection`."""
+        """Draw one index for each chunk by the exponential mechanism (`selection`)."""
 
     def best(self) -> Indices:
-        """The index of the best score of each chunk: a function of the private image."""
+        """Return the index of the best score of each chunk: a function of the private image."""
 
-    def single_shifts(self) -> NDArray[np.int32]:
-        """The private integer shifts themselves, on the host; every chunk must be a single coordinate."""
+    def scores(self) -> NDArray[np.int32]:
+        """Return the private scores, chunks × candidates, on the host."""
+
+    def shifts(self) -> NDArray[np.int32]:
+        """Return the private integer shifts, chunk after chunk, on the host."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of the chunks: chunk i has the shifts offsets[i] … offsets[i + 1] − 1."""
+
+    @property
+    def terms(self) -> Terms | None:
+        """The terms by which the draw is to be made, and is recorded; None if nothing is certified."""
 
     @property
     def limit(self) -> int:
@@ -45,24 +60,18 @@ class Scored(Protocol):
         """S: a unit of score is 2^−S bits."""
 
 
-class Moved(NamedTuple):
-    """How far one coordinate can move a selection, in the step's integers."""
+class Shared(Protocol):
+    """The public candidates of many chunks, as sender and receiver have them."""
 
-    units: int
-    """D: units by which it can move any score."""
-    largest: int
-    """The largest size that its shift can have."""
-    fraction_bits: int
-    """S: a unit is 2^−S bits."""
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of the chunks, in coordinates."""
 
+    def draws(self, indices: Indices) -> Any:
+        """Return what candidate indices[i] has drawn for each coordinate of chunk i."""
 
-class Charge(NamedTuple):
-    """What one step costs a pixel that it touches."""
-
-    epsilon: float
-    """Pure ε of all the selections that the pixel takes part in."""
-    rho: float
-    """ρ (zCDP) of them."""
+    def noise(self, draws: Any) -> Any:
+        """Return the unit-variance noise of each draw."""
 
 
 class Code(ABC):
@@ -75,13 +84,19 @@ class Code(ABC):
     """Its rational parameters, in the order in which files list them behind the number."""
     columns: ClassVar[tuple[Column, ...]] = (CHUNK_SIZE, INDEX_BITS)
     """What files list of every step for this code. A size that is not listed is 1 in every step."""
+    terms_kind: ClassVar[type[Terms]]
+    """What its draws are priced from."""
+    deal: ClassVar[Deal] = SHUFFLED
+    """How coordinates are dealt to chunks."""
+    searches: ClassVar[bool] = True
+    """Whether the index is one of many candidates that a backend scores."""
+    uniform: ClassVar[bool] = False
+    """Whether each index is uniform over the public seed, given all indices before it, whatever the picture."""
 
-    @classmethod
-    def at(cls, alpha: Fraction) -> Code:
-        """The code of this kind that folds α into its scores: ledgers name a code and an α, and price by both."""
-        if alpha != cls().score_alpha:
-            raise DippError(f"alpha: {cls().score_alpha} is needed with {cls.name}, got {alpha}")
-        return cls()
+    @property
+    def alone(self) -> bool:
+        """Whether every chunk lies in one unit, so that no other unit has a part in its index."""
+        return self.deal.alone
 
     @property
     @abstractmethod
@@ -95,58 +110,163 @@ class Code(ABC):
 
     @property
     def certified(self) -> bool:
-        """Whether indices are drawn by a differentially private rule, given scores of bounded sensitivity."""
+        """Whether indices are drawn by a differentially private rule."""
         return True
+
+    def require_certified(self) -> None:
+        """Raise if indices are not drawn by a differentially private rule."""
+        if not self.certified:
+            raise NoCertificateError(f"{self.name}: its indices are not differentially private; use another code")
+
+    def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
+        """Raise if the code is not made for a channel, or for these sizes of the chunks and indices of a step."""
+
+    def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:
+        """Return the sizes of chunks and indices that the code takes where these are wanted."""
+        return chunk_size, index_bits
+
+    # The draw, and what comes of it.
 
     @abstractmethod
     def draw(self, scored: Scored) -> Indices:
-        """An index for each chunk."""
-
-    def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
-        """Refuse a channel, or sizes of the chunks and indices of a step, that the code is not made for."""
+        """Draw an index for each chunk."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
-        """Public integers that are added to the scores of the candidates; None, if there are none to add."""
+        """Return public integers that are added to the scores of the candidates; None if there are none to add."""
         return None
+
+    def observe(self, indices: Indices, shared: Shared) -> Any:
+        """Return what a receiver observes of the indices: a number for each coordinate, chunk after chunk."""
+        return shared.noise(shared.draws(indices))
+
+    # The price.
+
+    @abstractmethod
+    def terms(self, step: CodedStep, channel: Channel) -> Terms:
+        """Return the terms of a planned step."""
+
+    def recorded(self, used: Observed) -> Terms:
+        """Return the terms of what the encoder used."""
+        if used.terms is None:
+            raise NoCertificateError(f"{self.name}: nothing was certified of this draw")
+        return used.terms
+
+    @classmethod
+    @abstractmethod
+    def priced_by(cls, terms: Terms) -> Self:
+        """Return a code of this kind that prices these terms, or raise if they cannot be terms of this kind."""
+
+    @abstractmethod
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:
+        """Return what one step costs a unit.
+
+        Args:
+            terms: The terms of the step.
+            touched: How often the unit takes part in the selections of the step: by coordinate, or once as a whole.
+            apart: Whether no two of those are in the same selection.
+            change: By how many of the 255 levels each coordinate of the unit changes, at most.
+        """
+
+    # The bits.
+
+    @property
+    def fixed_length(self) -> bool:
+        """Whether an index takes all the bits of its width; otherwise likely ones take fewer."""
+        return True
+
+    def index_model(self, index_bits: int, exponent_units: int) -> Model:  # noqa: ARG002
+        """Return the law by which an index among 2^index_bits is entropy coded; raise if its length is fixed."""
+        raise DippError(f"{self.name}: its indices have a fixed length, and no entropy code")
+
+    def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
+        """Return the parameter of `index_model` for chunks of this divergence, a public guess; 0 if it has none."""
+        return 0
+
+    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
+        """Return the mean bits of an index among 2^index_bits, for a chunk of this divergence."""
+        return np.asarray(index_bits, np.float64)
+
+    @property
+    def padding_bits(self) -> int:
+        """Largest number of bits that an image takes beyond the codes of its indices, to fill up whole bytes."""
+        return 0 if self.fixed_length else 8
+
+    # What audits ask.
+
+    @abstractmethod
+    def outcomes(self, scored: Scored) -> list[Outcomes]:
+        """Return the exact law of the index of each chunk."""
+
+    def log_weights(self, scored: Scored) -> Floats:
+        """Return ln P of every outcome of each chunk, up to a constant for each chunk: chunks × outcomes."""
+        return np.stack([chunk.log_law() for chunk in self.outcomes(scored)])
+
+
+class BySensitivity(Code):
+    """A code that pays for how far one coordinate can move its scores. The unit is a pixel."""
+
+    terms_kind = Sensitivity
+
+    @classmethod
+    def at(cls, alpha: Fraction) -> Self:
+        """Return the code of this kind that folds α into its scores."""
+        if alpha != cls().score_alpha:
+            raise DippError(f"alpha: {cls().score_alpha} is needed with {cls.name}, got {alpha}")
+        return cls()
 
     @abstractmethod
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
-        """What the selections cost a pixel of which `touched` coordinates take part, each moving them so far.
+        """Return what the selections cost a pixel of which `touched` coordinates take part, each moving them so far.
 
         `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
         """
 
     @abstractmethod
     def eta(self, moved: Moved) -> float:
-        """η: nats of that ε that the rounding of the code's own tables accounts for, for one coordinate."""
+        """Return η: the nats of that ε that the rounding of the code's tables accounts for, for one coordinate."""
 
-    def chosen_draws(self, indices: Indices, winners: Callable[[Indices], Any]) -> Any:
-        """What the chosen candidates have drawn, coordinate after coordinate; `winners` looks candidates up."""
-        return winners(indices)
+    def terms(self, step: CodedStep, channel: Channel) -> Sensitivity:
+        """Return the terms that follow from the step's integers."""
+        own = step.arithmetic(channel, self.score_alpha)
+        slope = None if own.clip is None else own.level_of_one
+        eta = self.eta(own.moved)
+        return Sensitivity(self.score_alpha, own.sensitivity, own.fraction_bits, eta, own.largest_shift, slope)
 
-    @property
+    def recorded(self, used: Observed) -> Sensitivity:
+        """Return the terms that follow from the table in which pixels were looked up, and from the clip."""
+        clip, slope, sensitivity, limit = used.clip, None, used.spread, used.spread
+        if clip is not None:
+            slope, sensitivity, limit = int(used.table.max()), min(used.spread, 2 * clip), min(clip, used.spread)
+        eta = self.eta(Moved(sensitivity, limit, used.fraction_bits))
+        return Sensitivity(self.score_alpha, sensitivity, used.fraction_bits, eta, clip, slope)
+
+    @classmethod
+    def priced_by(cls, terms: Terms) -> Self:
+        """Return the code with the α of the terms; its η must be the one that they state."""
+        if not isinstance(terms, Sensitivity):
+            raise DippError(f"{cls.name}: terms of a sensitivity are needed, got {type(terms).__name__}")
+        code = cls.at(terms.alpha)
+        if terms.eta != code.eta(terms.moved()):
+            raise DippError(f"eta: that of the code is needed, got {terms.eta}")
+        return code
+
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:
+        """Return the charge for how far such a change can move the scores."""
+        if not isinstance(terms, Sensitivity):
+            raise DippError(f"{self.name}: terms of a sensitivity are needed, got {type(terms).__name__}")
+        return self.charge(terms.moved(change), touched, apart)
+
+
+class Tilted(BySensitivity):
+    """A code that a planner can give the largest tilt that a budget pays for."""
+
+    most_tilt: ClassVar[float]
+    """Largest tilt that is planned, in nats."""
+
     @abstractmethod
-    def fixed_length(self) -> bool:
-        """Whether an index takes all the bits of its width; otherwise likely ones take fewer."""
+    def tilt(self, epsilon: float) -> float:
+        """Return the tilt, in nats and before α is folded in, of a clipped selection that costs pure ε."""
 
     @abstractmethod
-    def index_model(self, index_bits: int, exponent_units: int) -> Model:
-        """The integer law by which an index among 2^index_bits is entropy coded, if it has no fixed length."""
-
-    def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
-        """The parameter of `index_model` for chunks of this divergence, a public guess; 0 where it has none."""
-        return 0
-
-    @abstractmethod
-    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:
-        """Bits that an index among 2^index_bits takes on the average, for a chunk of this divergence."""
-
-    @property
-    def padding_bits(self) -> int:
-        """Bits that an image takes beyond the codes of its indices, at most: to fill up whole bytes."""
-        return 0 if self.fixed_length else 8
-
-    def require_certified(self) -> None:
-        """Raise, where there is no certificate."""
-        if not self.certified:
-            raise NoCertificateError(f"{self.name}: its indices are not differentially private; use another code")
+    def pure(self, rho: float) -> float:
+        """Return pure ε of a clipped selection that costs ρ."""

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
+from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]
@@ -69,8 +70,16 @@ class Mask(ABC):
         """Return how many coordinates each of the first `steps` steps touches: the lengths of `touched`."""
 
     @abstractmethod
+    def require_unit(self, unit: Unit) -> None:
+        """Raise if `worst` would not be that of this unit."""
+
+    @abstractmethod
+    def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
+        """Return how many units each of the first `steps` steps touches."""
+
+    @abstractmethod
     def worst(self, charges: Sequence[float], channels: int) -> float:
-        """The most that one pixel is charged if step i charges charges[i] to every pixel that it touches."""
+        """Return the most that one unit is charged if step i charges charges[i] to every unit that it touches."""
 
     def largest(self, geometry: Geometry) -> int:
         """Return the largest number of coordinates that a step touches."""
@@ -112,8 +121,15 @@ class Everywhere(Mask):
         """Return the number of all coordinates, for every step."""
         return np.full(steps, geometry.coordinates, np.int64)
 
+    def require_unit(self, unit: Unit) -> None:
+        """Accept any unit: every step touches all of it."""
+
+    def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
+        """Return the number of all units, for every step."""
+        return np.full(steps, unit.count(geometry), np.int64)
+
     def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
-        """Every pixel is charged for every step."""
+        """Return the sum: every unit is charged for every step."""
         return math.fsum(charges)
 
 
@@ -154,8 +170,18 @@ class Turns(Mask):
         self.require(geometry.channels)
         return _counts(self.cycle, steps, geometry.pixels, geometry.channels)
 
+    def require_unit(self, unit: Unit) -> None:
+        """Raise for a unit that is larger than a pixel: its pixels have their turns in different steps."""
+        if unit != Pixel():
+            raise DippError(f"period: 1 is needed for the unit {unit.short}, got {self.cycle}")
+
+    def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
+        """Return the counts: a step touches one coordinate of a pixel, or none."""
+        self.require_unit(unit)
+        return self.counts(steps, geometry)
+
     def worst(self, charges: Sequence[float], channels: int) -> float:
-        """For each cycle, the dearest class of ranks modulo P."""
+        """Return the sum over the cycles of the dearest class of ranks modulo P."""
         self.require(channels)
         places = [position * (self.cycle // channels) for position in range(channels)]
         dearest = []

@@ -20,12 +20,15 @@ import numpy as np
 
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
+from dipp.core.chunking import NOTHING, Chunks
 from dipp.core.code import Code
 from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
+from dipp.core.price import Terms
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.core.units import Pixel, Unit
+from dipp.core.words import counted
 from dipp.errors import DippError, NoCertificateError
 
 MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
@@ -59,6 +62,10 @@ class CodedStep(ABC):
 
     number: ClassVar[int]
     """Number of the kind in files."""
+    kind: ClassVar[str]
+    """Name of the kind: trajectories, checks and audits are registered under it."""
+    facts: ClassVar[tuple[str, ...]]
+    """What reports state of a step, beside its gain and its sizes."""
     columns: ClassVar[tuple[Column, ...]]
     """What files list of the kind, beside the columns of the code."""
     snr_gain: float
@@ -87,7 +94,30 @@ class CodedStep(ABC):
 
     @abstractmethod
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """The public integers of the step."""
+        """Return the public integers of the step."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what reports state of the step."""
+        return {name: getattr(self, name) for name in (*self.facts, "snr_gain", "chunk_size", "index_bits")}
+
+    @classmethod
+    @abstractmethod
+    def words(cls, steps: Sequence[Self], groups: int) -> str:
+        """Return all steps in one line; `groups` is the number of steps of a pass."""
+
+    @classmethod
+    def require_sequence(cls, steps: Sequence[Self]) -> None:
+        """Raise if the steps cannot follow each other; by default any can."""
+        del steps
+
+    @classmethod
+    def calls(cls, steps: Sequence[Self]) -> int:
+        """Return the network calls along the chain."""
+        return len(steps)
+
+    def cells(self, number: int) -> tuple[str, str, str]:
+        """Return name, tilt and clip of step `number`, for a table."""
+        return f"{number:>12}", "", ""
 
     def _check(self) -> None:
         _require_float32("snr_gain", self.snr_gain)
@@ -112,7 +142,7 @@ class Step(CodedStep):
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
-    number = 0
+    number, kind, facts = 0, "timesteps", ("start", "end")
     columns = (Column("timesteps", 0, (1 << 16) - 1, more=1), floats("snr_gain"))
 
     def __post_init__(self) -> None:
@@ -134,8 +164,24 @@ class Step(CodedStep):
         return super().from_columns({"start": times[:-1], "end": times[1:], **rest})
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """The integers of an unclipped step."""
+        """Return the integers of an unclipped step."""
         return _arithmetic(channel, self.snr_gain, alpha)
+
+    def cells(self, number: int) -> tuple[str, str, str]:  # noqa: ARG002
+        """Return the timesteps as the name."""
+        return f"{self.start:>5} → {self.end:<4}", "", ""
+
+    @classmethod
+    def words(cls, steps: Sequence[Step], groups: int) -> str:  # noqa: ARG003
+        """Return the timesteps, from the first to the last."""
+        return " → ".join(str(t) for t in (steps[0].start, *(step.end for step in steps)))
+
+    @classmethod
+    def require_sequence(cls, steps: Sequence[Step]) -> None:
+        """Raise if a step does not start where the one before it ended."""
+        for before, after in itertools.pairwise(steps):
+            if before.end != after.start:
+                raise DippError(f"steps: each must start where the last ended, got {before.end} and {after.start}")
 
 
 @dataclass(frozen=True)
@@ -155,7 +201,7 @@ class SensingStep(CodedStep):
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
-    number = 1
+    number, kind, facts = 1, "sensing", ("tilt", "clip")
     columns = (floats("tilt"), floats("clip"), floats("snr_gain"))
 
     def __post_init__(self) -> None:
@@ -164,8 +210,23 @@ class SensingStep(CodedStep):
         self._check()
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """The integers of a clipped step."""
+        """Return the integers of a clipped step."""
         return _arithmetic(channel, self.snr_gain, alpha, Clip(self.tilt, self.clip))
+
+    @classmethod
+    def calls(cls, steps: Sequence[SensingStep]) -> int:
+        """Return one less than the steps: before the first the prediction is mid-grey."""
+        return len(steps) - 1
+
+    def cells(self, number: int) -> tuple[str, str, str]:
+        """Return the number, the tilt and the clip."""
+        return f"{number:>12}", f"{self.tilt:.4f}", f"{self.clip:.4f}"
+
+    @classmethod
+    def words(cls, steps: Sequence[SensingStep], groups: int) -> str:
+        """Return the number of steps and of groups, and the SNR that they lead to."""
+        gained = sum(step.snr_gain for step in steps)
+        return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
 
 
 def _require_float32(name: str, value: float) -> None:
@@ -180,11 +241,11 @@ STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, Sensin
 
 @dataclass(frozen=True)
 class Plan:
-    """A coding and its steps: along descending timesteps, or steps of clipped sensing."""
+    """A coding, its steps, and the unit that it protects."""
 
     coding: Coding
     steps: tuple[Any, ...]
-    """`Step`s along timesteps, or `SensingStep`s: all of one kind."""
+    """`CodedStep`s, all of one kind."""
     separate: bool = True
     """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
     unit: Unit = field(default_factory=Pixel)
@@ -193,18 +254,22 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.steps:
             raise DippError("steps: at least one step is needed; the budget may be too small for any")
-        if {type(step) for step in self.steps} not in ({Step}, {SensingStep}):
-            raise DippError("steps: steps of one kind are needed, along timesteps or of sensing")
+        if len({type(step) for step in self.steps}) > 1 or not isinstance(self.steps[0], CodedStep):
+            raise DippError("steps: steps of one kind are needed")
+        self.mask.require_unit(self.unit)
+        self.code.deal.require_unit(self.unit)
         for step in self.steps:
             self.code.require_sizes(self.channel, step.chunk_size, step.index_bits)
-        for before, after in itertools.pairwise(self.steps):
-            if isinstance(before, Step) and isinstance(after, Step) and before.end != after.start:
-                raise DippError(f"steps: each must start where the last ended, got {before.end} and {after.start}")
+        self._kind.require_sequence(self.steps)
 
     @property
-    def sensing(self) -> bool:
-        """Whether the steps are those of clipped sensing."""
-        return isinstance(self.steps[0], SensingStep)
+    def _kind(self) -> type[CodedStep]:
+        return type(self.steps[0])
+
+    @property
+    def kind(self) -> str:
+        """Kind of the steps."""
+        return self._kind.kind
 
     @property
     def channel(self) -> Channel:
@@ -231,11 +296,38 @@ class Plan:
         A step that touches no coordinate of a very small picture has no chunk, and takes no bits.
         """
         sizes = np.array([step.chunk_size for step in self.steps])
-        return tuple((-(-self.mask.counts(len(self.steps), geometry) // sizes)).tolist())
+        return tuple(self.code.deal.counts(self.mask, self.unit, geometry, sizes).tolist())
 
     def apart(self, chunks: int, channels: int) -> bool:
-        """Whether a step of so many chunks has no two coordinates of a pixel in one chunk, for certain."""
-        return self.mask.touches(channels) == 1 or (self.separate and chunks >= channels)
+        """Return whether a step of so many chunks has no two parts of a unit in one chunk, for certain."""
+        return self.code.deal.apart(self.mask, channels, chunks, self.separate)
+
+    def touches(self, channels: int) -> int:
+        """Return how often a unit takes part in the selections of a step, at most."""
+        return self.code.deal.touches(self.mask, channels)
+
+    def deal(self, seed: bytes, number: int, geometry: Geometry) -> Chunks:
+        """Return the chunks of step `number`, the same for all images of a geometry."""
+        touched = self.mask.touched(seed, number, geometry)
+        if not len(touched):  # a picture of few pixels, in a cycle of many steps
+            return NOTHING
+        size = self.steps[number].chunk_size
+        # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
+        apart = self.apart(-(-len(touched) // size), geometry.channels)
+        return self.code.deal.chunks(seed, number, touched, self.unit, geometry, size, apart)
+
+    def terms(self, step: CodedStep) -> Terms:
+        """Return what the draws of a step are priced from."""
+        return self.code.terms(step, self.channel)
+
+    @property
+    def calls(self) -> int:
+        """Network calls along the chain."""
+        return self._kind.calls(self.steps)
+
+    def words(self, channels: int) -> str:
+        """Return the steps in one line."""
+        return self._kind.words(self.steps, self.mask.period // channels)
 
 
 # Cached, because laws with tables are costly to make and compare by identity.

@@ -17,10 +17,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from dipp.core.words import counted
 from dipp.data.privatize import Summary, Watcher
 from dipp.data.shards import Contents
 from dipp.data.store import RELEASED_TWICE
-from dipp.privacy.printing import counted
 
 LOGGER = logging.getLogger("dipp")
 TABLE_ROWS = 20

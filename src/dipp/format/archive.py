@@ -227,11 +227,6 @@ class Archive:
     def facts(self) -> dict[str, Any]:
         """What the file says of itself, as JSON has it: certificate, rates, plan, model and seed."""
         plan, certified = self.release.plan, self.release.plan.coding.certified
-        names = ("tilt", "clip") if plan.sensing else ("start", "end")
-        steps = [
-            {name: getattr(step, name) for name in (*names, "snr_gain", "chunk_size", "index_bits")}
-            for step in plan.steps
-        ]
         return {
             "certificate": self.certificate.to_dict() if certified else None,
             "payload_bpp": self.payload_bpp,
@@ -242,7 +237,7 @@ class Archive:
             "channel": plan.channel.name,
             "code": plan.code.name,
             "alpha": plan.code.alpha_name,
-            "schedule": steps,
+            "schedule": [step.to_dict() for step in plan.steps],
             "model": self.release.model,
             "seed": self.release.seed.hex(),
             "seed_given": self.release.seed_given,

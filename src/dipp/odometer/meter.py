@@ -12,9 +12,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dipp.core.units import Unit
+from dipp.core.words import counted
 from dipp.errors import DippError
 from dipp.odometer.accounts import Charge, Odometer
-from dipp.privacy.printing import counted
 
 LOGGER = logging.getLogger("dipp.odometer")
 

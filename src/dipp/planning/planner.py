@@ -95,6 +95,8 @@ class Point:
     """Final SNR."""
     psnr: float
     """Expected PSNR of x̂0 there, in dB."""
+    table: str | None = None
+    """SHA-256 of the public table that its gains follow from, if they follow from one."""
     bound: bool = False
     """Whether the rate, and not the budget, kept it from being better."""
 

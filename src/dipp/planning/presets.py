@@ -9,12 +9,12 @@ import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from dipp.codes import Flat, Functional, Pairs, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding
+from dipp.core.plan import Coding, SensingStep, Step
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule
@@ -52,6 +52,8 @@ class Preset(ABC):
     name: str
     summary: str
     """What it is, in one sentence."""
+    kind: ClassVar[str]
+    """Kind of the steps of its plans."""
 
     @property
     @abstractmethod
@@ -93,6 +95,7 @@ class SensingPreset(Preset):
 
     calls: int
     """Network calls along the chain, at most."""
+    kind = SensingStep.kind
 
     @property
     def certified(self) -> bool:
@@ -127,6 +130,7 @@ class SteppedPreset(Preset):
     sizes: Sizes
     chains: str
     """The name under which a cost table keeps what coded chains of this coding showed."""
+    kind = Step.kind
 
     @property
     def certified(self) -> bool:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.channels import Sign
-from dipp.core.code import Code
+from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
 from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan, SensingStep
@@ -72,7 +72,7 @@ PASSES = (
     16.0,
 )
 """T: from every 128th pixel touched once to every pixel touched sixteen times."""
-CODES: tuple[Code, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
+CODES: tuple[Tilted, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
 """The codes that a plan may take."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
 """Index bits and pads of codes that search."""
@@ -100,9 +100,10 @@ class ChoiceColumns(NamedTuple):
 
     index_bits: Floats
     pad: Floats
-    codes: dict[Code, NDArray[np.bool_]]
-    """Who has which code."""
-    pairs: NDArray[np.bool_]
+    codes: dict[Tilted, NDArray[np.bool_]]
+    """Which choices have which code."""
+    searches: NDArray[np.bool_]
+    """Which choices have a code that searches; of the others, a chunk is a coordinate and an index a bit."""
 
     @classmethod
     def of(cls, choices: Sequence[Choice]) -> ChoiceColumns:
@@ -113,19 +114,19 @@ class ChoiceColumns(NamedTuple):
             np.array([choice.index_bits for choice in choices], np.float64),
             np.array([choice.pad for choice in choices]),
             {codes[name]: np.array([other == name for other in names]) for name in dict.fromkeys(names)},
-            np.array([name == Pairs().name for name in names]),
+            np.array([codes[name].searches for name in names]),
         )
 
     def part(self, which: NDArray[np.int64]) -> ChoiceColumns:
         """Those of some of the choices."""
         codes = {code: who[which] for code, who in self.codes.items()}
-        return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.pairs[which])
+        return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.searches[which])
 
 
 class Choice(NamedTuple):
     """A sensing plan before its steps are worked out."""
 
-    code: Code
+    code: Tilted
     index_bits: int
     pad: float
     groups: int
@@ -175,7 +176,7 @@ class SensingPlanner:
     """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
     rate: float
     """Payload bits per pixel, at most, unless another rate or a timestep is given."""
-    codes: tuple[Code, ...] = CODES
+    codes: tuple[Tilted, ...] = CODES
     """Those of `CODES` that a plan may take."""
 
     def __post_init__(self) -> None:
@@ -205,7 +206,8 @@ class SensingPlanner:
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
         )
         more = final_timestep is None and len(within) < len(every)
-        return replace(chosen, bound=more and every[-1].psnr > chosen.psnr + WORTH_SAYING)
+        bound = more and every[-1].psnr > chosen.psnr + WORTH_SAYING
+        return replace(chosen, table=self.residuals.digest, bound=bound)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
@@ -243,7 +245,7 @@ class SensingPlanner:
     def _choices(self) -> list[Choice]:
         most = self.calls + 1
         alone = ((1, 0.0),)  # index bits and pad of a code that searches nothing
-        codes = [(code, *sizes) for code in self.codes for sizes in (alone if code == Pairs() else SEARCHES)]
+        codes = [(code, *sizes) for code in self.codes for sizes in (SEARCHES if code.searches else alone)]
         lengths = sorted({most, *(n for n in LENGTHS if n < most)})
         found = dict[tuple[Any, ...], Choice]()  # by the names of codes, which are quicker to hash than codes
         for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
@@ -260,7 +262,7 @@ class SensingPlanner:
         tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
         tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
         kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
-        steep = [(choice, value) for choice, value in kept if value > GENTLER[0] and choice.code != Pairs()]
+        steep = [(choice, value) for choice, value in kept if value > GENTLER[0] and choice.code.searches]
         kept += [(choice, float(np.float32(tilt))) for tilt in GENTLER for choice, _ in steep]
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 
@@ -311,10 +313,10 @@ class SensingPlanner:
 def _chunked(own: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
     """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
     size = np.clip(np.floor(touched * (own.index_bits - own.pad) / kl), 1, MAX_CHUNK)
-    size = np.where(own.pairs, 1.0, np.minimum(size, np.maximum(touched, 1.0)))
+    size = np.where(own.searches, np.minimum(size, np.maximum(touched, 1.0)), 1.0)
     chunks = np.ceil(touched / size)
     each = kl / np.maximum(chunks, 1.0)
-    index_bits = np.where(own.pairs, 1.0, np.clip(np.ceil(each + own.pad), 1, own.index_bits))
+    index_bits = np.where(own.searches, np.clip(np.ceil(each + own.pad), 1, own.index_bits), 1.0)
     bits = np.empty(len(kl))
     for code, who in own.codes.items():
         spare = 1.0 if code.fixed_length else SPARE

@@ -16,14 +16,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp import models
-from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, SensingStep, Step
@@ -31,6 +30,7 @@ from dipp.errors import DippError, InconsistentError
 from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.models import embedded
+from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import short_floats
 from dipp.planning.presets import PRESETS
 from dipp.planning.residuals import Residuals
@@ -62,20 +62,33 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
         raise InconsistentError(
             f"channels: the file has {release.channels}, its model {channels}; do not trust the file"
         )
+    CHECKS[release.plan.kind](release, table, models.schedule(model))
+
+
+def _check_timesteps(release: Release, table: ErrorTable, schedule: NoiseSchedule) -> None:  # noqa: ARG001
+    """Raise if no preset has the coding, or if a gain is not that of the noise schedule."""
     plan = release.plan
-    if plan.sensing:
-        if table.residuals is None:
-            raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
-        if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
-            raise _no_preset(plan.coding)
-        check_gains(release, table.residuals)
-        return
     if plan.coding not in [coding for preset in PRESETS.values() for coding in preset.codings]:
         raise _no_preset(plan.coding)
-    schedule = models.schedule(model)
     for step in plan.steps:
-        if isinstance(step, Step):
-            schedule.require_gain(step.start, step.end, step.snr_gain)
+        schedule.require_gain(step.start, step.end, step.snr_gain)
+
+
+def _check_sensing(release: Release, table: ErrorTable, schedule: NoiseSchedule) -> None:  # noqa: ARG001
+    """Raise if no preset has the coding, or if clips and gains do not follow from the residuals."""
+    plan = release.plan
+    if table.residuals is None:
+        raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
+    if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
+        raise _no_preset(plan.coding)
+    check_gains(release, table.residuals)
+
+
+CHECKS: dict[str, Callable[[Release, ErrorTable, NoiseSchedule], None]] = {
+    Step.kind: _check_timesteps,
+    SensingStep.kind: _check_sensing,
+}
+"""The check of each kind of steps."""
 
 
 def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]]) -> None:
@@ -91,7 +104,7 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
     are said to have. Nor what does not crowd at small numbers.
     """
     plan = release.plan
-    if not isinstance(plan.code, Flat):
+    if not plan.code.uniform:
         return
     sizes = functools.cache(lambda geometry: np.repeat([s.candidates for s in plan.steps], plan.chunk_counts(geometry)))
     count, total = 0, 0.0
@@ -113,7 +126,7 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     """
     if release.table != residuals.digest:
         raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
-    steps = [step for step in release.plan.steps if isinstance(step, SensingStep)]
+    steps = release.plan.steps
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
     if len(set(tilts.tolist())) > 1:
         raise InconsistentError(
@@ -125,7 +138,7 @@ def check_gains(release: Release, residuals: Residuals) -> None:
         raise InconsistentError("plan: the clips do not follow from the residuals; do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
     shares = np.ones((1, 1))
-    if not isinstance(release.plan.code, Pairs):
+    if release.plan.code.searches:
         shares = np.array([[residuals.realised_at(pad, tilt) for tilt in tilts] for pad in residuals.pads])
     wrong = _differs(gains, gain(r, theta, shares * residuals.touched_at(snrs), 1 / release.plan.mask.period))
     nearest = wrong[wrong.sum(axis=1).argmin()]

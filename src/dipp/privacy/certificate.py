@@ -126,9 +126,14 @@ class Certificate:
         return self._of_group(_sum([ledger.rho for ledger in self.releases]), squared=True)
 
     def _of_group(self, loss: float, *, squared: bool = False) -> float:
-        """Return ε or, squared, ρ of all `units`, from that of one."""
+        """Return ε or, squared, ρ of all `units`, from that of one.
+
+        If every selection belongs to one unit, a change of k units changes k times as many selections, each as much
+        as before: ρ adds up like ε.
+        """
         if self.units == 1:
             return loss
+        squared = squared and not all(ledger.alone for ledger in self.releases)
         return conversions.group_zcdp(loss, self.units) if squared else conversions.group_epsilon(loss, self.units)
 
     def approximate(self, delta: float) -> float:
@@ -149,7 +154,7 @@ class Certificate:
                 yield StepCost(release, one.step, self._of_group(pure), self._of_group(rho, squared=True))
 
     def for_units(self, count: int) -> Certificate:
-        """Return the certificate for any change of `count` units: kε, k²ρ."""
+        """Return the certificate for any change of `count` units: kε, and k²ρ, or kρ if no two share a selection."""
         return replace(self, units=count)
 
     def for_window(self, width: int, height: int) -> Certificate:
@@ -308,9 +313,8 @@ class Certificate:
         records = [one for ledger in self.releases for one in ledger.selections]
         rows = []
         for cost, one in zip(worst.steps, records, strict=True):
-            numbers = (
-                f"{one.alpha!s:>5} {one.sensitivity:>9} {one.fraction_bits:>3} {one.candidates:>8} {one.chunks:>8}"
-            )
+            alpha, sensitivity, scale = one.terms.shown
+            numbers = f"{alpha:>5} {sensitivity:>9} {scale:>3} {one.candidates:>8} {one.chunks:>8}"
             rows.append((cost, f"{numbers} {upper(cost.epsilon):>12} {upper(cost.rho):>12}"))
         columns = f"{'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"
         lines = [f"{'steps':>12} {'count':>5} {columns}"]
@@ -343,7 +347,7 @@ def _sum(losses: list[float]) -> float:
 def _between(ledger: Ledger, changes: NDArray[np.int16], largest: NDArray[np.int16]) -> float:
     """Return ε of changes in levels: of every coordinate, and the largest of every unit."""
     # Where a step touches a unit once, the coordinate that changes most bounds all of the unit.
-    counted = largest if ledger.mask.touches(ledger.channels) == 1 else changes
+    counted = largest if ledger.touches == 1 else changes
     levels, counts = np.unique(counted, return_counts=True)
     return conversions.total(
         count * ledger.epsilon_of_change(level) for level, count in zip(levels.tolist(), counts.tolist(), strict=True)

@@ -1,13 +1,14 @@
-"""The ledger: what was released, in the integers that were really used, and what it costs the worst pixel.
+"""The ledger: what was released, in the integers that were really used, and what it costs the worst unit.
 
 A record stands for one step: `chunks` selections an image, all by the same law. Two ledgers are made of every archive
 and must be equal: one from the plan, which whoever holds the file can make again (`Ledger.planned`), and one that the
 encoder writes as it goes, from the table it looks the pixels up in and from the chunks it dealt (`Recorder`).
 
-**What it costs. Proof sketch.** Let one pixel change. A selection in which t of its coordinates take part moves by t·s
-units at most, and the code says, with a proof, what that costs in ε and in ρ: ε₁ and ρ₁ for t = 1
-(`codes.exponential`, where ρ₁ = ε₁²/8, and `codes.pairs`, where it is not). This holds whatever was selected before, so
-the ε of the selections add up, and so do their ρ (`conversions`).
+**What it costs. Proof sketch.** Let one unit change. A code says, with a proof, what a selection in which t of its
+coordinates take part costs in ε and in ρ: ε₁ and ρ₁ for t = 1. The price may follow from how far a coordinate moves the
+scores (`codes.exponential`, where ρ₁ = ε₁²/8, and `codes.pairs`, where it is not), or be constant for a unit that is a
+chunk as a whole. It holds whatever was selected before, so the ε of the selections add up, and so do their ρ
+(`conversions`). For the unit `pixel`:
 
 | mask | coordinates of a pixel | selections charged | Σ ε | Σ ρ |
 |---|---|---|---|---|
@@ -15,8 +16,9 @@ the ε of the selections add up, and so do their ρ (`conversions`).
 | everywhere | in different chunks | C with one each | C·ε₁ | C·ρ₁ |
 | turns, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ρ₁ |
 
-Which steps touch the worst pixel, the mask says (`core.masks`), for ε and for ρ on their own. No average over pixels is
-taken anywhere.
+If a unit is dealt as a whole (`core.chunking.ByUnit`), one selection is charged in every step that touches it, ε₁ and
+ρ₁. Which steps touch the worst unit, the mask says (`core.masks`), for ε and for ρ on their own. No average over units
+is taken anywhere.
 
 **Rounding.** Codes round ε₁ up by at least 2^−50 of itself, more than the few operations here can lose; fsum rounds
 once. Nothing depends on the platform, so that a stored certificate is compared to the last bit.
@@ -26,123 +28,87 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.codes import CODES, Flat, StepLimited
+from dipp.codes import CODES
 from dipp.core import masks, selection, units
-from dipp.core.arithmetic import MAX_SLOPE
 from dipp.core.chunking import Chunks
-from dipp.core.code import Charge, Code, Moved
+from dipp.core.code import Code
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
+from dipp.core.price import LEVELS, Charge, Observed, Terms, require_whole
 from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
-
-LEVELS = 255
-"""Largest change of an eight-bit channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one step released of every image: an index a chunk, drawn from integer scores by the rule of a code."""
+    """What one step released of every image: an index for each chunk, drawn by the rule of a code."""
 
     step: int
     """Number of the step, from 0."""
-    alpha: Fraction
-    """α, which is folded into the sensitivity already."""
-    sensitivity: int
-    """D: units by which one coordinate can move any score. That is the range of the table that pixels are looked up in,
-    or of the clip, if that is smaller."""
-    fraction_bits: int
-    """S: a unit is 2^−S bits."""
-    eta: float
-    """η: nats that the rounding of the code's tables can add."""
+    code: str
+    """Name of the code that drew the indices."""
+    terms: Terms
+    """What the code prices the draws from."""
     candidates: int
     """n. It plays no part in ε, but had it depended on an image, it would tell about it."""
     chunks: int
-    """Selections of an image; of the smallest one, if sizes differ. None, where it has too few pixels for the step."""
+    """Selections of the smallest image; 0 if the step touches nothing of it."""
     touched: int
-    """Coordinates of a pixel that the step touches, at most."""
+    """How often a unit takes part in the selections of the step, at most (`chunking.Deal.touches`)."""
     apart: bool
-    """Whether no two of them are in one chunk."""
-    clip: int | None = None
-    """M: shifts are clipped to ±M units; None, where they are not."""
-    slope: int | None = None
-    """A(1), where shifts are clipped: a small change moves a shift by its share of 2A(1), and not of D, which would be
-    too little. None, where they are not: A(1) is then D/2."""
-    code: str | None = None
-    """Name of the code that drew the indices. None stands for the exponential mechanism, in ledgers of format 1."""
+    """Whether no two of those parts are in one chunk."""
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("step", 0, 1 << 32),
-            ("sensitivity", 1, selection.MAX_ABS_SCORE),
-            ("fraction_bits", 0, selection.MAX_FRACTION_BITS),
-            ("candidates", 1, selection.MAX_CANDIDATES),
-            ("chunks", 0, 1 << 40),
-            ("touched", 1, 1 << 10),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise DippError(f"{name}: a whole number from {least} to {most} is needed, got {value}")
-        if not isinstance(self.alpha, Fraction) or self.alpha <= 0:
-            raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
-        if self.code is not None and self.code not in CODES:
+        require_whole("step", self.step, 0, 1 << 32)
+        require_whole("candidates", self.candidates, 1, selection.MAX_CANDIDATES)
+        require_whole("chunks", self.chunks, 0, 1 << 40)
+        require_whole("touched", self.touched, 1, 1 << 10)
+        if self.code not in CODES:
             raise DippError(f"code: one of {', '.join(CODES)} is needed, got {self.code}")
-        if (self.clip is None) != (self.slope is None):
-            raise DippError("clip, slope: both of them, or neither, are needed")
-        if self.clip is not None and self.slope is not None:
-            whole = all(type(value) is int and 1 <= value < MAX_SLOPE for value in (self.clip, self.slope))
-            if not whole or self.sensitivity != 2 * min(self.clip, self.slope):
-                raise DippError(
-                    f"clip, slope: whole numbers are needed, twice the smaller of which is the sensitivity "
-                    f"{self.sensitivity}, got {self.clip} and {self.slope}"
-                )
-        if self.eta != self.rule.eta(self._moved(self.sensitivity)):
-            raise DippError(f"eta: that of the code is needed, got {self.eta}")
+        self.rule  # noqa: B018 - raises if the terms are not those of the code
         if not isinstance(self.apart, bool):
             raise DippError(f"apart: true or false is needed, got {self.apart}")
         if self.apart and 0 < self.chunks < self.touched:
             raise DippError(f"apart: {self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
 
     @property
-    def public(self) -> tuple[int | None, ...]:
+    def public(self) -> tuple[Any, ...]:
         """What must be the same for all images of a step, because it would tell about them if it were not."""
-        return self.fraction_bits, self.candidates, self.clip, self.slope
+        return self.candidates, self.code, *self.terms.public
 
     @property
     def rule(self) -> Code:
         """The code that prices the selections."""
-        return Flat(self.alpha) if self.code is None else CODES[self.code].at(self.alpha)
+        return CODES[self.code].priced_by(self.terms)
 
     def charge(self, change: int = LEVELS) -> Charge:
-        """What a touched pixel pays, if each of its coordinates changes by at most so many of the 255 levels."""
-        return self.rule.charge(self._moved(self.moved(change)), self.touched, self.apart)
+        """Return what a touched unit pays if each of its coordinates changes by at most `change` of the 255 levels."""
+        return self.rule.price(self.terms, self.touched, self.apart, change)
 
-    def _moved(self, units: int) -> Moved:
-        largest = self.sensitivity
-        if self.clip is not None and self.slope is not None:
-            largest = min(self.clip, 2 * self.slope)
-        return Moved(units, largest, self.fraction_bits)
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record for JSON, with the terms among its other numbers."""
+        own = {name: getattr(self, name) for name in FIELDS if name != "terms"}
+        return own | self.terms.to_dict()
 
-    def moved(self, change: int) -> int:
-        """Units by which a coordinate moves a score, if it changes by so many of the 255 levels.
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Selection:
+        """Return the record that `to_dict` wrote."""
+        if content["code"] not in CODES:
+            raise DippError(f"code: one of {', '.join(CODES)} is needed, got {content['code']}")
+        terms = {name: value for name, value in content.items() if name not in FIELDS}
+        own = {name: value for name, value in content.items() if name in FIELDS and name != "terms"}
+        return cls(**own, terms=CODES[content["code"]].terms_kind.from_dict(terms))
 
-        A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1. Truncation toward zero moves by no more than the
-        real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses. The
-        product is a float, and off by less than 2^−20 of a unit: the 1 that is added covers that where the real bound
-        is a whole number, and changes nothing elsewhere. A clip moves by no more than what it clips.
-        """
-        slope = self.sensitivity // 2 if self.slope is None else self.slope
-        return min(self.sensitivity, -(-((2 * slope + 2) * change + 1) // LEVELS))
+
+FIELDS = tuple(one.name for one in dataclasses.fields(Selection))
 
 
 @dataclass(frozen=True)
@@ -166,9 +132,12 @@ class Ledger:
         self.mask.require(self.channels)
         if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
             raise DippError("selections: one for each step, in order and from 0 on, is needed")
-        touched = self.mask.touches(self.channels)
-        if any(one.touched != touched for one in self.selections):
-            raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
+        self.mask.require_unit(self.unit)
+        for one in self.selections:
+            deal = one.rule.deal
+            deal.require_unit(self.unit)
+            if one.touched != (touched := deal.touches(self.mask, self.channels)):
+                raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
 
     @classmethod
     def planned(cls, plan: Plan, smallest: Geometry) -> Ledger:
@@ -177,27 +146,20 @@ class Ledger:
         # Each on its own, whatever the others say: a wrong word of one must not make an ε.
         for part in (plan.coding, plan.channel, plan.code):
             part.require_certified()
-        selections = []
-        for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(smallest), strict=True)):
-            own = plan.arithmetic(step)
-            selections.append(
-                Selection(
-                    step=number,
-                    alpha=plan.code.score_alpha,
-                    sensitivity=own.sensitivity,
-                    fraction_bits=own.fraction_bits,
-                    eta=plan.code.eta(own.moved),
-                    candidates=step.candidates,
-                    chunks=chunks,
-                    touched=plan.mask.touches(channels),
-                    apart=plan.apart(chunks, channels),
-                    clip=own.largest_shift,
-                    slope=None if own.clip is None else own.level_of_one,
-                    code=_code_name(plan),
-                )
+        selections = [
+            Selection(
+                step=number,
+                code=plan.code.name,
+                terms=plan.terms(step),
+                candidates=step.candidates,
+                chunks=chunks,
+                touched=plan.touches(channels),
+                apart=plan.apart(chunks, channels),
             )
+            for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(smallest), strict=True))
+        ]
         if plan.mask != masks.of_period(plan.mask.period):
-            raise DippError(f"mask: {plan.mask} is not one that a ledger can name, so its worst pixel is not known")
+            raise DippError(f"mask: {plan.mask} is not one that a ledger can name, so its worst unit is not known")
         return cls(channels, plan.mask.period, tuple(selections), plan.unit)
 
     @property
@@ -207,12 +169,12 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """Pure ε of the worst pixel."""
+        """Pure ε of the worst unit."""
         return self._worst[0]
 
     @property
     def rho(self) -> float:
-        """ρ (zCDP) of the worst pixel."""
+        """ρ (zCDP) of the worst unit."""
         return self._worst[1]
 
     @functools.cached_property
@@ -221,10 +183,10 @@ class Ledger:
         return Charge(*(self.mask.worst(column, self.channels) for column in zip(*charges, strict=True)))
 
     def epsilon_of_change(self, change: int) -> float:
-        """Pure ε of one coordinate, where it changes by so many of the 255 levels; of the dearest slots, in turns.
+        """Return pure ε of one coordinate that changes by `change` of the 255 levels; of the dearest slots, in turns.
 
-        Where a step touches all C, the ε of a pixel is the sum over its channels; else, it is that of the channel that
-        changes most.
+        If a step touches all C, the ε of a pixel is the sum over its channels. If a step touches a unit once, the ε of
+        the unit is that of the coordinate that changes most.
 
         *Proof sketch.* A selection whose coordinates move scores by s₁, s₂, … costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is
         a selection of its own; so coordinates add up, over channels and over pixels. The ε of all coordinates of a
@@ -235,46 +197,38 @@ class Ledger:
         if not change:
             return 0.0
         charges = [one.charge(change).epsilon for one in self.selections]
-        return self.mask.worst(charges, self.channels) / self.mask.touches(self.channels)
+        return self.mask.worst(charges, self.channels) / self.touches
+
+    @property
+    def alone(self) -> bool:
+        """Whether every selection belongs to one unit."""
+        return all(one.rule.deal.alone for one in self.selections)
+
+    @property
+    def touches(self) -> int:
+        """How often a unit takes part in the selections of a step, at most."""
+        return max(one.touched for one in self.selections)
 
     def to_dict(self) -> dict[str, Any]:
-        """The ledger for JSON."""
-        # What is None was not there in ledgers of format 1, and is left out.
-        rows = [
-            {name: value for name, value in dataclasses.asdict(one).items() if value is not None}
-            | {"alpha": str(one.alpha)}
-            for one in self.selections
-        ]
+        """Return the ledger for JSON."""
         head = {"unit": self.unit.to_dict(), "channels": self.channels, "period": self.period}
-        return {**head, "selections": rows}
+        return {**head, "selections": [one.to_dict() for one in self.selections]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Ledger:
-        """The ledger that `to_dict` wrote, checked as every ledger is."""
+        """Return the ledger that `to_dict` wrote, checked as every ledger is."""
         try:
-            rows = [Selection(**{**row, "alpha": _fraction(row["alpha"])}) for row in content["selections"]]
-            unit = units.from_dict(content["unit"])
-            return cls(content["channels"], content["period"], tuple(rows), unit)
+            rows = tuple(map(Selection.from_dict, content["selections"]))
+            return cls(content["channels"], content["period"], rows, units.from_dict(content["unit"]))
         except (KeyError, TypeError):
             raise DippError("ledger: the fields that Ledger.to_dict writes are needed") from None
 
 
-class Observed(NamedTuple):
-    """The integers of a step as the encoder used them."""
-
-    table: NDArray[np.int32]
-    """A of each of the 256 pixel values: what the private pixels were looked up in."""
-    clip: int | None
-    """What the shifts were clipped to, if they were."""
-    fraction_bits: int
-    candidates: int
-
-
 class Recorder:
-    """Writes down what the encoder does, while it does it; of several batches, the worst that a pixel met.
+    """Writes down what the encoder does, while it does it; of several batches, the worst that a unit met.
 
-    A seed's masks and deals are the same for all images of a size, so each is looked at once; images are counted. What
-    the steps that really touched a pixel cost it is added up pixel by pixel: no more than the mask design says.
+    A seed's masks and deals are the same for all images of a geometry, so each is looked at once; images are counted.
+    What the steps that really touched a unit cost it is added up unit by unit: no more than the mask design says.
     """
 
     def __init__(self) -> None:
@@ -284,49 +238,37 @@ class Recorder:
         self._seen: set[tuple[int, Geometry]] = set()
         self._spent: dict[Geometry, NDArray[np.float64]] = {}
 
-    def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, task: Observed) -> None:
-        """Record a step of some images of one geometry: the integers that were really used, and the chunks.
+    def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, used: Observed) -> None:
+        """Record a step of some images of one geometry: what was really used, and the chunks.
 
         A coding without a certificate leaves no record. Nothing here depends on the content of an image.
         """
         if not plan.coding.certified:
             return
-        channels = geometry.channels
         self._images[step] += images
-        self._designs.add((channels, plan.mask.period, plan.unit))
-        pixel, chunk = chunks.order // channels, np.repeat(np.arange(chunks.count), np.diff(chunks.offsets))
-        touched = int(np.bincount(pixel).max(initial=1))
-        # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
-        apart = not ((pixel[1:] == pixel[:-1]) & (chunk[1:] == chunk[:-1])).any()
-        spread, largest = int(task.table.max()) - int(task.table.min()), int(task.table.max())
-        sensitivity = spread if task.clip is None else min(spread, 2 * task.clip)
-        limit = spread if task.clip is None else min(task.clip, spread)
+        self._designs.add((geometry.channels, plan.mask.period, plan.unit))
+        parts, apart = plan.code.deal.dealt(chunks, plan.unit, geometry)
+        touched = int(parts.max(initial=1))
         met = Selection(
             step=step,
-            alpha=plan.code.score_alpha,
-            sensitivity=sensitivity,
-            fraction_bits=task.fraction_bits,
-            eta=plan.code.eta(Moved(sensitivity, limit, task.fraction_bits)),
-            candidates=task.candidates,
+            code=plan.code.name,
+            terms=plan.code.recorded(used),
+            candidates=used.candidates,
             chunks=chunks.count,
             touched=touched,
-            # A deal that was not asked to keep them apart promises nothing, even if it did.
+            # A deal that was not asked to keep parts of a unit apart promises nothing, even if it did.
             apart=apart and (touched == 1 or plan.separate),
-            clip=task.clip,
-            slope=None if task.clip is None else largest,
-            code=_code_name(plan),
         )
         if (step, geometry) not in self._seen:
             self._seen.add((step, geometry))
-            spent = self._spent.setdefault(geometry, np.zeros(geometry.pixels))
-            one = dataclasses.replace(met, touched=1, apart=True)  # of a pixel, each coordinate that was touched
-            spent += np.bincount(pixel, minlength=geometry.pixels) * one.charge().epsilon
+            spent = self._spent.setdefault(geometry, np.zeros(plan.unit.count(geometry)))
+            spent += parts * dataclasses.replace(met, touched=1, apart=True).charge().epsilon  # each part on its own
         before = self._met.setdefault(step, met)
         if met.public != before.public:
             raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
         self._met[step] = dataclasses.replace(
             met,
-            sensitivity=max(met.sensitivity, before.sensitivity),
+            terms=met.terms.worse(before.terms),
             chunks=min(met.chunks, before.chunks),
             touched=max(met.touched, before.touched),
             apart=met.apart and before.apart,
@@ -335,8 +277,8 @@ class Recorder:
     def ledger(self, plan: Plan, images: int) -> Ledger | None:
         """The ledger of so many images; None if there are none, or if the mechanism has no certificate.
 
-        Steps that were left out, or not recorded for every image, are refused; and so is a pixel that was touched by
-        dearer steps than the mask design allows.
+        Raise if steps were left out, or not recorded for every image, or if a unit was touched by dearer steps than
+        the mask design allows.
         """
         if not plan.coding.certified or not images:
             return None
@@ -345,17 +287,5 @@ class Recorder:
         ((channels, period, unit),) = self._designs
         found = Ledger(channels, period, tuple(self._met[step] for step in sorted(self._met)), unit)
         if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
-            raise DippError("ledger: a pixel was touched more often than the mask design says; report this")
+            raise DippError("ledger: a unit was touched more often than the mask design says; report this")
         return found
-
-
-def _code_name(plan: Plan) -> str | None:
-    """What a record calls the code of a plan: those of format 1 did not name it."""
-    return None if not plan.sensing and type(plan.code) in (Flat, StepLimited) else plan.code.name
-
-
-def _fraction(text: str) -> Fraction:
-    """A rational of a few digits: others could take endless work to read."""
-    if not re.fullmatch(r"[1-9]\d{0,5}(/[1-9]\d{0,5})?", text):
-        raise DippError(f"alpha: a rational of up to six digits is needed, got {text:.40}")
-    return Fraction(text)

@@ -30,11 +30,6 @@ def lower(value: float, digits: int = DIGITS) -> str:
     return nearest if float(nearest) <= value else _rounded(value, digits, ROUND_FLOOR)
 
 
-def counted(count: int, thing: str) -> str:
-    """So many things: 1 picture, 2 pictures."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
 def _rounded(value: float, digits: int, rounding: str) -> str:
     decimal = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
     return f"{float(decimal):.{digits}g}"

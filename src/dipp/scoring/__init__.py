@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from dipp.core import selection
 from dipp.core.laws import IntegerLaw
+from dipp.core.price import Terms
 from dipp.errors import DippError, MiscomputedError
 from dipp.scoring import known, rescoring
 from dipp.scoring.task import ScoringTask, stream_rows
@@ -97,6 +98,8 @@ class Candidates:
     task: ScoringTask
     on: Callable[[], Backend]
     """Loads the backend, when first asked: a code that searches nothing need not wait for its compiler."""
+    terms: Terms | None = None
+    """The terms by which the draw is to be made; None if nothing is certified."""
 
     def select(self) -> NDArray[np.int64]:
         """One index for each chunk, by the exponential mechanism."""
@@ -106,12 +109,20 @@ class Candidates:
         """The index of the best score of each chunk."""
         return best(self.task, self.on())
 
-    def single_shifts(self) -> NDArray[np.int32]:
-        """The private shifts, on the host; every chunk must be a single coordinate."""
-        if self.task.chunks != self.task.offsets[-1]:
-            raise DippError("offsets: chunks of a single coordinate each are needed by this code")
+    def scores(self) -> NDArray[np.int32]:
+        """Return the scores, chunks × candidates, on the host."""
+        on = self.on()
+        return on.host(on.scores(self.task))
+
+    def shifts(self) -> NDArray[np.int32]:
+        """Return the private shifts, on the host."""
         shifts: Any = self.task.shifts
         return shifts if isinstance(shifts, np.ndarray) else self.on().host(shifts)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of the chunks."""
+        return self.task.offsets
 
     @property
     def limit(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Plan, Step
+from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS, SteppedPreset
@@ -106,7 +106,6 @@ def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixe
         if points := plans.frontier(budget):
             plan = points[-1].plan
             for step, error in zip(plan.steps, coded_errors(plan, denoiser, pixels), strict=True):
-                assert isinstance(step, Step)  # noqa: S101 - for the type checker
                 snr = denoiser.schedule.snr(step.end)
                 factors.setdefault(snr, []).append(error / float(table.mse(snr)))
     snrs = np.array(sorted(factors))

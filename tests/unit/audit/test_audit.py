@@ -22,20 +22,20 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 from dipp import scoring
 from dipp.audit import blackbox, broken, controls, exact, law, likelihood, neighbours, plot, setting, suite
 from dipp.audit.controls import Controls, Plant
-from dipp.audit.outcomes import Searched
 from dipp.audit.setting import Subject
 from dipp.cli.main import main
 from dipp.codec.encoder import Selector
 from dipp.codes import Flat
+from dipp.codes.exponential import Searched
 from dipp.core import randomness, selection
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding
+from dipp.core.plan import Coding, SensingStep
+from dipp.core.price import Sensitivity
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
 from dipp.planning.presets import PAPER, PRESETS, SENSED
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Selection
 from dipp.scoring.cpu import CpuBackend
 from experiments.comparisons.unclipped import SHARP
 
@@ -362,7 +362,7 @@ def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.Mo
         {"the real one": blackbox.encoder},
         {"really": (Selector, likelihood.log_law)},
         {"truly": Plant(selection, "draw_bins", selection.draw_bins)},
-        {"in truth": Plant(Selection, "moved", Selection.moved)},
+        {"in truth": Plant(Sensitivity, "units", Sensitivity.units)},
     )
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
     found = suite.control_audit(subject)
@@ -491,7 +491,7 @@ def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
     assert code == 0, err
     assert out.strip().endswith("passed: nothing tells more than is claimed")
-    subjects = [Subject(coding, sensing=True) for coding in PRESETS["sharp"].codings]
+    subjects = [Subject(coding, SensingStep.kind) for coding in PRESETS["sharp"].codings]
     assert out.count("caught") == sum(len(all_controls(subject)) for subject in subjects)
     assert all(subject.coding.name in out for subject in subjects)
     assert "pixel" in out

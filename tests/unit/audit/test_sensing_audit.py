@@ -14,26 +14,26 @@ import pytest
 import torch
 
 from dipp import scoring
-from dipp.audit import blackbox, broken, controls, exact, law, likelihood, neighbours, outcomes, setting, suite
+from dipp.audit import blackbox, broken, controls, exact, law, likelihood, neighbours, setting, suite
 from dipp.audit.controls import Controls, Plant
 from dipp.audit.exact import Exact
-from dipp.audit.outcomes import Pair
 from dipp.audit.setting import Subject
 from dipp.codec.encoder import Selector
 from dipp.codes import Flat, Pairs, StepLimited, pairs
+from dipp.codes.pairs import Pair
 from dipp.core import randomness
 from dipp.core.channels import Sign
 from dipp.core.code import Indices, Scored
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.price import Sensitivity
 from dipp.planning.presets import PRESETS, SENSED, SensingPreset
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Selection
 from experiments.comparisons.unclipped import SHARP
 
-PAIRED, FLAT = (Subject(Coding(Sign(period=12), code), sensing=True) for code in (Pairs(), Flat()))
-ORDERED = Subject(Coding(Sign(period=12), StepLimited(Fraction(2))), sensing=True)
+PAIRED, FLAT = (Subject(Coding(Sign(period=12), code), SensingStep.kind) for code in (Pairs(), Flat()))
+ORDERED = Subject(Coding(Sign(period=12), StepLimited(Fraction(2))), SensingStep.kind)
 SUBJECTS = pytest.mark.parametrize("subject", [PAIRED, FLAT], ids=["pairs", "flat"])
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -53,11 +53,11 @@ def test_the_subjects_are_the_codings_of_the_presets() -> None:
     for name, preset in sensing.items():
         subjects = suite._auditable(name, 1.0)
         assert [one.coding for one in subjects.values()] == list(preset.codings)
-        assert all(one.sensing for one in subjects.values())
+        assert all(one.kind == SensingStep.kind for one in subjects.values())
         assert {PAIRED, FLAT} <= set(subjects.values())
         assert list(subjects) == [coding.name for coding in preset.codings]
     (paper,) = suite._auditable("paper", 1.0).values()
-    assert not paper.sensing
+    assert paper.kind == Step.kind
 
 
 @SUBJECTS
@@ -65,7 +65,7 @@ def test_the_subjects_are_the_codings_of_the_presets() -> None:
 @pytest.mark.parametrize(("passes", "touches"), [(0.5, 1), (1, 1), (2, 2), (2.5, 3), (3.5, 4)])
 def test_plans_are_just_within(subject: Subject, epsilon: float, passes: float, touches: int) -> None:
     plan, shape = setting.plan_for(subject, epsilon, passes)
-    assert plan.sensing
+    assert plan.kind == SensingStep.kind
     assert len(plan.steps) == 4 * passes
     assert {type(step) for step in plan.steps} == {SensingStep}
     claimed = Certificate.of(plan, shape)
@@ -225,7 +225,7 @@ def test_the_law_of_pairs_is_a_logistic_of_the_shift() -> None:
     layout = chain.layout(0, [0])
     selector = Selector(plan, chain.seed, image[None], "cpu")
     task = selector.task(layout, torch.zeros(1, len(layout.chunks.order)))
-    found = outcomes.outcomes(plan.code, task, scoring.backend("cpu"))
+    found = plan.code.outcomes(scoring.Candidates(task, scoring.backend))
     tilts = 2 * task.shifts * math.log(2) * 2.0**-task.fraction_bits
     expected = np.stack([-np.logaddexp(0, tilts), -np.logaddexp(0, -tilts)], axis=1)
     np.testing.assert_allclose([one.log_law() for one in found], expected, rtol=1e-9)
@@ -270,7 +270,7 @@ def same_bytes(count: int) -> bytes:
 def at_most(code: Pairs, scored: Scored) -> Indices:
     """u ≤ T in place of u < T: one integer of 2^64 too many gives +."""
     del code
-    shifts, table = scored.single_shifts(), pairs.thresholds(scored.limit, scored.fraction_bits)
+    shifts, table = scored.shifts(), pairs.thresholds(scored.limit, scored.fraction_bits)
     drawn = np.frombuffer(randomness.private_bytes(8 * len(shifts)), np.uint64)
     return (drawn <= table[shifts + scored.limit]).astype(np.int64)
 
@@ -350,7 +350,7 @@ def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.Mo
         {"truly": Plant(randomness, "private_bytes", randomness.private_bytes)},
         {
             "a fair charge": Plant(Pairs, "charge", Pairs.charge),
-            "the slope": Plant(Selection, "moved", Selection.moved),
+            "the slope": Plant(Sensitivity, "units", Sensitivity.units),
         },
     )
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
@@ -392,7 +392,7 @@ def test_rho_of_pairs_is_not_an_eighth_of_the_square(epsilon: float) -> None:
 def test_a_slope_derived_from_the_clip_is_refuted(subject: Subject) -> None:
     """A small change loses about 1/clip times what such a slope would claim; the whole ε is the same."""
     plan, shape = setting.plan_for(subject, 4.0)
-    with setting.replaced(Selection, "moved", broken.slope_of_clip):
+    with setting.replaced(Sensitivity, "units", broken.slope_of_clip):
         found = by_kind(exact.audit(plan, shape, 1, 1))
     assert found["small"].ratio > 0.9 / setting.CLIP
     assert not found["small"].within

@@ -20,7 +20,7 @@ from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
-from dipp.core.code import Moved
+from dipp.core.price import Moved
 from dipp.errors import DippError, NoCertificateError
 from experiments.comparisons.channels import Huber, Logistic
 

@@ -15,11 +15,19 @@ from numpy.typing import NDArray
 from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness, selection
-from dipp.core.code import Charge, Code, Indices, Moved
+from dipp.core.code import BySensitivity, Indices
+from dipp.core.price import Charge, Moved
 from dipp.errors import DippError, NoCertificateError
 
 SEED = bytes(range(16))
-EVERY: list[Code] = [Flat(), Flat(Fraction(1, 2)), StepLimited(), StepLimited(Fraction(3, 2)), Functional(), Pairs()]
+EVERY: list[BySensitivity] = [
+    Flat(),
+    Flat(Fraction(1, 2)),
+    StepLimited(),
+    StepLimited(Fraction(3, 2)),
+    Functional(),
+    Pairs(),
+]
 every = pytest.mark.parametrize("code", EVERY, ids=str)
 exponential = pytest.mark.parametrize("code", EVERY[:-2], ids=str)
 
@@ -33,11 +41,16 @@ class Drawn:
     def best(self) -> Indices:
         return np.array([2])
 
-    def single_shifts(self) -> NDArray[np.int32]:
+    def scores(self) -> NDArray[np.int32]:
+        raise AssertionError("no code looks at the scores themselves")
+
+    def shifts(self) -> NDArray[np.int32]:
         return np.array([3], np.int32)
 
     limit = 3
     fraction_bits = 1
+    offsets = np.array([0, 1])
+    terms = None
 
 
 def test_every_code_is_listed_by_its_name() -> None:
@@ -46,7 +59,7 @@ def test_every_code_is_listed_by_its_name() -> None:
 
 
 @every
-def test_equal_parameters_make_equal_codes(code: Code) -> None:
+def test_equal_parameters_make_equal_codes(code: BySensitivity) -> None:
     again = type(code).at(code.score_alpha) if code.certified else type(code)()
     assert again == code
     assert hash(again) == hash(code)
@@ -54,7 +67,7 @@ def test_equal_parameters_make_equal_codes(code: Code) -> None:
 
 
 @every
-def test_what_is_certified_draws_privately(code: Code) -> None:
+def test_what_is_certified_draws_privately(code: BySensitivity) -> None:
     """The best score is a function of the image: no code that takes it has a certificate."""
     if isinstance(code, Pairs):
         with mock.patch.object(randomness, "private_bytes", side_effect=bytes) as asked:
@@ -68,7 +81,7 @@ def test_what_is_certified_draws_privately(code: Code) -> None:
 @exponential
 @bounded
 @given(units=st.integers(1, 1 << 20), bits=st.integers(0, 15), touched=st.integers(1, 16))
-def test_charges(code: Code, units: int, bits: int, touched: int) -> None:
+def test_charges(code: BySensitivity, units: int, bits: int, touched: int) -> None:
     """t coordinates cost t·ε₁; apart t·ε₁²/8 in ρ, together no more than in one selection: (t·ε₁)²/8."""
     loss, moved = selection.epsilon(units, bits), Moved(units, units, bits)
     apart, together = (code.charge(moved, touched, apart=apart) for apart in (True, False))
@@ -93,7 +106,7 @@ def test_pfr_has_no_price(ask: object) -> None:
 
 
 @every
-def test_indices_are_packed_by_the_codes_own_law(code: Code) -> None:
+def test_indices_are_packed_by_the_codes_own_law(code: BySensitivity) -> None:
     assert code.padding_bits == (0 if code.fixed_length else 8)
     if code.fixed_length:
         assert code.exponent_units(7.0) == 0
@@ -106,7 +119,7 @@ def test_indices_are_packed_by_the_codes_own_law(code: Code) -> None:
 
 
 @every
-def test_the_order_is_in_the_units_of_the_scores(code: Code) -> None:
+def test_the_order_is_in_the_units_of_the_scores(code: BySensitivity) -> None:
     order = code.order(SEED, 100, 9)
     if code.fixed_length:
         assert order is None
@@ -117,7 +130,7 @@ def test_the_order_is_in_the_units_of_the_scores(code: Code) -> None:
 
 
 @every
-def test_expected_bits(code: Code) -> None:
+def test_expected_bits(code: BySensitivity) -> None:
     """All of them; of a zeta code more than the divergence, and fewer than a fixed length has."""
     kl = np.array([2.0, 8.0, 14.0])
     bits = code.expected_bits(kl, kl + 6)

@@ -14,6 +14,7 @@ from unittest import mock
 import mpmath
 import numpy as np
 import pytest
+from helpers.ledgers import terms
 from helpers.paths import ROOT
 from helpers.statistics import FALSE_ALARM, bounded
 from hypothesis import given
@@ -27,9 +28,9 @@ from dipp.codes.pairs import MAX_TILT, thresholds
 from dipp.core import randomness
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel, Laplace, Sign
-from dipp.core.code import Moved
 from dipp.core.laws import SignLaw
 from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.price import Moved, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError
 from dipp.privacy.ledger import Ledger, Selection
@@ -132,9 +133,8 @@ def record(clip: int, slope: int, fraction_bits: int) -> Selection:
     """Of a step with these integers."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
     eta = Pairs().eta(Moved(sensitivity, largest, fraction_bits))
-    return Selection(
-        0, Fraction(1), sensitivity, fraction_bits, eta, 2, 1, 1, True, clip=clip, slope=slope, code="pairs"
-    )
+    own = Sensitivity(Fraction(1), sensitivity, fraction_bits, eta, clip, slope)
+    return Selection(0, "pairs", own, candidates=2, chunks=1, touched=1, apart=True)
 
 
 RECORDS = [
@@ -157,15 +157,15 @@ RECORDS = [
 def test_epsilon_is_that_of_the_worst_pair_of_shifts(clip: int, slope: int, fraction_bits: int) -> None:
     """Brute force over all (v, v') on the grid that are at most D apart: never above the price, which is reached."""
     one = record(clip, slope, fraction_bits)
-    exact, stated = law(min(clip, 2 * slope), fraction_bits).loss(one.sensitivity), one.charge().epsilon
-    assert exact <= stated <= exact * (1 + 1e-11) + 2 * one.eta
+    exact, stated = law(min(clip, 2 * slope), fraction_bits).loss(terms(one).sensitivity), one.charge().epsilon
+    assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(one).eta
 
 
 @pytest.mark.parametrize(("clip", "slope", "fraction_bits"), [one for one in RECORDS if one[0] <= one[1]])
 def test_the_largest_change_costs_twice_the_tilt(clip: int, slope: int, fraction_bits: int) -> None:
     """ε = 2V + η: half of what the exponential mechanism takes for the same tilt."""
     one = record(clip, slope, fraction_bits)
-    assert one.charge().epsilon == pytest.approx(2 * nats(clip, fraction_bits), rel=1e-11, abs=2 * one.eta)
+    assert one.charge().epsilon == pytest.approx(2 * nats(clip, fraction_bits), rel=1e-11, abs=2 * terms(one).eta)
 
 
 @pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
@@ -174,10 +174,10 @@ def test_smaller_changes_cost_what_the_worst_pair_loses(
     clip: int, slope: int, fraction_bits: int, share: float
 ) -> None:
     one = record(clip, slope, fraction_bits)
-    largest, units = min(clip, 2 * slope), max(1, round(share * one.sensitivity))
+    largest, units = min(clip, 2 * slope), max(1, round(share * terms(one).sensitivity))
     exact = law(largest, fraction_bits).loss(units)
     stated = Pairs().charge(Moved(units, largest, fraction_bits)).epsilon
-    assert exact <= stated <= exact * (1 + 1e-11) + 2 * one.eta
+    assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(one).eta
 
 
 ORDERS = (1, 1.01, 1.5, 2, 3, 8, 32, 256)
@@ -199,8 +199,8 @@ def test_rho_is_tight_and_an_eighth_of_the_square_is_too_little(clip: int, slope
     """The KL divergence of the largest change is ε·tanh(ε/2) itself: four times ε²/8, where ε is small."""
     one, exact = record(clip, slope, fraction_bits), law(clip, fraction_bits)
     charged = one.charge()
-    divergence = exact.renyi(one.sensitivity, 1)
-    assert divergence == pytest.approx(charged.rho, rel=1e-4, abs=2 * one.eta)
+    divergence = exact.renyi(terms(one).sensitivity, 1)
+    assert divergence == pytest.approx(charged.rho, rel=1e-4, abs=2 * terms(one).eta)
     if charged.epsilon < 6:
         assert divergence > charged.epsilon**2 / 8 * 1.3
     if charged.epsilon < 1:
@@ -281,7 +281,9 @@ def test_no_small_change_costs_more_than_stated(tilt: float, width: float) -> No
 def slope_from_the_clip(own: Arithmetic) -> Callable[[int], float]:
     """What would be stated, if the change moved its share of the clip, and not of the slope."""
     one = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
-    return lambda change: one.rule.charge(one._moved(-(-(one.sensitivity + 2) * change // 255))).epsilon
+    return lambda change: (
+        Pairs().charge(terms(one).moved()._replace(units=-(-(terms(one).sensitivity + 2) * change // 255))).epsilon
+    )
 
 
 def share_of_the_whole(own: Arithmetic) -> Callable[[int], float]:
@@ -381,15 +383,22 @@ def test_real_draws_have_the_law_of_their_thresholds() -> None:
     assert math.erfc(abs(together) / math.sqrt(2 * 199_999)) > FALSE_ALARM
 
 
+class Unsearched:
+    """Public candidates that nobody may look up."""
+
+    offsets = np.arange(5)
+
+    def draws(self, indices: Any) -> Any:
+        raise AssertionError(f"nothing is searched, got {indices}")
+
+    def noise(self, draws: Any) -> Any:
+        return Sign(12).sample(draws)
+
+
 def test_what_was_drawn_is_the_noise() -> None:
     """1 stands for + and 0 for −, without a look at any candidate."""
     bits = np.array([0, 1, 1, 0], np.int64)
-
-    def winners(_: Any) -> Any:
-        raise AssertionError("nothing is searched")
-
-    assert Pairs().chosen_draws(bits, winners).tolist() == bits.tolist()
-    assert Sign(12).sample(Pairs().chosen_draws(bits, winners)).tolist() == [
+    assert Pairs().observe(bits, Unsearched()).tolist() == [
         -math.sqrt(12),
         math.sqrt(12),
         math.sqrt(12),

@@ -19,8 +19,8 @@ from dipp.codes import Flat
 from dipp.core import selection
 from dipp.core.arithmetic import MAX_LEVEL, MIN_LEVEL, Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, LocationChannel, Sign
-from dipp.core.code import Moved
 from dipp.core.masks import Everywhere, Turns
+from dipp.core.price import Moved
 from dipp.errors import DippError, NoCertificateError
 from experiments.comparisons.channels import Huber, Logistic
 

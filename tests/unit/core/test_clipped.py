@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from dipp.codec.encoder import _minus
 from dipp.core import selection
-from dipp.core.arithmetic import MAX_LEVEL, MAX_SLOPE, MIN_CLIP, Arithmetic, Clip
+from dipp.core.arithmetic import MAX_LEVEL, MIN_CLIP, Arithmetic, Clip
 from dipp.core.channels import Sign
+from dipp.core.price import MAX_SLOPE
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import DippError
 

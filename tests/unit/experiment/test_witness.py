@@ -11,10 +11,10 @@ import torch
 from helpers.geometry import of_pixels
 
 from dipp import scoring
-from dipp.audit.outcomes import outcomes
 from dipp.audit.setting import Subject, chain_of, plan_within
 from dipp.codec.encoder import Selector
 from dipp.core.geometry import Geometry
+from dipp.core.plan import SensingStep
 from dipp.planning.presets import SENSED
 from dipp.privacy.certificate import Certificate
 from experiments.cifar10.witness import Witness, _only, log_likelihoods
@@ -24,7 +24,7 @@ EPSILON, STEPS, SHAPE, IMAGES = 3.0, 5, (8, 8, 3), 3
 
 def setting(number: int) -> tuple[Any, Any]:
     """A chain of sensing under one of the codes, and pictures of noise."""
-    plan = plan_within(Subject(SENSED[number], sensing=True), EPSILON, STEPS, 16, 6)
+    plan = plan_within(Subject(SENSED[number], SensingStep.kind), EPSILON, STEPS, 16, 6)
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, 8 * 8 * 3), np.uint8)
     return chain_of(plan, Geometry(*SHAPE), 7), pixels
 
@@ -40,7 +40,7 @@ def test_likelihoods_are_those_of_the_exact_law(number: int) -> None:
         if layout.chunks.count:
             task, code = selector.task(layout, x_hat), chain.plan.code
             found = log_likelihoods(code, task, indices.reshape(-1), on)
-            laws = [one.log_law() for one in outcomes(code, task, on)]
+            laws = [one.log_law() for one in code.outcomes(scoring.Candidates(task, lambda: on))]
             exact = [law[index] for law, index in zip(laws, indices.reshape(-1), strict=True)]
             assert found == pytest.approx(exact, abs=1e-9)
             met += len(exact)

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from helpers.archives import FLAT, PPR, build, release, sealed, small_plan
 from helpers.geometry import of_pixels
+from helpers.ledgers import changed, terms
 
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding
@@ -68,7 +69,7 @@ def test_what_was_recorded_must_be_what_was_planned() -> None:
     planned = Ledger.planned(public.plan, of_pixels(20))
     public.require_recorded(of_pixels(20), planned)
     public.require_recorded(of_pixels(20), None)
-    dearer = dataclasses.replace(planned.selections[0], sensitivity=planned.selections[0].sensitivity + 1)
+    dearer = changed(planned.selections[0], sensitivity=terms(planned.selections[0]).sensitivity + 1)
     other = dataclasses.replace(planned, selections=(dearer, *planned.selections[1:]))
     for size, recorded in ((of_pixels(20), other), (None, planned)):
         with pytest.raises(DippError, match="ledger: what the encoder did is not what its plan says"):

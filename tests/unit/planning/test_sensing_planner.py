@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from helpers.archives import release
 from helpers.geometry import of_pixels
+from helpers.ledgers import terms
 from helpers.networks import linear_schedule, tiny_denoiser
 from helpers.sensing import made_up_residuals, sensing_plan
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs, StepLimited
-from dipp.core.code import Code
+from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan, SensingStep
 from dipp.errors import DippError
@@ -119,7 +120,7 @@ def test_pairs_use_what_they_are_given(epsilon: float) -> None:
     budget, used = Budget.pure(epsilon), []
     for point in frontier(budget):
         certificate = Certificate.of(point.plan, of_pixels(1024))
-        narrow = all((one.clip or 0) <= (one.slope or 0) for one in certificate.ledger.selections)
+        narrow = all((terms(one).clip or 0) <= (terms(one).slope or 0) for one in certificate.ledger.selections)
         if point.plan.code == Pairs() and narrow:
             used.append(budget.measure(certificate) / epsilon)
     assert len(used) >= 3
@@ -136,13 +137,13 @@ def test_all_codes_occur_somewhere() -> None:
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_a_planner_of_one_code_takes_no_other(code: Code) -> None:
+def test_a_planner_of_one_code_takes_no_other(code: Tilted) -> None:
     every = dataclasses.replace(planner(), codes=(code,)).frontier(Budget.pure(1.0))
     assert {point.plan.code for point in every} == {code}
 
 
 @pytest.mark.parametrize("codes", [(), (Flat(Fraction(2)),)])
-def test_a_planner_without_codes_or_of_unknown_ones_is_refused(codes: tuple[Code, ...]) -> None:
+def test_a_planner_without_codes_or_of_unknown_ones_is_refused(codes: tuple[Tilted, ...]) -> None:
     with pytest.raises(DippError, match="codes: some of pairs"):
         dataclasses.replace(planner(), codes=codes)
 
@@ -266,7 +267,7 @@ def test_what_is_said_to_be_enough_is_enough() -> None:
     ],
     ids=str,
 )
-def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(code: Code, touches: int, budget: Budget) -> None:
+def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(code: Tilted, touches: int, budget: Budget) -> None:
     tilt = largest_tilt(code, touches, budget)
     certificate = Certificate.of(sensing_plan(code, groups=2, steps=2 * touches, tilt=tilt), of_pixels(1024))
     assert 0.98 * budget.limit <= budget.measure(certificate) <= budget.limit
@@ -282,7 +283,7 @@ def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
 
 
 @pytest.mark.parametrize(("code", "most"), [(Pairs(), 19.0), (Flat(), 8.0), (StepLimited(), 8.0)])
-def test_tilts_have_a_bound(code: Code, most: float) -> None:
+def test_tilts_have_a_bound(code: Tilted, most: float) -> None:
     assert largest_tilt(code, 1, Budget.pure(1e4)) == pytest.approx(most, rel=1e-6)
     assert largest_tilt(code, 1, Budget.zcdp(1e6)) == pytest.approx(most, rel=1e-6)
     assert largest_tilt(code, 1, Budget.pure(1e-20)) < 1e-12

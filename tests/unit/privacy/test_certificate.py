@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from helpers.archives import SEED, release
 from helpers.geometry import of_pixels
-from helpers.ledgers import record
+from helpers.ledgers import changed, record, terms
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +62,7 @@ def test_a_table_worked_by_hand(
     coding: Coding, gains: tuple[float, ...], integers: list[tuple[int, int]], times: tuple[int, int]
 ) -> None:
     found = Certificate.of(plan_of(coding, gains), of_pixels(1024))
-    assert [(one.sensitivity, one.fraction_bits) for one in found.releases[0].selections] == integers
+    assert [(terms(one).sensitivity, terms(one).fraction_bits) for one in found.releases[0].selections] == integers
     s, bits = integers[0]
     with localcontext(prec=40):
         loss = 2 * s * Decimal(2).ln() / 2**bits + Decimal(2) ** -38
@@ -158,8 +158,8 @@ def test_no_pair_of_levels_moves_further_than_the_metric_form(coding: Coding, ga
     (record,) = Ledger.planned(plan, of_pixels(1024)).selections
     table = plan.arithmetic(plan.steps[0]).levels(SIGNAL_OF_PIXEL)
     largest = int(np.abs(table[change:].astype(int) - table[: 256 - change]).max())
-    assert largest <= record.moved(change) <= min(record.sensitivity, largest + 3)
-    assert record.moved(255) == record.sensitivity
+    assert largest <= terms(record).units(change) <= min(terms(record).sensitivity, largest + 3)
+    assert terms(record).units(255) == terms(record).sensitivity
 
 
 @pytest.mark.parametrize(("coding", "count"), [(PAPER, 3), (SHARP, 1), (SPARSE, 1)], ids=["paper", "sharp", "sparse"])
@@ -326,7 +326,8 @@ def test_equal_steps_have_one_line_of_the_table() -> None:
 
 def test_records_are_read_only() -> None:
     found = Certificate.of(plan_of(PAPER), of_pixels(1024))
-    for thing, name in ((found, "pixels"), (found.releases[0], "period"), (found.releases[0].selections[0], "eta")):
+    (first, *_) = found.releases[0].selections
+    for thing, name in ((found, "units"), (found.releases[0], "period"), (first, "touched"), (first.terms, "eta")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(thing, name, 1)
 
@@ -402,7 +403,7 @@ def test_images_must_be_coded_alike() -> None:
 def test_records_are_checked(change: dict[str, Any]) -> None:
     good = Ledger.planned(plan_of(SHARP), of_pixels(64)).selections[0]
     with pytest.raises(DippError):
-        dataclasses.replace(good, **change)
+        changed(good, **change)
 
 
 def test_ledgers_are_checked() -> None:

@@ -22,6 +22,7 @@ from dipp.core import chunking
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.plan import Coding, Plan, Step
+from dipp.core.price import Sensitivity
 from dipp.core.selection import ETA
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning.presets import PAPER
@@ -299,7 +300,8 @@ def test_charges_of_the_table(
 def _certificate(losses: list[float]) -> Certificate:
     """Of selections with about the given ε each: whole numbers of units of 2^−15 bits."""
     units = [round(loss * 2**15 / (2 * math.log(2))) for loss in losses]
-    rows = (Selection(i, Fraction(1), s, 15, ETA, 256, 1, touched=1, apart=True) for i, s in enumerate(units))
+    made = (Sensitivity(Fraction(1), s, 15, ETA) for s in units)
+    rows = (Selection(i, "flat", one, 256, 1, touched=1, apart=True) for i, one in enumerate(made))
     return Certificate((Ledger(1, 1, tuple(rows)),))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.archives import SEED, release
 from helpers.geometry import of_pixels
-from helpers.ledgers import record
+from helpers.ledgers import changed, record, terms
 from helpers.sensing import code_of, sensing_plan
 from helpers.statistics import bounded
 from hypothesis import given
@@ -82,7 +82,7 @@ def test_json_comes_back(code: Any) -> None:
         assert Certificate.from_json(one.to_json()) == one
     rows = json.loads(found.to_json())["releases"][0]["selections"]
     for row, step in zip(rows, found.ledger.selections, strict=True):
-        assert (row["code"], row["clip"], row["slope"]) == (code.name, step.clip, step.slope)
+        assert (row["code"], row["clip"], row["slope"]) == (code.name, terms(step).clip, terms(step).slope)
         assert row["sensitivity"] == 2 * min(row["clip"], row["slope"])
 
 
@@ -147,7 +147,7 @@ def test_records_are_checked_on_their_own(change: dict[str, Any]) -> None:
     """Whatever the certificate around them says."""
     (good,) = Ledger.planned(sensing_plan(steps=1), of_pixels(64)).selections
     with pytest.raises(DippError) as error:
-        dataclasses.replace(good, **change)
+        changed(good, **change)
     assert "\n" not in str(error.value)
 
 
@@ -160,7 +160,7 @@ def test_a_smaller_slope_is_not_the_plans(slope: int) -> None:
     plan = sensing_plan(steps=1)
     true = Certificate.of(plan, of_pixels(1024))
     (row,) = true.ledger.selections
-    forged = dataclasses.replace(true.ledger, selections=(dataclasses.replace(row, slope=slope),))
+    forged = dataclasses.replace(true.ledger, selections=(changed(row, slope=slope),))
     assert forged.epsilon == true.epsilon
     assert forged.epsilon_of_change(3) < true.ledger.epsilon_of_change(3)
     assert Certificate((forged,)) != true
@@ -218,8 +218,8 @@ def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, 
     most = own.largest_shift or 0
     for centre in (0, own.level_of_one - most // 2, -own.level_of_one, own.level_of_one // 3):
         shifts = np.clip(table - max(-own.level_of_one, min(own.level_of_one, centre)), -most, most)
-        assert np.abs(shifts[change:] - shifts[: 256 - change]).max() <= one.moved(change)
-    assert one.moved(255) == one.sensitivity == own.sensitivity
+        assert np.abs(shifts[change:] - shifts[: 256 - change]).max() <= terms(one).units(change)
+    assert terms(one).units(255) == terms(one).sensitivity == own.sensitivity
     assert ledger.epsilon_of_change(change) <= ledger.epsilon * (1 + 1e-14)
     assert ledger.epsilon_of_change(255) == pytest.approx(ledger.epsilon, rel=1e-12)
 
@@ -237,7 +237,7 @@ def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) 
     for change in whole:
         moved = int(np.abs(table[change:] - table[: 256 - change]).max())
         beyond += moved > (2 * own.level_of_one + 2) * change // 255
-        assert min(moved, one.sensitivity) <= one.moved(change)
+        assert min(moved, terms(one).sensitivity) <= terms(one).units(change)
     assert beyond, "the case that is tested does not occur"
 
 
