@@ -130,3 +130,31 @@ def test_a_turned_picture_needs_a_word(run: Command) -> None:
     assert "EXIF orientation 6; say whether boxes are meant" in err
     assert run(*arguments, "--boxes", "oriented")[0] == 0
     assert run("check", "out.jpg")[0] == 0
+
+
+@pytest.mark.usefixtures("street")
+def test_a_record_is_signed_and_verified(run: Command) -> None:
+    arguments = ("redact", "street.jpg", "-o", "out.jpg", "--regions", "faces.json", "--fill", "grey")
+    assert run(*arguments)[0] == 0
+    assert run("keygen", "me")[0] == 0
+    assert run("sign", "out.jpg.record.json", "--key", "me")[0] == 0
+    code, out, _ = run("verify", "out.jpg.record.json", "--key", "me.pub")
+    assert code == 0
+    assert "ε = 0 for what the regions hide; the rest was released as it was" in out
+    record = json.loads(Path("out.jpg.record.json").read_text())
+    record["certificate"]["assumptions"] = []
+    Path("out.jpg.record.json").write_text(json.dumps(record))
+    code, _, err = run("verify", "out.jpg.record.json", "--key", "me.pub")
+    assert code == 1
+    assert "this is not what was signed" in err
+
+
+@pytest.mark.usefixtures("street")
+def test_a_picture_that_does_not_fit_its_record_is_not_signed(run: Command) -> None:
+    arguments = ("redact", "street.jpg", "-o", "out.jpg", "--regions", "faces.json", "--fill", "grey")
+    assert run(*arguments)[0] == 0
+    assert run("keygen", "me")[0] == 0
+    Path("out.jpg").write_bytes(Path("street.jpg").read_bytes())
+    code, _, err = run("sign", "out.jpg.record.json", "--key", "me")
+    assert code == 1
+    assert "this is not the file of the record" in err

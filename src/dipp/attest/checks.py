@@ -26,11 +26,14 @@ from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.planning import verification
+from dipp.redaction import record
 
 FOLLOWS = "the certificate follows from the file's public parameters"
 AS_PLANNED = "these from its model and table"
 NOT_COMPARED = "these were not compared with a model: give --model"
-HONEST = "that its encoder was honest, no file can show"
+NO_FILE = "no file can show"
+HONEST = f"that its encoder was honest, {NO_FILE}"
+REPAINTED = "what lies in the regions follows from their surroundings"
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def check(release: Path, against: Against | None = None) -> Checked:
     """Check everything about a release that can be computed again.
 
     Args:
-        release: A .dipp file, or a folder that `privatize` wrote.
+        release: A .dipp file, a folder that `privatize` wrote, or the record that `redact` wrote beside a picture.
         against: The model to compare with. By default the one that ships with dipp, if the release names it.
 
     Returns:
@@ -77,6 +80,8 @@ def check(release: Path, against: Against | None = None) -> Checked:
         NoCertificateError: Its coding has no certificate.
         DippError: It cannot be read, or the given model is not its model.
     """
+    if release.name.endswith(record.SUFFIX):
+        return _redaction(release)
     subject = release / MANIFEST if release.is_dir() else release
     public, facts, images = _dataset(release) if release.is_dir() else _archive(release)
     if facts["certificate"] is None:
@@ -84,6 +89,15 @@ def check(release: Path, against: Against | None = None) -> Checked:
     compared = _compare(public, images, against or Against())
     reason = f"{FOLLOWS}, {AS_PLANNED if compared else NOT_COMPARED}; {HONEST}"
     return Checked(subject, facts, True if compared else None, reason)
+
+
+def _redaction(release: Path) -> Checked:
+    """Check the record of a redaction together with its picture, which lies beside it."""
+    found = record.Record.read(release)
+    checked = record.check(release.with_name(release.name.removesuffix(record.SUFFIX)), found)
+    reason = f"{REPAINTED} ({checked.repainted}); that nothing else of the original was given away, {NO_FILE}"
+    facts = {"certificate": found.facts["certificate"], "model": found.facts["model"], "record": found.facts}
+    return Checked(release, facts, True, reason)
 
 
 Parts = tuple[Release, dict[str, Any], Iterable[tuple[Geometry, Integers]]]

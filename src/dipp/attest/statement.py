@@ -11,6 +11,7 @@ shard. The predicate, `PREDICATE`, says:
 | `plan` | coding and steps |
 | `model`, `seed`, `seed_given`, `beacon` | identity of the denoiser, and the public seed with its origin |
 | `images` | how many |
+| `record` | of a redaction alone: its whole record, which has the SHA-256 of the picture |
 
 To sign is to say: this was encoded by dipp as it stands, from pictures that the public numbers do not depend on. So
 everything that can be computed is computed again (`checks.check`) before it is signed, and again when it is verified.
@@ -91,7 +92,7 @@ def sign(
     """Check a release, write a signed statement about it, and return where.
 
     Args:
-        release: A .dipp file, or a folder that `privatize` wrote.
+        release: A .dipp file, a folder that `privatize` wrote, or the record that `redact` wrote beside a picture.
         key: The private key.
         output: Where the statement goes; by default attestation.json in a folder, or beside a file.
         expires: The moment from which the statement is void.
@@ -147,7 +148,7 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: A
     """Check that the owner of a key has signed exactly this release, and that the statement follows from it.
 
     Args:
-        release: A .dipp file, or a folder that `privatize` wrote.
+        release: A .dipp file, a folder that `privatize` wrote, or the record that `redact` wrote beside a picture.
         key: The public key of the signer.
         attestation: The signed statement; by default attestation.json in a folder, or beside a file.
         against: The model to compare the plan with, if it is not the one that ships with dipp.
@@ -202,11 +203,14 @@ def _stated(checked: Checked) -> dict[str, Any]:
         "certificate": facts["certificate"],
         "plan": {name: facts.get(name) for name in PLAN},
         **{name: facts.get(name) for name in COPIED},
+        **({"record": facts["record"]} if "record" in facts else {}),
     }
 
 
 def _follows(said: dict[str, Any], facts: dict[str, Any]) -> bool:
     """Whether all numbers that were signed follow from the release, and those of the certificate from its ledger."""
+    if "record" in facts:  # a redaction: ε = 0 has no ledger
+        return bool({name: said.get(name) for name in facts} == json.loads(json.dumps(facts)))
     try:
         Certificate.from_json(json.dumps(said["certificate"]))
     except (DippError, OverflowError):

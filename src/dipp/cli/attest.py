@@ -10,7 +10,10 @@ import typer
 
 from dipp.cli.options import EXIT_NOT_COMPARED, AsJson, ComparedOptions, Overwrite
 
-Released = Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")]
+REDACTED = "ε = 0 for what the regions hide; the rest was released as it was"
+Released = Annotated[
+    Path, typer.Argument(help="A .dipp file, a folder of privatize, or the record of a redacted picture.")
+]
 
 
 def keygen(
@@ -72,7 +75,7 @@ def verify(
     claim = found.predicate["certificate"]
     typer.echo(
         f"signed       by the key {found.key}, on {found.issued:%Y-%m-%d}{ends}\n"
-        f"certificate  {promise(claim)}\n"
+        f"certificate  {REDACTED if 'record' in found.predicate else promise(claim)}\n"
         f"with         dipp {found.predicate['dipp']}, model {found.predicate['model']}\n"
         f"consistent   {found.checked.reason}: that is the signer's word"
     )
