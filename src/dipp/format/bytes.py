@@ -103,6 +103,11 @@ def damaged(reason: str) -> DippError:
     return DippError(f"the file is damaged or cut short: {reason}; get it again")
 
 
+def newer(what: str) -> DippError:
+    """Return the error for a file that has something which this version of dipp does not know."""
+    return DippError(f"written by a newer dipp ({what}); upgrade")
+
+
 def checked(name: str, value: int, low: int, high: int) -> int:
     """The value, if it is from low to high."""
     if not low <= value <= high:

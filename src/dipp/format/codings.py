@@ -10,7 +10,7 @@ from dipp.core.code import Code
 from dipp.core.masks import MAX_PERIOD
 from dipp.core.plan import Coding
 from dipp.errors import DippError
-from dipp.format.bytes import ByteReader, checked, damaged, varint
+from dipp.format.bytes import ByteReader, checked, damaged, newer, varint
 
 MAX_NUMBER = 255
 """Largest number of a channel, of a code and of a kind of steps."""
@@ -40,7 +40,7 @@ def _channel_to_bytes(channel: Channel) -> bytes:
 def _read_channel(reader: ByteReader) -> Channel:
     number = reader.varint("channel", 0, MAX_NUMBER)
     if number not in CHANNELS:
-        raise damaged(f"there is no channel {number}")
+        raise newer(f"channel {number}")
     kind = CHANNELS[number]
     if kind.parameter is None:
         return kind()
@@ -58,7 +58,7 @@ def _read_code(reader: ByteReader) -> Code:
     number = reader.varint("code", 0, MAX_NUMBER)
     kinds = {kind.number: kind for kind in CODES.values() if hasattr(kind, "number")}
     if number not in kinds:
-        raise damaged(f"there is no code {number}")
+        raise newer(f"code {number}")
     return kinds[number](*(_read_rational(reader, name) for name in kinds[number].parameters))
 
 

@@ -20,7 +20,7 @@ from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
 from dipp.format import codings, source, steps
-from dipp.format.bytes import ByteReader, Integers, column, damaged, varint
+from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
 from dipp.format.release import MODEL_BYTES, Release
 from dipp.format.source import NO_MARKS, Flags
 
@@ -169,7 +169,7 @@ def check_kind(front: bytes) -> None:
         raise DippError("this is not a dipp archive")
     version = front[len(MAGIC)] if len(front) > len(MAGIC) else VERSION
     if version > VERSION:
-        raise DippError(f"written by a newer dipp (format {version}); upgrade")
+        raise newer(f"format {version}")
     if version in (1, 2):
         raise DippError(f"written in format {version}, before 1.0; the last commit that reads it is {LAST_OF_OLD}")
     if version != VERSION:
@@ -181,7 +181,7 @@ def _read_fields(reader: ByteReader) -> dict[int, bytes]:
     for _ in range(reader.varint("fields", 0, MAX_FIELDS)):
         key = reader.varint("field", max(fields, default=0) + 1, MAX_FIELDS)
         if key not in FIELD_BYTES:
-            raise DippError(f"written by a newer dipp (field {key} of the header); upgrade")
+            raise newer(f"field {key} of the header")
         fields[key] = reader.take(reader.varint("length", *FIELD_BYTES[key]))
     return fields
 

@@ -11,7 +11,7 @@ from dipp.core.code import Code
 from dipp.core.columns import Column
 from dipp.core.plan import STEPS, CodedStep, Plan
 from dipp.errors import DippError
-from dipp.format.bytes import ByteReader, Integers, column, damaged, varint
+from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
 from dipp.format.codings import MAX_NUMBER
 from dipp.format.release import MAX_STEPS
 
@@ -33,7 +33,7 @@ def read(reader: ByteReader, code: Code) -> tuple[CodedStep, ...]:
     """Read the steps that `to_bytes` wrote for this code."""
     number = reader.varint("kind of steps", 0, MAX_NUMBER)
     if number not in STEPS:
-        raise damaged(f"there is no kind {number} of steps")
+        raise newer(f"kind {number} of steps")
     kind, count = STEPS[number], reader.varint("steps", 1, MAX_STEPS)
     listed = {one.name: _read_column(reader, one, count) for one in (*kind.columns, *code.columns)}
     ones = [1] * count

@@ -558,8 +558,8 @@ def test_headers_have_one_spelling() -> None:
     split = Header(made.release, np.vstack([runs, runs]), header_of(made).claim).to_bytes()
     for forged, complaint in (
         (data.replace(coding, coding[:6] + b"\x02\x02\x00"), "alpha is not in lowest terms"),
-        (data.replace(coding, coding[:3] + b"\x0f" + coding[4:]), "there is no channel 15"),
-        (data.replace(coding, coding[:5] + b"\x0f" + coding[6:]), "there is no code 15"),
+        (data.replace(coding, coding[:3] + b"\x0f" + coding[4:]), r"written by a newer dipp \(channel 15\); upgrade"),
+        (data.replace(coding, coding[:5] + b"\x0f" + coding[6:]), r"written by a newer dipp \(code 15\); upgrade"),
         (data.replace(coding, coding[:8] + b"\x02"), "deal is 2, where 0 to 1 is possible"),
         (data.replace(coding, b"\x02\x00\x00" + coding[2:]), "unit: pixel has no parameters"),
         (data.replace(coding, b"\x01\x09" + coding[2:]), "unit: there is no kind 9; upgrade dipp"),

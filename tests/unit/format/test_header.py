@@ -261,7 +261,7 @@ def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
     data = release_to_bytes(public)
     listed = steps.to_bytes(public.plan)
     assert data.count(listed) == 1
-    with pytest.raises(DippError, match=f"there is no kind {kind} of steps"):
+    with pytest.raises(DippError, match=rf"written by a newer dipp \(kind {kind} of steps\); upgrade"):
         release_from_bytes(sealed(data.replace(listed, varint(kind) + listed[1:])))
 
 

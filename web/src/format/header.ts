@@ -213,7 +213,7 @@ function readRational(reader: ByteReader): Rational {
 /** The steps: their kind, their number, the columns of the kind, and those of the code (pairs have none). */
 function readSteps(reader: ByteReader, code: Code): Step[] {
   const kind = reader.varint("kind of steps", 0, MAX_NUMBER);
-  if (kind !== TIMED && kind !== SENSED) throw damaged(`there is no kind ${kind} of steps`);
+  if (kind !== TIMED && kind !== SENSED) throw new DippError(`written by a newer dipp (kind ${kind} of steps); upgrade`);
   const count = reader.varint("steps", 1, MAX_STEPS);
   const own = (kind === SENSED ? readSensed : readTimed)(reader, count);
   const listed = code.number !== PAIRS.number;
