@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import os
+import pickle
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,14 @@ from helpers.commands import Command
 from helpers.datasets import filled, save_folder, save_model, save_table, tiny_codec
 from helpers.networks import tiny_network
 from PIL import Image
+from rich.console import Console
 from torch.utils.data import DataLoader
 
 import dipp
 from dipp.codec.codec import Codec
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
+from dipp.data import cache as caches
 from dipp.data.cache import Cache, Key
 from dipp.data.engines import Local
 from dipp.data.exporting import _safe
@@ -32,6 +36,7 @@ from dipp.data.privatize import Choices, privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
+from dipp.models import bars
 from dipp.planning.presets import PAPER
 from experiments.comparisons.unclipped import SHARP
 
@@ -97,6 +102,65 @@ def test_a_second_epoch_reads_what_was_decoded(release: Path, model: Path, tmp_p
     (file,) = (tmp_path / "new" / "cache").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_epoch_is_kept_in_memory_by_default(
+    release: Path, model: Path, decoded: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    data = dipp.load(release, model)
+    first = list(data)
+    assert sum(decoded) == 5
+    first[0][0].zero_()  # neither the memory nor another item may notice
+    assert same(data, dipp.load(release, model))
+    assert sum(decoded) == 10
+    assert not same([first[0]], [data[0]])
+    assert not caplog.records
+    again = pickle.loads(pickle.dumps(data))  # noqa: S301 - made here
+    assert len(pickle.dumps(data)) < 20_000, "decoded pictures do not travel"
+    assert same(again, data)
+    assert sum(decoded) == 15
+
+
+def test_what_does_not_fit_into_memory_is_told_once(
+    release: Path, model: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(caches, "KEPT_BYTES", 3 * 8 * 8 * 3)
+    data = dipp.load(release, model)
+    for _ in range(3):
+        list(data)
+    assert sum(decoded) == 5 + 3 + 3
+    (record,) = caplog.records
+    assert record.getMessage().startswith("decoded pictures take more than 0 MiB of memory")
+    assert "cache=FOLDER" in record.getMessage()
+
+
+def test_workers_without_a_folder_say_what_they_cost(
+    release: Path, model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for cached in (False, True):
+        data = dipp.load(release, model, cache=release.parent / "cache" if cached else None)
+        loader = DataLoader(data, batch_size=1, num_workers=2, multiprocessing_context="fork", collate_fn=dipp.collate)
+        assert len(list(loader)) == 5
+        assert capfd.readouterr().err.count("lose what they have decoded") == (not cached)
+
+
+def test_filling_a_cache_shows_progress(
+    release: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is missing, on a terminal."""
+    screen = io.StringIO()
+    monkeypatch.setattr(bars, "console", lambda: Console(file=screen, force_terminal=True, width=120))
+    data = dipp.load(release, model, cache=tmp_path)
+    data[0]
+    data.fill()
+    assert "decoding" in screen.getvalue()
+    assert "of 4, step " in screen.getvalue()
+    assert "100%" in screen.getvalue()
+    before = screen.getvalue()
+    data.fill()
+    assert screen.getvalue() == before, "nothing is missing"
+    dipp.load(release, model, cache=tmp_path / "other").fill(progress=False)
+    assert screen.getvalue() == before
 
 
 def test_a_batch_decodes_only_what_is_missing(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
@@ -291,7 +355,7 @@ def test_a_fork_that_cannot_decode_is_told_what_to_do(
     monkeypatch.setattr(data, "_process", -1)
     monkeypatch.setattr("dipp.data.loading.torch_device", lambda _: torch.device("cuda"))
     with pytest.raises(DippError, match='multiprocessing_context="spawn"'):
-        data[0]
+        data[1]
 
 
 def test_a_short_word_for_a_dataset(release: Path, model: Path, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
-"""Decoded pictures on the disk: a second epoch, or another process, reads them instead of decoding them again.
+"""Decoded pictures: a second epoch reads them instead of decoding them again.
 
-A cache is a folder with an SQLite file for each release, model and choice of picture (`Key`). What is in it is public,
-as the release is, but it is not believed blindly:
+Without a folder they stay in memory, up to a bound (`Memory`). With one they are on the disk (`Cache`), for any number
+of pictures and for other processes.
+
+A cache on the disk is a folder with an SQLite file for each release, model and choice of picture (`Key`). What is in it
+is public, as the release is, but it is not believed blindly:
 
 - The name of the file is a digest of all that a decoded picture depends on: the bytes of the release, the identity of
   the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file. Devices
@@ -20,6 +23,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +49,10 @@ OPEN_TO_OTHERS = 0o022
 DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """Errors of a file that holds no table of pictures, in contrast to a full disk or a busy file."""
 
+KEPT_BYTES = 1 << 29
+"""Most memory of the decoded pictures of one release."""
+LOGGER = logging.getLogger("dipp")
+
 Pixels = NDArray[np.uint8]
 Found = TypeVar("Found")
 
@@ -66,6 +74,39 @@ class Key:
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
+class Memory:
+    """Decoded pictures in memory. The first that fit are kept; the others are decoded again in every epoch."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Pixels] = {}
+        self._bytes, self._full = 0, False
+
+    def get(self, geometries: Mapping[int, Geometry]) -> dict[int, Pixels]:
+        """Return the pictures (H, W, C) of these numbers that are kept."""
+        return {number: self._kept[number] for number in geometries if number in self._kept}
+
+    def put(self, numbers: Sequence[int], pictures: Pixels) -> None:
+        """Keep pictures (N, H, W, C) as long as there is room, and say once that there is none."""
+        for number, picture in zip(numbers, pictures, strict=True):
+            if self._bytes + picture.nbytes > KEPT_BYTES:
+                self._warn()
+                return
+            self._kept[number] = picture.copy()
+            self._bytes += picture.nbytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the pictures behind: another process has room of its own."""
+        return Memory, ()
+
+    def _warn(self) -> None:
+        if not self._full:
+            self._full = True
+            LOGGER.warning(
+                f"decoded pictures take more than {KEPT_BYTES >> 20} MiB of memory, so some are decoded again in every "
+                "epoch; dipp.load(…, cache=FOLDER) keeps all of them on the disk"
+            )
+
+
 @dataclass(frozen=True)
 class Cache:
     """The cache of one release, one model and one choice."""
@@ -85,6 +126,10 @@ class Cache:
                 if whole and digest == self._digest(number, shape, pixels):
                     found[number] = np.frombuffer(pixels, np.uint8).reshape(shape)
         return found
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of all entries, whole or not."""
+        return {number for (number,) in self._do(lambda file: file.execute("SELECT number FROM pictures").fetchall())}
 
     def put(self, numbers: Sequence[int], pictures: Pixels) -> None:
         """Keep pictures (N, H, W, C), in one transaction."""

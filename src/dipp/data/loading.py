@@ -1,9 +1,9 @@
 """`dipp.load`: a release as training data, which is decoded in batches when it is asked for.
 
-A release is small: once a shard was used, its payloads stay in memory, at a few dozen bytes an image. Pictures are
-decoded again each time, unless they are kept in a cache (`cache`). Decoding uses all cores or the GPU by itself, so a
+A release is small: once a shard was used, its payloads stay in memory, at a few dozen bytes an image. Decoded pictures
+stay in memory up to a bound, or all of them in a folder (`cache`). Decoding uses all cores or the GPU by itself, so a
 DataLoader needs no worker processes to decode; to read from a full cache they help. They may be forked or spawned. A
-forked one has a single thread, and cannot use a GPU that the parent has used.
+forked one has a single thread, and cannot use a GPU that the parent has used; what it decodes is lost with it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import logging
 import operator
 import os
 from bisect import bisect_right
@@ -30,7 +31,7 @@ from dipp.codec.codec import Codec
 from dipp.codec.finish import Finish
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
-from dipp.data.cache import Cache, Key
+from dipp.data.cache import Cache, Key, Memory
 from dipp.data.parts import ArchivePart, Part, ShardPart
 from dipp.data.sources import Label
 from dipp.data.store import read_manifest, shard_entries
@@ -38,8 +39,15 @@ from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.release import Release
 from dipp.models import embedded
+from dipp.models.bars import shown
 from dipp.models.denoiser import torch_device
 from dipp.privacy.certificate import Certificate
+
+LOGGER = logging.getLogger("dipp")
+WORKERS = (
+    "workers of a DataLoader lose what they have decoded after each epoch; use num_workers=0, or "
+    "dipp.load(…, cache=FOLDER)"
+)
 
 Item = Any
 """(picture, label), or the picture alone if the release has no labels."""
@@ -63,8 +71,9 @@ def load(
     the first picture: length, labels and certificate do not need it. Pictures are the expected ones; `sample` draws
     plausible ones instead, in `calls` calls of the network, and denoise = False gives noisy reconstructions.
 
-    `cache` is a folder in which decoded pictures are kept: a second epoch reads them there. `transform` is applied to
-    each picture, a uint8 tensor (C, H, W), whenever it is asked for; the cache holds what was before it.
+    Decoded pictures are kept, so that a second epoch does not decode them again: in the folder `cache`, or in memory up
+    to 512 MiB. `transform` is applied to each picture, a uint8 tensor (C, H, W), whenever it is asked for; the cache
+    holds what was before it.
 
     `max_work` allows a file to cost more than its size justifies (`codec.work`), in billions of pixels through the
     network.
@@ -172,12 +181,22 @@ class Pictures(Dataset[Item]):
                 tensor = torch.from_numpy(np.array(pictures[number].transpose(2, 0, 1), order="C"))
                 yield tensor, part.label(row), part.grey(row)
 
-    def fill(self) -> None:
-        """Decode all pictures that the cache does not have yet, in batches, and keep them there."""
+    def fill(self, *, progress: bool = True) -> None:
+        """Decode all pictures that the cache does not have yet, in batches, and keep them there.
+
+        Args:
+            progress: Whether a terminal shows a progress bar.
+
+        Raises:
+            DippError: If no folder was named for the cache.
+        """
         if self._cache_folder is None:
             raise DippError("cache: name a folder for it, dipp.load(…, cache=FOLDER)")
-        for start, stop in self._batches(0, len(self)):
-            self._pictures(range(start, stop))
+        there = self._cache.numbers() if isinstance(self._cache, Cache) else set()
+        missing = [geometry.pixels for number, geometry in enumerate(self.geometries()) if number not in there]
+        with shown("decoding", missing, wanted=progress and bool(missing)):
+            for start, stop in self._batches(0, len(self)):
+                self._pictures(range(start, stop))
 
     def export(self, target: str | Path) -> None:
         """Write all pictures as PNG files to a new folder, by their classes; or to a Parquet file for `datasets`."""
@@ -241,7 +260,7 @@ class Pictures(Dataset[Item]):
         """Pictures (H, W, C) by their numbers: from the cache, or decoded, and kept there."""
         places = {number: self._find(number) for number in numbers}
         geometries = {number: part.geometry(row) for number, (part, row) in places.items()}
-        found = self._cache.get(geometries) if self._cache is not None else {}
+        found = self._cache.get(geometries)
         groups: dict[Geometry, list[int]] = {}
         for number in places:
             if number not in found:
@@ -252,14 +271,13 @@ class Pictures(Dataset[Item]):
                 some = group[low : low + size]
                 decoded = self._decode(geometry, [places[number] for number in some])
                 found.update(zip(some, decoded, strict=True))
-                if self._cache is not None:
-                    self._cache.put(some, decoded)
+                self._cache.put(some, decoded)
         return found
 
     @functools.cached_property
-    def _cache(self) -> Cache | None:
+    def _cache(self) -> Cache | Memory:
         if self._cache_folder is None or not len(self):
-            return None
+            return Memory()
         release = tuple(part.digest for part in self._parts)
         key = Key(release, self._find(0)[0].release.model, dataclasses.astuple(self._finish))
         return Cache(self._cache_folder, key.digest())
@@ -297,6 +315,9 @@ class Pictures(Dataset[Item]):
             )
         torch.set_num_threads(1)
         self._process = os.getpid()
+        worker = get_worker_info()
+        if self._cache_folder is None and worker is not None and worker.id == 0:
+            LOGGER.warning(WORKERS)
 
     def _codec_for(self, release: Release) -> Codec:
         if self._codec is None:
