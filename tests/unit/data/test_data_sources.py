@@ -24,7 +24,18 @@ from dipp.codec.pictures import read_picture
 from dipp.core.window import FULL
 from dipp.data.listing import AGAIN
 from dipp.data.repeats import Register
-from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source, open_source
+from dipp.data.sources import (
+    CHANGED,
+    MAX_FILE_BYTES,
+    Columns,
+    Labels,
+    Record,
+    Source,
+    open_source,
+    recorded,
+    restored,
+)
+from dipp.data.states import State, machine, same
 from dipp.data.tables import open_hub
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
@@ -185,6 +196,42 @@ def test_what_changes_while_a_run_lasts_is_not_read(kind: str, tmp_path: Path) -
         told = [record for record in records if record.problem]
         assert told
         assert all(record.content is None and record.problem == CHANGED for record in told)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_file_is_known_by_more_than_its_time(kind: str, tmp_path: Path) -> None:
+    """Not read: what is replaced with its size and time kept, in place or by another file. In the record, too."""
+    scratch, root = tmp_path / "scratch", tmp_path / "source"
+    scratch.mkdir()
+    root.mkdir()
+    place, _ = MAKERS[kind](root)
+    holds = (".png", ".tar", ".parquet", ".arrow")
+    one = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
+    for by_rename in (False, True):
+        source = open_source(str(place), Columns(), scratch)
+        again = restored(json.loads(json.dumps(recorded(source))))
+        for opened in (source, again):
+            assert not any(record.problem for record in opened.read(0, COUNT))
+        content, times = one.read_bytes(), one.stat()
+        copy = one.with_name(".copy")
+        (copy if by_rename else one).write_bytes(content)
+        os.utime(copy if by_rename else one, ns=(times.st_atime_ns, times.st_mtime_ns))
+        if by_rename:
+            copy.rename(one)
+        assert open_source(str(place), Columns(), scratch).fingerprint == source.fingerprint
+        for opened in (source, again):
+            assert {record.problem for record in opened.read(0, COUNT)} >= {CHANGED}
+
+
+def test_devices_are_compared_on_one_machine_only() -> None:
+    before = State(1, 2, 3, 4, 5)
+    assert same(before, before, machine())
+    assert not same(before, before._replace(device=9), machine())
+    assert same(before, before._replace(device=9), "another")
+    for name in State._fields[1:]:
+        for where in (machine(), "another"):
+            assert not same(before, before._replace(**{name: 9}), where)
+    assert not same(before, None, machine())
 
 
 def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
