@@ -24,19 +24,24 @@ from helpers.datasets import pixels, save_model, tiny_codec
 from helpers.geometry import of_pixels
 from helpers.networks import linear_schedule, tiny_denoiser
 from helpers.sensing import made_up_residuals
+from helpers.toy_code import Nearest
+from helpers.toy_unit import Band
 from numpy.typing import NDArray
 from PIL import Image
 
 import dipp
 from dipp import codes, models
+from dipp.audit import likelihood
+from dipp.audit.setting import chain_of
+from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codes import Flat, FlatCode
 from dipp.codes.exponential import Exponential
-from dipp.core import channels, entropy, masks, selection
+from dipp.core import channels, chunking, masks, randomness, selection, units
 from dipp.core.channels import Laplace, LocationChannel, Sign
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding
+from dipp.core.plan import Coding, Plan, SensingStep
 from dipp.core.price import Charge, Moved
 from dipp.data import formats
 from dipp.data.engines import Local
@@ -127,16 +132,6 @@ class Eager(Exponential):
     alpha: Fraction = Fraction(3, 2)
     name, number = "eager", 7
 
-    @property
-    def fixed_length(self) -> bool:
-        return True
-
-    def index_model(self, index_bits: int, exponent_units: int) -> entropy.Model:  # noqa: ARG002
-        raise DippError("eager: no entropy code")
-
-    def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        return np.asarray(index_bits, np.float64)
-
 
 @dataclass(frozen=True)
 class Dear(Eager):
@@ -198,6 +193,122 @@ def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delitem(codes.CODES, Eager.name)
     with pytest.raises(DippError, match=r"newer dipp \(code 7\)"):
         dipp.open(tmp_path / "eager.dipp")
+
+
+# A unit, and a code of constant price that observes a vector.
+
+
+def band_plan(odds: int = 3) -> Plan:
+    """Two questions to each band of four rows, one of four words each."""
+    step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
+    return Plan(Coding(Sign(period=1), Nearest(Fraction(odds))), (step,) * 2, unit=Band(4))
+
+
+@pytest.fixture
+def bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of them registered."""
+    monkeypatch.setitem(units.UNITS, Band.number, Band)
+    monkeypatch.setitem(codes.CODES, Nearest.name, Nearest)
+
+
+@pytest.mark.usefixtures("bands")
+def test_a_unit_and_a_code_of_constant_price(tmp_path: Path) -> None:
+    denoiser, plan = tiny_denoiser(), band_plan()
+    codec, images = Codec(denoiser, plan), [pictures(1)[0], pictures(1, 6, 12)[0], pictures(1, 4, 20)[0]]
+    made = codec.encode(images, seed=SEED)
+    made.save(tmp_path / "bands.dipp")
+    opened = dipp.open(tmp_path / "bands.dipp")
+    assert opened.release == made.release
+    assert opened.release.plan == plan
+    assert [len(opened.image_indices(image)) for image in range(3)] == [4, 4, 2]  # an index for each band and step
+    found = opened.certificate
+    assert found == made.certificate == Certificate.from_json(found.to_json())
+    assert found.epsilon == pytest.approx(2 * math.log(3))
+    assert found.rho == pytest.approx(2 * math.log(3) * 0.5)  # tanh(ln(3)/2) = 1/2
+    # A window of 8 rows meets three bands at most, whose draws are separate: ρ adds up.
+    assert found.for_window(1, 8) == found.for_units(3)
+    assert found.for_units(3).rho == pytest.approx(3 * found.rho)
+    one, other = np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8, 3), np.uint8)
+    other[5, 5, 1] = 1
+    assert found.between(one, other) == pytest.approx(found.epsilon)  # one grey level costs a band
+    assert opened.facts()["certificate"]["unit"] == {"kind": "band", "rows": 4}
+    assert "one band of 4 rows" in found.statement()
+    assert [picture.shape for picture in codec.decode(opened)] == [image.shape for image in images]
+    ((state, _), *_), ((sent, _), *_) = codec.states(opened), codec.states(made)
+    torch.testing.assert_close(state, sent)
+
+
+def test_what_is_not_registered_is_not_read(bands: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    del bands
+    Codec(tiny_denoiser(), band_plan()).encode(pictures(1), seed=SEED).save(tmp_path / "bands.dipp")
+    monkeypatch.delitem(units.UNITS, Band.number)
+    with pytest.raises(DippError, match="there is no kind 200"):
+        dipp.open(tmp_path / "bands.dipp")
+
+
+@pytest.mark.usefixtures("bands")
+def test_what_a_vector_code_conveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With private integers of 0 each band gets its nearest word: a light band comes out lighter, as a ramp."""
+    codec, image = Codec(tiny_denoiser(), band_plan()), np.zeros((8, 8, 3), np.uint8)
+    image[4:] = 255
+    monkeypatch.setattr(randomness, "private_bytes", bytes)
+    archive = codec.encode([image], seed=SEED, odometer=False)
+    assert archive.image_indices(0)[:2].tolist() == [0, 3]
+    chain = Chain(codec.plan, codec.denoiser, SEED, Geometry(8, 8, 3))
+    noise = chain.noise(chain.layout(0, [0]), archive.image_indices(0)[None, :2])[0].permute(1, 2, 0).reshape(2, -1)
+    for band, word in zip(noise, (-0.75, 0.75), strict=True):
+        torch.testing.assert_close(band, word + torch.linspace(-0.1, 0.1, 96))
+
+
+@pytest.mark.usefixtures("bands")
+def test_a_toy_code_is_audited_like_any_other() -> None:
+    """Its exact law: nothing exceeds the claim, which is reached; its draws with known bytes are the exact ones."""
+    plan, geometry = band_plan(), Geometry(8, 8, 3)
+    dark = np.zeros(geometry.coordinates, np.uint8)
+    light = dark.copy()
+    light[:96] = 255
+    met = likelihood.compare(chain_of(plan, geometry, 0), (dark, light), follow=True)
+    claimed = Certificate.of(plan, geometry)
+    assert met.bound <= claimed.epsilon
+    assert met.attained == pytest.approx(claimed.epsilon)
+    assert (met.draws, met.wrong) == (4, 0)
+    assert (met.divergences / likelihood.ORDERS).max() <= claimed.rho
+
+
+@pytest.mark.usefixtures("bands")
+def test_other_units_have_no_part_in_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the same private bytes a change of one band leaves the first index of every other band the same."""
+    codec, generator = Codec(tiny_denoiser(), band_plan(30_000)), np.random.default_rng(0)
+    image = generator.integers(0, 256, (16, 8, 3), np.uint8)
+    monkeypatch.setattr(randomness, "private_bytes", lambda count: b"\x7f" * count)
+    for band in range(4):
+        other = image.copy()
+        other[4 * band : 4 * band + 4] = 255
+        rows = codec.select([image, other], (0, 0), SEED, Recorder())[:, :4]
+        assert np.flatnonzero(rows[0] != rows[1]).tolist() == [band]
+
+
+def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder's own ledger sees chunks that meet two units, and units that meet two chunks."""
+    del bands
+    codec = Codec(tiny_denoiser(), band_plan())
+    shuffled = chunking.chunks(SEED, 0, Geometry(8, 8, 3), 6)
+    monkeypatch.setattr(chunking.ByUnit, "chunks", lambda *_: shuffled)
+    with pytest.raises(DippError, match=r"^touched: 1 in every step"):
+        codec.encode(pictures(1), seed=SEED)
+
+
+@pytest.mark.usefixtures("bands")
+def test_units_and_codes_that_do_not_fit() -> None:
+    step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
+    with pytest.raises(DippError, match="unit: this code prices single pixels, got band"):
+        Plan(Coding(Sign(period=1), Flat()), (step,), unit=Band(4))
+    with pytest.raises(DippError, match="period: 1 is needed for the unit band, got 3"):
+        Plan(Coding(Sign(period=3), Nearest()), (step,), unit=Band(4))
+    content = Certificate.of(band_plan(), Geometry(8, 8, 3)).to_dict()
+    content["releases"][0]["unit"] = {"kind": "pixel"}
+    with pytest.raises(DippError):
+        Certificate.from_json(json.dumps(content))
 
 
 # A preset.

@@ -15,7 +15,7 @@ neighbours. So its pure ε is at most k times that of a unit (`privacy.certifica
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -63,6 +63,10 @@ class Unit(ABC):
     @abstractmethod
     def count(self, geometry: Geometry) -> int:
         """Return the number of units of a picture."""
+
+    def smallest(self, geometries: Iterable[Geometry]) -> Geometry | None:
+        """Return the geometry with the fewest units, whose certificate is the worst; None if there are none."""
+        return min(geometries, key=lambda one: (self.count(one), one.coordinates, one), default=None)
 
     @abstractmethod
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:

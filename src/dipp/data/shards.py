@@ -80,7 +80,7 @@ class Contents(NamedTuple):
     pixels: int
     """Pixels of all images."""
     smallest: int | None
-    """Pixels of the smallest image; None if there is none."""
+    """Units of the smallest image; None if there is no image."""
     payload_bits: int
     grey: int
     """Number of grey images."""
@@ -97,7 +97,7 @@ class Contents(NamedTuple):
             shard.positions,
             shard.skipped,
             int(shard.sizes.sum()),
-            int(shard.sizes.min()) if len(shard) else None,
+            None if shard.smallest is None else shard.release.plan.unit.count(shard.smallest),
             shard.payload_bits,
             len(shard.grey),
         )
@@ -148,7 +148,7 @@ def write(
     for geometry, run in groupby(images, key=lambda image: image.geometry):
         rows = np.stack([image.indices for image in run])
         payloads += layout_of(geometry).payloads(rows)
-    smallest = min((image.geometry for image in images), key=lambda geometry: geometry.pixels, default=None)
+    smallest = release.plan.unit.smallest({image.geometry for image in images})
     release.require_recorded(smallest, recorded)
     facts = {
         "version": VERSION,
@@ -305,7 +305,12 @@ class Shard:
     @functools.cached_property
     def certificate(self) -> Certificate | None:
         """Certificate of the worst unit, from the release and the smallest image; None if the coding has none."""
-        return self.release.certificate(self.geometry(int(self.sizes.argmin())) if len(self) else None)
+        return self.release.certificate(self.smallest)
+
+    @functools.cached_property
+    def smallest(self) -> Geometry | None:
+        """Geometry of the image with the fewest units; None if there is no image."""
+        return self.release.plan.unit.smallest(set(self.geometries()))
 
     def __len__(self) -> int:
         """Number of images."""

@@ -126,11 +126,10 @@ class Header:
 
     @property
     def smallest(self) -> Geometry | None:
-        """Geometry of the image with the fewest pixels, whose certificate is the worst; None if there is no image."""
-        if not len(self.runs):
-            return None
-        _, height, width = self.runs[np.argmin(self.runs[:, 1] * self.runs[:, 2])].tolist()
-        return self.release.geometry(height, width)
+        """Geometry of the image with the fewest units, whose certificate is the worst; None if there is no image."""
+        sizes = np.unique(self.runs[:, 1] << 32 | self.runs[:, 2]).tolist()  # sides have 31 bits
+        geometries = (self.release.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes)
+        return self.release.plan.unit.smallest(geometries)
 
 
 def release_to_bytes(release: Release) -> bytes:

@@ -8,13 +8,15 @@ import math
 import numpy as np
 import pytest
 from helpers.geometry import of_pixels
+from helpers.toy_unit import Band
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.chunking import Chunks, chunks
-from dipp.core.masks import Turns
+from dipp.core.chunking import BY_UNIT, Chunks, chunks
+from dipp.core.geometry import Geometry
+from dipp.core.masks import Everywhere, Turns
 from dipp.errors import DippError
 
 SEED = bytes(range(16))
@@ -159,6 +161,22 @@ def test_channels_may_meet_if_they_need_not_be_apart() -> None:
 def test_bad_coordinates(coordinates: list[int]) -> None:
     with pytest.raises(DippError, match=r"^coordinates: "):
         chunks(SEED, 0, of_pixels(10, 1), 1, coordinates=np.array(coordinates))
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 3), st.integers(1, 4))
+def test_a_deal_by_unit_is_the_partition(height: int, width: int, channels: int, rows: int) -> None:
+    geometry, unit = Geometry(height, width, channels), Band(rows)
+    everything = np.arange(geometry.coordinates)
+    found = BY_UNIT.chunks(SEED, 0, everything, unit, geometry, 1, True)
+    assert found.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, np.ones(1))[0]
+    for number in range(found.count):
+        assert found.part(number).tolist() == np.flatnonzero(unit.ids(geometry) == number).tolist()
+    parts, apart = BY_UNIT.dealt(found, unit, geometry)
+    assert apart
+    assert parts.tolist() == [1] * found.count
+    if found.count > 1:  # a chunk that meets two units
+        together = Chunks(found.order, found.offsets[[0, *range(2, found.count + 1)]])
+        assert not BY_UNIT.dealt(together, unit, geometry).apart
 
 
 @pytest.mark.parametrize("chunk", [-1, 2])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.toy_unit import Band
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ SIDES = st.integers(1, 9)
 GEOMETRIES = st.builds(Geometry, SIDES, SIDES, st.integers(1, 4))
 EXAMPLES: tuple[Unit, ...] = (Pixel(),)
 """At least one unit of every kind."""
+PARTITIONS = (*EXAMPLES, Band(1), Band(3))
+"""And some of a toy, which are larger than a pixel."""
 
 
 def test_a_geometry_counts() -> None:
@@ -56,7 +59,7 @@ def test_every_kind_has_an_example() -> None:
     assert len({kind.kind for kind in UNITS.values()}) == len(UNITS)
 
 
-@given(st.sampled_from(EXAMPLES), GEOMETRIES)
+@given(st.sampled_from(PARTITIONS), GEOMETRIES)
 def test_units_are_a_partition(unit: Unit, geometry: Geometry) -> None:
     """Every coordinate is in one unit, and every unit has a coordinate. No pixel is divided."""
     ids = unit.ids(geometry)
@@ -67,7 +70,7 @@ def test_units_are_a_partition(unit: Unit, geometry: Geometry) -> None:
     assert (by_pixel == by_pixel[:, :1]).all()
 
 
-@given(st.sampled_from(EXAMPLES), GEOMETRIES, st.integers(1, 12), st.integers(1, 12))
+@given(st.sampled_from(PARTITIONS), GEOMETRIES, st.integers(1, 12), st.integers(1, 12))
 def test_no_window_meets_more_units(unit: Unit, geometry: Geometry, width: int, height: int) -> None:
     ids = unit.ids(geometry).reshape(geometry.shape)
     high, wide = min(height, geometry.height), min(width, geometry.width)
@@ -96,6 +99,13 @@ def test_a_pixel() -> None:
     assert Pixel().to_bytes() == b"\0"
     assert Pixel().words == "one pixel (all its channels) of the array that was encoded"
     assert Pixel().several(4) == "any 4 pixels (all their channels) of the array that was encoded"
+
+
+def test_the_smallest_picture_has_the_fewest_units() -> None:
+    tall, wide = Geometry(8, 8, 3), Geometry(4, 20, 3)
+    assert Pixel().smallest([wide, tall]) == tall
+    assert Band(4).smallest([wide, tall]) == wide
+    assert Pixel().smallest([]) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"\0\0"])
