@@ -477,11 +477,11 @@ def test_json_has_the_shape_that_scripts_rely_on(
     assert found["exact"]["adversarial"]["ratio"] >= 0.99
     assert found["black_box"]["ratio"] <= 1
     assert all(control["caught"] is True for control in found["controls"].values())
-    code, out, _ = run(capsys, monkeypatch, "--json", "--epsilon", 1, "--preset", "paper", "--preset", "sharp")
+    code, out, _ = run(capsys, monkeypatch, "--json", "--epsilon", 1, "--preset", "swift", "--preset", "sharp")
     assert code == 0
     both = json.loads(out)
-    assert list(both) == ["paper", "sharp"]
-    assert both["paper"].keys() == found.keys()
+    assert list(both) == ["swift", "sharp"]
+    assert both["swift"].keys() == found.keys()
 
 
 @pytest.mark.slow
