@@ -3,7 +3,7 @@
     python benchmarks/redact.py --rounds 3 --out benchmarks/results/redact.json
 
 The whole command is timed, in a process of its own: loading, decoding, painting, coding, writing. The photograph is a
-picture of `benchmarks/pictures`, scaled up, with grain. It is saved as a camera does (quality 90, 4:2:0), and as PNG.
+picture of `benchmarks/pictures`, scaled up, with grain. It is saved as a camera does (quality 90, 4:2:0).
 The first round compiles, if nothing was compiled on this machine before, and does not count. Besides the time on the
 clock there is the processor's, of all cores together: on a machine that is shared, the clock counts the work of others.
 The load is the average number of processes that wanted a core, these included.
@@ -69,10 +69,7 @@ def main() -> None:
         folder = Path(scratch)
         picture = photograph((SIZE[0] // scale, SIZE[1] // scale))
         regions = [{"kind": "face", "box": [number // scale for number in box]} for box in BOXES]
-        names: dict[str, dict[str, Any]] = {
-            "photograph.jpg": {"quality": 90, "subsampling": 2},
-            "photograph.png": {"compress_level": 1},
-        }
+        names: dict[str, dict[str, Any]] = {"photograph.jpg": {"quality": 90, "subsampling": 2}}
         entries = [{"name": name, "size": list(picture.size), "regions": regions} for name in names]
         (folder / "regions.json").write_text(json.dumps({"format": "dipp regions", "version": 1, "pictures": entries}))
         environment = os.environ | {"DIPP_ODOMETER": str(folder / "odometer")}
