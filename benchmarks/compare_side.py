@@ -126,7 +126,12 @@ def encoded(codec: Any, images: list[Any], seed: bytes) -> Any:
 
 def decoded(codec: Any, archive: Any) -> list[bytes]:
     """The pictures of an archive: the posterior means, then the noisy last states."""
-    return [picture.tobytes() for denoise in (True, False) for picture in codec.decode(archive, denoise=denoise)]
+    flags: list[Any] = [{"denoise": True}, {"denoise": False}]
+    if "decoding" in inspect.signature(codec.decode).parameters:
+        from dipp.codec.decoding import EXPECTED, NOISY
+
+        flags = [{"decoding": EXPECTED}, {"decoding": NOISY}]
+    return [picture.tobytes() for flag in flags for picture in codec.decode(archive, **flag)]
 
 
 def ledger_of(certificate: Any) -> list[list[Any]]:

@@ -19,6 +19,8 @@ from inputs import Inputs
 from provenance import provenance, write
 
 from dipp.codec import Codec
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import NOISY
 from dipp.core.signal import HALF
 from dipp.planning.presets import PRESETS
 from dipp.privacy.budget import Budget
@@ -48,7 +50,8 @@ def main() -> None:
             archive = codec.encode(pixels, odometer=False)
             found: dict[str, list[Any]] = {"noisy": [], "mean": []}
             for device, other in codecs.items():
-                states, means = zip(*((x, denoisers[device].x0(x, t)) for x, t in other.states(archive)), strict=True)
+                ends = (end.noisy() for end in Decoder(other.denoiser).ends(archive, NOISY))
+                states, means = zip(*((x, denoisers[device].x0(x, t)) for x, t in ends), strict=True)
                 found["noisy"].append(torch.cat(states).cpu())
                 found["mean"].append(torch.cat(means).cpu())
             row: dict[str, Any] = {"preset": name, "encoded_on": encoder, "steps": len(plan.steps)}

@@ -22,6 +22,7 @@ from provenance import provenance, write
 import dipp
 from dipp import files
 from dipp.codec import pictures
+from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
 
 EPSILONS = (1.0, 4.0, 16.0)
@@ -48,7 +49,7 @@ def row(original: Pixels) -> tuple[dict[str, Pixels], dict[str, Any]]:
         if epsilon == EPSILONS[0]:
             ways |= {f"ε = {epsilon:g}, {calls} calls": calls for calls in CALLS}
         for name, calls in ways.items():
-            (decoded,) = codec.decode(archive, calls=calls)
+            (decoded,) = codec.decode(archive, Decoding(calls=calls))
             quality = round(psnr(decoded, original), 2)
             shown[f"{name}: {quality:.1f} dB"] = decoded
             facts[name] = {"PSNR": quality, "file bits per pixel": round(archive.file_bpp, 3)}

@@ -21,6 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 from provenance import provenance, write
 
 from dipp.codec import Codec
+from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
 from dipp.models import embedded
 
@@ -71,7 +72,7 @@ def main() -> None:
         )
         archive = codec.encode(list(pixels), odometer=False)
         found = archive.certificate
-        denoised, noisy = (np.stack(codec.decode(archive, denoise=flag)) for flag in (True, False))
+        denoised, noisy = (np.stack(codec.decode(archive, Decoding(noisy=not flag))) for flag in (True, False))
         baseline, bits = noise_then(("png",), pixels, epsilon)
         for name, shown in zip(blocks, (denoised, noisy, baseline), strict=True):
             blocks[name].append(shown)

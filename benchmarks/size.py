@@ -22,6 +22,7 @@ import numpy as np
 from provenance import provenance, write
 
 import dipp
+from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
 from dipp.core.plan import Plan, SensingStep
 from dipp.models import embedded
@@ -49,7 +50,7 @@ def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
     began = time.perf_counter()
     coded = step.encode([image], odometer=False)
     encoded = time.perf_counter()
-    step.decode(coded, denoise=False)
+    step.decode(coded, Decoding(noisy=True))
     decoded = time.perf_counter()
     return {
         "height": height,

@@ -18,11 +18,9 @@ import torch
 
 from dipp import models
 from dipp.codec.batches import batch_size
-from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
-from dipp.codec.decoder import IndexReader
-from dipp.codec.encoder import Selector
-from dipp.codec.finish import Finish
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import NOISY, Decoding, End
 from dipp.codec.pictures import Pixels, to_pixels
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Step
@@ -37,7 +35,6 @@ from dipp.planning.planner import Planner, Point
 from dipp.planning.presets import Plans
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
-from dipp.privacy.ledger import Recorder
 from experiments.cifar10 import provenance, rivals
 from experiments.cifar10.baseline import LaplaceNoise
 from experiments.cifar10.compiled import compiled
@@ -136,30 +133,29 @@ class Maker:
         point, budget = self.point(release), self.budget(release)
         plan, pixels = point.plan, self.pixels[: release.images]
         digest = self._table[0].residuals.digest if release.sensed and self._table[0].residuals else None
-        codec, recorder, seed = Codec(self.denoiser, plan, budget, digest), Recorder(), self.seeds[release.name]
-        geometry = Geometry.of(pixels.shape[1:])
-        codec.check(geometry)
-        chain, size = Chain(plan, self.denoiser, seed, geometry), codec.batch_size(geometry)
-        rows, made, seconds = [], {output: list[Pixels]() for output in self._wanted(release)}, 0.0
+        codec = Codec(self.denoiser, plan, budget, digest)
+        made = {output: list[Pixels]() for output in self._wanted(release)}
         states: list[torch.Tensor] = []
-        for start in range(0, len(pixels), size):
-            begin, part = time.perf_counter(), pixels[start : start + size]
-            selector = Selector(plan, seed, part.reshape(len(part), -1), self.denoiser.device.type, recorder)
-            state, chosen = chain.run(range(start, start + len(part)), selector)
-            rows.append(np.concatenate(chosen, axis=1))
-            states = states or [chain.trajectory.noisy(len(plan.steps), state)[0][:DECODED]]
-            seconds += time.perf_counter() - begin
+        finishing = 0.0
+
+        def keep(end: End) -> None:
+            nonlocal finishing
+            begin = time.perf_counter()
+            if not states:
+                states.append(end.noisy()[0][:DECODED])
             for output, found in made.items():
-                found.append(self._finished(release, output, chain, state))
-        recorded = recorder.ledger(plan, len(pixels))
-        geometries, indices = [geometry] * len(pixels), np.concatenate(rows)
-        archive = Archive.build(codec.release(seed), geometries, indices, recorded=recorded)
+                found.append(self._finished(release, output, end))
+            finishing += time.perf_counter() - begin
+
+        begin, seed = time.perf_counter(), self.seeds[release.name]
+        archive = codec.encode(pixels, seed=seed, given=False, odometer=False, ends=keep)
+        seconds = time.perf_counter() - begin - finishing
         self.store.forget(release.name)
         for output, found in made.items():
             self._keep(release, output, np.concatenate(found))
         archive.save(self.store.archive(release.name))
         first = self._first(archives.open(self.store.archive(release.name)), DECODED)
-        decoded, _ = next(codec.states(first))
+        decoded, _ = next(Decoder(self.denoiser).ends(first, NOISY)).noisy()
         differ = to_pixels(states[0]).astype(np.int16) - to_pixels(decoded)
         return {
             "release": release.name,
@@ -191,13 +187,11 @@ class Maker:
         """Reconstructions that are made with an archive; sampled ones only if they are trained on."""
         return tuple(output for output in release.outputs if output != "sampled" or output in release.train)
 
-    def _finished(self, release: Release, output: str, chain: Chain, state: torch.Tensor) -> Pixels:
-        """A reconstruction of the last states of a batch."""
-        steps = len(chain.plan.steps)
+    def _finished(self, release: Release, output: str, end: End) -> Pixels:
+        """Return a reconstruction of the last states of a batch."""
         if release.sensed:
-            finish = Finish(sample=output == "sampled")
-            return to_pixels(finish.picture(chain.trajectory, self.denoiser, steps, state, _no_noise))
-        noisy, t = chain.trajectory.noisy(steps, state)
+            return end.pictures(Decoding(sample=output == "sampled"))
+        noisy, t = end.noisy()
         return to_pixels(noisy) if output == "noisy" else self._denoised(noisy, t)
 
     def pictures(self, release: Release, output: str) -> Pixels:
@@ -277,18 +271,11 @@ class Maker:
         return np.concatenate(found), facts
 
     def _decode(self, release: Release) -> None:
-        """All reconstructions that are wanted, in one walk along the chain."""
-        source = self._open(release)
-        plan, seed = source.release.plan, source.release.seed
+        """Make all reconstructions that are wanted, in one walk along the chain."""
         made = {output: list[Pixels]() for output in self._wanted(release)}
-        chain = Chain(plan, self.denoiser, seed, source.geometry(0))
-        size = batch_size(self.device, chain.geometry)
-        counts = plan.chunk_counts(chain.geometry)
-        for start in range(0, len(source), size):
-            numbers = range(start, min(start + size, len(source)))
-            state, _ = chain.run(numbers, IndexReader(source.batch(start, numbers.stop), counts))
+        for end in Decoder(self.denoiser).ends(self._open(release), Decoding(max_work=math.inf)):
             for output, found in made.items():
-                found.append(self._finished(release, output, chain, state))
+                found.append(self._finished(release, output, end))
         for output, found in made.items():
             self._keep(release, output, np.concatenate(found))
 
@@ -302,7 +289,7 @@ class Maker:
         found = self.store.pictures(self._key(release), "ancestral")
         if found is None or len(found) != count:
             first = self._first(self._open(release), count)
-            found = np.stack(list(Codec(self.denoiser, first.release.plan).pictures(first, ancestral=True)))
+            found = np.stack(list(Decoder(self.denoiser).pictures(first, Decoding(ancestral=True))))
             self._keep(release, "ancestral", found)
         return found
 
@@ -336,11 +323,6 @@ class Maker:
     def _key(self, release: Release) -> str:
         """The name of its pictures: those of another config are not taken for them."""
         return f"{release.name}.{provenance.of_pictures(self.config, release)}"
-
-
-def _no_noise(timestep: int) -> torch.Tensor:
-    """Normals of ancestral sampling, which sensing has no use for."""
-    raise AssertionError(timestep)
 
 
 def rate(path: Path) -> dict[str, Any]:

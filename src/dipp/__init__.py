@@ -5,13 +5,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dipp.codec.archive import Archive as Archive
+    from dipp.codec.archive import open as open  # noqa: A004 - users say dipp.open
     from dipp.codec.codec import Codec as Codec
     from dipp.codec.encoding import encode as encode
     from dipp.data.loading import collate as collate
     from dipp.data.loading import load as load
     from dipp.errors import DippError as DippError
-    from dipp.format.archive import Archive as Archive
-    from dipp.format.archive import open as open  # noqa: A004 - users say dipp.open
     from dipp.privacy.certificate import Certificate as Certificate
     from dipp.redaction.redact import redact as redact
     from dipp.release import privatize as privatize
@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Archive": "dipp.format.archive",
-    "open": "dipp.format.archive",
+    "Archive": "dipp.codec.archive",
+    "open": "dipp.codec.archive",
     "Certificate": "dipp.privacy.certificate",
     "Codec": "dipp.codec.codec",
     "DippError": "dipp.errors",

@@ -16,6 +16,7 @@ from PIL import Image
 
 import dipp
 from dipp.audit import suite
+from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import declared_size
 from dipp.core.beacon import Beacon
 from dipp.planning import presets
@@ -127,7 +128,7 @@ def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_
     made.save(tmp_path / "one.dipp")
     opened = dipp.open(tmp_path / "one.dipp")
     assert opened.certificate.epsilon <= 8
-    assert codec.decode(opened)[0].shape == codec.decode(opened, denoise=False)[0].shape == (8, 8, 3)
+    assert codec.decode(opened)[0].shape == codec.decode(opened, Decoding(noisy=True))[0].shape == (8, 8, 3)
 
 
 def test_verify_shows_the_ledger_and_says_what_it_means(

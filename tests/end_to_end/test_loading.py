@@ -24,7 +24,7 @@ from rich.console import Console
 from torch.utils.data import DataLoader
 
 import dipp
-from dipp.codec.codec import Codec
+from dipp.codec.decoder import Decoder
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.data import cache as caches
@@ -70,13 +70,13 @@ def release(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pictures were decoded at a time, by now."""
     counts: list[int] = []
-    real = Codec.reconstruct
+    real = Decoder.end
 
-    def count(self: Codec, rows: Any, *arguments: Any, **more: Any) -> Any:
+    def count(self: Decoder, release: Any, geometry: Any, rows: Any, *more: Any) -> Any:
         counts.append(len(rows))
-        return real(self, rows, *arguments, **more)
+        return real(self, release, geometry, rows, *more)
 
-    monkeypatch.setattr(Codec, "reconstruct", count)
+    monkeypatch.setattr(Decoder, "end", count)
     return counts
 
 
@@ -180,7 +180,7 @@ def test_another_choice_release_or_model_has_another_cache(
     release: Path, model: Path, tmp_path: Path, decoded: list[int]
 ) -> None:
     cache = tmp_path / "cache"
-    choices: list[dict[str, Any]] = [{}, {"sample": True}, {"sample": True, "calls": 3}, {"denoise": False}]
+    choices: list[dict[str, Any]] = [{}, {"sample": True}, {"sample": True, "calls": 3}, {"noisy": True}]
     shown = [dipp.load(release, model, cache=cache, **choice)[0][0] for choice in choices]
     assert len(decoded) == 4
     assert len({one.numpy().tobytes() for one in shown}) == 4

@@ -25,6 +25,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from helpers.codecs import selected
 from helpers.commands import Command
 from helpers.datasets import (
     SHARD_SIZE,
@@ -46,8 +47,9 @@ import dipp
 from dipp.cli.main import main
 from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codec import batches
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import Decoding
 from dipp.core.beacon import Beacon
-from dipp.core.geometry import Geometry
 from dipp.data import engines
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, Conduct, privatize
@@ -160,13 +162,13 @@ def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, m
     privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
     sizes: list[int] = []
     expected = dipp.load(tmp_path / "out", model)[:]
-    real = dipp.Codec.reconstruct
+    real = Decoder.end
 
-    def counted(self: Any, rows: Any, *arguments: Any, **options: Any) -> Any:
+    def counted(self: Decoder, release: Any, geometry: Any, rows: Any, *more: Any) -> Any:
         sizes.append(len(rows))
-        return real(self, rows, *arguments, **options)
+        return real(self, release, geometry, rows, *more)
 
-    monkeypatch.setattr(dipp.Codec, "reconstruct", counted)
+    monkeypatch.setattr(Decoder, "end", counted)
     monkeypatch.setattr(batches, "BATCH_PIXELS", 5 * 64)
 
     def fresh() -> dipp.Pictures:
@@ -185,11 +187,10 @@ def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
     privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices(shard_size=7))
     for shard in map(Shard.read, Store(tmp_path / "out").shards()):
         images = [pixels(30)[number] for number in shard.ids]
-        expected = codec.select(images, shard.ids.tolist(), shard.release.seed, Recorder())
+        expected, end = selected(codec, images, shard.ids.tolist(), shard.release.seed, Recorder())
         assert (shard.rows(range(len(shard))) == expected).all()
     loaded = dipp.load(tmp_path / "out", model)
-    states = codec.reconstruct(expected, Geometry(8, 8, 3), shard.ids.tolist(), shard.release.seed)
-    for number, state in zip(shard.ids, states, strict=True):
+    for number, state in zip(shard.ids, end.pictures(), strict=True):
         assert np.abs(loaded[number][0].permute(1, 2, 0).numpy().astype(int) - state).max() <= 1
 
 
@@ -207,7 +208,7 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     pictures = codec.decode(dipp.open(target))
     assert len(data) == len(pictures) == 40
     assert (data[39].permute(1, 2, 0).numpy() == pictures[39]).all()
-    assert (sampled[39].permute(1, 2, 0).numpy() == codec.decode(dipp.open(target), sample=True)[39]).all()
+    assert (sampled[39].permute(1, 2, 0).numpy() == codec.decode(dipp.open(target), Decoding(sample=True))[39]).all()
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1
     assert "adds its ε" in err

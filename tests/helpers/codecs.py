@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
+from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import Decoding, End
+from dipp.codec.encoder import encode_batch
+from dipp.codec.pictures import Picture
+from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan, Step
+from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule
+from dipp.privacy.ledger import Recorder
 from helpers.networks import tiny_denoiser
 
 SEED = bytes(range(16))
@@ -30,6 +40,20 @@ def make_codec(coding: Coding) -> Codec:
     """Few candidates, so that it is fast."""
     denoiser = tiny_denoiser()
     return Codec(denoiser, make_plan(coding, denoiser.schedule, index_bits=6))
+
+
+def states(codec: Codec, archive: Archive, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
+    """The decoded states x_t of an archive, batch by batch, and their timestep."""
+    for end in Decoder(codec.denoiser).ends(archive, Decoding(noisy=True, steps=steps)):
+        yield end.noisy()
+
+
+def selected(
+    codec: Codec, images: Sequence[Any], numbers: Sequence[int], seed: bytes, recorder: Recorder
+) -> tuple[Any, End]:
+    """The indices of pictures of one size, a row each, and their final states."""
+    chain = Chain(codec.plan, codec.denoiser, seed, Geometry.of(images[0].shape))
+    return encode_batch(chain, [Picture(image) for image in images], numbers, recorder)
 
 
 def pictures(count: int, height: int = 8, width: int = 8) -> np.ndarray[Any, Any]:

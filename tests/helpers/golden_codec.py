@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dipp.codec.codec import Codec
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan, SensingStep
@@ -70,7 +72,8 @@ def codec_of(name: str, denoiser: Denoiser) -> Codec:
 def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:
     """Return the last states and posterior means of all pictures, one after the other."""
     found: dict[str, list[Any]] = {"noisy": [], "mean": []}
-    for state, t in codec.states(source):
+    for end in Decoder(codec.denoiser).ends(source, NOISY):
+        state, t = end.noisy()
         found["noisy"].append(state.cpu().numpy().ravel())
         found["mean"].append(codec.denoiser.x0(state, t).cpu().numpy().ravel())
     return {kind: np.concatenate(parts) for kind, parts in found.items()}

@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
+from helpers.codecs import SEED, make_codec, pictures_of_two_sizes, states
 from helpers.commands import Command
 from helpers.geometry import of_pixels
 from helpers.paths import DOCS, ROOT
@@ -29,6 +29,7 @@ from PIL import Image, PngImagePlugin
 from dipp import scoring
 from dipp.audit import blackbox, neighbours, setting
 from dipp.cli.options import EXIT_NOT_COMPARED
+from dipp.codec.archive import Archive
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector
@@ -43,7 +44,6 @@ from dipp.core.price import Observed
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
-from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
 from dipp.odometer import Odometer
@@ -322,7 +322,7 @@ def state_error(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> float:
     with monkeypatch.context() as patch:
         patch.setattr(Transition, "next_state", keep)
         archive = codec.encode(pictures_of_two_sizes()[:1])
-    (decoded, _), *_ = Codec(codec.denoiser, codec.plan).states(archive)
+    (decoded, _), *_ = states(Codec(codec.denoiser, codec.plan), archive)
     return float((decoded - ends[-1]).abs().max())
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.codecs import SEED, make_plan, pictures
+from helpers.codecs import SEED, make_plan, pictures, selected, states
 from helpers.commands import Command
 from helpers.datasets import pixels, save_model, tiny_codec
 from helpers.geometry import of_pixels
@@ -35,6 +35,8 @@ from dipp.audit import likelihood
 from dipp.audit.setting import chain_of
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, FlatCode
 from dipp.codes.exponential import Exponential
 from dipp.core import channels, chunking, masks, randomness, selection, units
@@ -104,8 +106,8 @@ def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         losses = [3 * selection.epsilon(one.sensitivity, one.fraction_bits) for one in own]
         assert opened.certificate.epsilon == pytest.approx(math.fsum(losses), rel=1e-9)
         assert opened.facts()["coding"] == "sech channel, flat code"
-        ((state, _),) = Codec(denoiser, opened.release.plan).states(opened)
-        ((sent, _),) = codec.states(made)
+        ((state, _),) = states(Codec(denoiser, opened.release.plan), opened)
+        ((sent, _),) = states(codec, made)
         torch.testing.assert_close(state, sent)
         assert [picture.shape for picture in codec.decode(opened)] == [(8, 8, 3)] * 2
     with pytest.raises(DippError, match=r"newer dipp \(channel 7\)"):
@@ -175,15 +177,15 @@ def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plain = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
     codec = Codec(denoiser, make_plan(Coding(SHARP.channel, code), denoiser.schedule))
     recorder = Recorder()
-    rows = codec.select(images, range(3), SEED, recorder)
+    rows, end = selected(codec, images, range(3), SEED, recorder)
     assert rows.shape == (3, sum(codec.plan.chunk_counts(of_pixels(64))))
     # What the encoder wrote down is what the certificate is made from, at 3/2 of the flat code's ε.
     found, flat = (Certificate.of(one.plan, of_pixels(64)) for one in (codec, plain))
     assert found.releases == (recorder.ledger(codec.plan, 3),)
     assert found.epsilon == pytest.approx(1.5 * flat.epsilon, rel=1e-3)
-    decoded = codec.reconstruct(rows, Geometry(8, 8, 3), range(3), SEED, denoise=False)
-    assert decoded.shape == (3, 8, 8, 3)
     release = codec.release(SEED)
+    decoded = Decoder(denoiser).end(release, Geometry(8, 8, 3), rows, range(3), end.grey, NOISY)
+    assert (decoded.pictures(NOISY) == end.pictures(NOISY)).all()
     layout = release.layout(of_pixels(64))
     assert (layout.rows(layout.payloads(rows)) == rows).all()
     codec.encode(images).save(tmp_path / "eager.dipp")

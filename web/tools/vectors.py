@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from dipp.codec.codec import Codec
+from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, Pairs, pairs
 from dipp.core import chunking, masks, randomness
 from dipp.core.arithmetic import Arithmetic, Clip
@@ -281,7 +282,7 @@ class Vectors:
             finally:
                 randomness.private_bytes = before
             (expected,) = codec.decode(made)
-            (noisy,) = codec.decode(made, denoise=False)
+            (noisy,) = codec.decode(made, NOISY)
             yield {
                 "code": code.name,
                 "file": made.to_bytes().hex(),

@@ -67,22 +67,19 @@ def decode(
     from PIL import Image
 
     import dipp
+    from dipp import models
+    from dipp.codec.decoder import Decoder
+    from dipp.codec.decoding import Decoding
     from dipp.models.bars import shown
 
-    if noisy and (sample or ancestral or calls is not None):
-        raise DippError("noisy: nothing is denoised there; leave out --sample, --ancestral and --calls")
-    if ancestral and (sample or calls is not None):
-        raise DippError("ancestral: it samples through every timestep; leave out --sample and --calls")
-    invented = not noisy and (sample or ancestral or (calls or 1) > 1)
+    decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
     if archive.is_dir() or output.suffix.lower() == TABLE:
         if steps is not None or ancestral:
             raise DippError("steps, ancestral: these are for a .dipp file that is decoded to pictures; leave them out")
-        data = dipp.load(
-            archive, model, device=device, denoise=not noisy, sample=sample, calls=calls, max_work=max_work
-        )
+        data = dipp.load(archive, model, device=device, noisy=noisy, sample=sample, calls=calls, max_work=max_work)
         _export(data, output, overwrite)
         typer.echo(f"{counted(len(data), 'picture')} written to {output}")
-        if invented:
+        if decoding.invents:
             typer.echo(MADE_UP)
         return
     source = dipp.open(archive)
@@ -93,9 +90,7 @@ def decode(
     files.require_new(output, overwrite=overwrite)
     if not single:
         _refuse_others(output, (_place(output, number) for number in range(len(source))))
-    codec = dipp.Codec.for_archive(source, model, device=device)
-    wanted = {"denoise": not noisy, "sample": sample, "ancestral": ancestral}
-    pictures = codec.pictures(source, **wanted, calls=calls, steps=steps, max_work=max_work)
+    pictures = Decoder(models.load(model, device)).pictures(source, decoding)
     sizes = [height * width for images, height, width in source.runs.tolist() for _ in range(images)]
     with shown("decoding", sizes):
         for number, picture in enumerate(pictures):
@@ -106,7 +101,7 @@ def decode(
                 drawn = Image.fromarray(picture[..., 0] if grey else picture)
                 drawn.save(part, format=kind, quality=QUALITY)
     typer.echo(f"{counted(len(source), 'picture')} written to {output}")
-    if invented:
+    if decoding.invents:
         typer.echo(MADE_UP)
 
 

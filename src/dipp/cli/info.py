@@ -41,9 +41,9 @@ def info(
         facts = manifest.verify(archive, payloads=False) if checked is None else checked.facts
         text = None if as_json else report.dataset_text(archive, facts, checked)
     else:
-        import dipp
+        from dipp.format import archive as archives
 
-        source = dipp.open(archive)  # which computes the certificate again from the plan
+        source = archives.open(archive)  # which computes the certificate again from the plan
         facts = source.facts()
         text = None if as_json else report.archive_text(source, checked)
     verdict = {"verified": None, "verified_reason": NOT_ASKED} if checked is None else checked.verdict

@@ -7,7 +7,8 @@
 | `charging` | all pictures are charged to the odometer before the first is encoded |
 | `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
 | `encoder` | the one place where the private pixels are read |
-| `decoder`, `finish` | the indices of a file, and where they lead; the last state as a picture |
+| `decoder`, `decoding` | the indices of a file, and where they lead; flags of decoding, the last state as a picture |
+| `archive` | `dipp.open`: an archive that decodes itself |
 | `work` | what a received file may cost, before anything is decoded |
 | `codec` | `Codec`, the façade |
 | `encoding` | `dipp.encode`, which makes the plan for the pictures that are given |

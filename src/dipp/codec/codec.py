@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dipp import models
-from dipp.codec import batches, work
+from dipp.codec import batches
+from dipp.codec.archive import Archive
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.charging import charged
-from dipp.codec.decoder import End, Sources, each_archive, walked
-from dipp.codec.encoder import Selector
-from dipp.codec.finish import UNFINISHED, Finish
-from dipp.codec.pictures import Picture, Pixels, as_picture, each, to_pixels
+from dipp.codec.decoder import Decoder, Sources
+from dipp.codec.decoding import EXPECTED, Decoding, End
+from dipp.codec.encoder import encode_batch
+from dipp.codec.pictures import Picture, Pixels, as_picture, each
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
@@ -31,10 +30,9 @@ from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format import archive as archives
-from dipp.format.archive import Archive
 from dipp.format.release import Release, promised
-from dipp.models import embedded, watch
-from dipp.models.denoiser import MAX_PICTURE, Denoiser
+from dipp.models import embedded
+from dipp.models.denoiser import Denoiser
 from dipp.odometer import Meter
 from dipp.planning import presets
 from dipp.planning.table import ErrorTable
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[int], None]
-"""Told how many images are done."""
+"""Callback that receives the number of images that are done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +104,16 @@ class Codec:
 
     @classmethod
     def for_archive(
-        cls, source: Archive | str | Path, model: str | Path = embedded.FOLDER, *, device: str | torch.device = "auto"
+        cls,
+        source: archives.Archive | str | Path,
+        model: str | Path = embedded.FOLDER,
+        *,
+        device: str | torch.device = "auto",
     ) -> Codec:
         """The codec that decodes an archive, or the file of one: its plan, on the denoiser that it names."""
-        if not isinstance(source, Archive | str | os.PathLike):
+        if not isinstance(source, archives.Archive | str | os.PathLike):
             raise DippError(f"source: an archive or the path of a .dipp file is needed, got {type(source).__name__}")
-        opened = source if isinstance(source, Archive) else archives.open(source)
+        opened = source if isinstance(source, archives.Archive) else archives.open(source)
         return cls.for_release(opened.release, model, device=device)
 
     @classmethod
@@ -152,6 +154,7 @@ class Codec:
         window: Window | str | tuple[int, int] | None = None,
         odometer: bool | Meter = True,
         progress: Progress = lambda _: None,
+        ends: Callable[[End], None] = lambda _: None,
     ) -> Archive:
         """Encode one picture, or an iterable of them: each is released once, and a file that is named twice is refused.
 
@@ -166,6 +169,9 @@ class Codec:
         The public seed is drawn before the first image is looked at. A fixed `seed` is for tests, and the file says
         that it was given; unless, with given = False, the caller drew it before it looked at anything of an image.
         With a beacon, the seed follows from both, and the file records how.
+
+        `progress` receives the number of images that are done, and `ends` the final states of each batch: those that a
+        decoder reaches.
         """
         given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
         public = Window.of(window)
@@ -176,11 +182,14 @@ class Codec:
         grey: list[bool] = []
         done = 0
         for batch in self._batches(self._pictures(batches.once(each(images)), public, odometer)):
-            pixels = [picture.pixels for picture in batch]
-            rows.extend(self.select(pixels, range(done, done + len(batch)), release.seed, recorder))
-            geometries.extend([Geometry.of(pixels[0].shape)] * len(batch))
+            geometry = Geometry.of(batch[0].pixels.shape)
+            chain = Chain(self.plan, self.denoiser, release.seed, geometry)
+            indices, end = encode_batch(chain, batch, range(done, done + len(batch)), recorder)
+            rows.extend(indices)
+            geometries.extend([geometry] * len(batch))
             grey.extend(picture.grey for picture in batch)
             done += len(batch)
+            ends(end)
             progress(done)
         if not done:
             raise DippError("images: a picture is needed, there is none")
@@ -203,123 +212,28 @@ class Codec:
     def _losses_of(self, picture: Picture) -> tuple[float, float]:
         return self.losses(Geometry.of(picture.pixels.shape))
 
-    def select(self, images: Sequence[Pixels], numbers: Sequence[int], seed: bytes, recorder: Recorder) -> Indices:
-        """The indices of equal-sized images, a row each; what was done is written down by the recorder.
-
-        An image's number names its common randomness: no two images of a seed may have the same.
-        """
-        chain = Chain(self.plan, self.denoiser, seed, Geometry.of(images[0].shape))
-        watch.begin(len(images), len(images) * chain.geometry.pixels, len(self.plan.steps))
-        pixels = np.stack(images).reshape(len(images), -1)
-        _, chosen = chain.run(numbers, Selector(self.plan, seed, pixels, self.denoiser.device.type, recorder))
-        return np.concatenate(chosen, axis=1)
-
-    def reconstruct(
-        self,
-        rows: Indices,
-        geometry: Geometry,
-        numbers: Sequence[int],
-        seed: bytes,
-        *,
-        denoise: bool = True,
-        sample: bool = False,
-        calls: int | None = None,
-        grey: Sequence[bool] = (),
-    ) -> Pixels:
-        """The pictures (N, H, W, C) that `select` chose these rows for, as `decode` gives them.
-
-        `grey` says which of them are grey; empty, if none is.
-        """
-        chain = Chain(self.plan, self.denoiser, seed, geometry)
-        which = np.array(grey or [False] * len(rows), bool)
-        finish = Finish(denoise, sample, calls)
-        return self._finished(walked(chain, rows, numbers, which, len(self.plan.steps), finish), finish)
-
     def decode(
-        self,
-        source: Sources,
-        *,
-        progress: Progress = lambda _: None,
-        denoise: bool = True,
-        sample: bool = False,
-        calls: int | None = None,
-        ancestral: bool = False,
-        steps: int | None = None,
-        max_work: float | None = None,
+        self, source: Sources, decoding: Decoding = EXPECTED, *, progress: Progress = lambda _: None
     ) -> list[Pixels]:
-        """Decode all images of an archive, of a .dipp file, or of several: the expected pictures, unless told.
+        """Decode every image of an archive, of a .dipp file, or of several. By default each is the expected picture.
 
-        Each is a uint8 array (H, W, C); the channels of a grey one are equal.
+        Args:
+            source: An archive, the path of a .dipp file, or an iterable of those.
+            decoding: Which picture is wanted.
+            progress: Callback that receives the number of decoded images.
 
-        The expected picture takes one call of the network after the chain, has the least squared error and invents
-        nothing; at small ε it is smooth. `sample` draws one that looks sharper instead, in `calls` calls of the
-        network (None: 8); a number of calls above 1 does so too. `ancestral` draws it by DDPM sampling through every
-        timestep, as the paper does. denoise = False gives the noisy reconstruction.
-        `steps` decodes only the first so many steps of the plan: a preview.
-        `max_work` allows a file to cost more than its size justifies (`codec.work`), in billions of pixels through the
-        network.
+        Returns:
+            A uint8 array (H, W, C) for each image; the channels of a grey one are equal.
         """
         decoded = []
-        wanted = {"denoise": denoise, "sample": sample, "ancestral": ancestral}
-        drawn = self.pictures(source, **wanted, calls=calls, steps=steps, max_work=max_work)
-        for number, picture in enumerate(drawn):
+        for picture in self.pictures(source, decoding):
             decoded.append(picture)
-            progress(number + 1)
+            progress(len(decoded))
         return decoded
 
-    def pictures(
-        self,
-        source: Sources,
-        *,
-        denoise: bool = True,
-        sample: bool = False,
-        calls: int | None = None,
-        ancestral: bool = False,
-        steps: int | None = None,
-        max_work: float | None = None,
-    ) -> Iterator[Pixels]:
-        """What `decode` returns, one by one: an archive of a million images does not fit into memory."""
-        finish = Finish(denoise, sample, calls, ancestral)
-        for archive in each_archive(source):
-            for end in self._ends(archive, steps, finish, max_work):
-                yield from self._finished(end, finish)
-
-    def states(self, source: Archive, *, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
-        """The states x_t at the end of the plan (or of a prefix of it), batch by batch, and their timestep."""
-        for end in self._ends(source, steps):
-            yield end.chain.trajectory.noisy(end.steps, end.state)
-
-    def _ends(
-        self, source: Archive, steps: int | None, finish: Finish = UNFINISHED, max_work: float | None = None
-    ) -> Iterator[End]:
-        """The ends of the chains of an archive, batch by batch; whoever watches is told of the calls that follow."""
-        self.denoiser.require_identity(source.release.model)
-        plan = source.release.plan
-        if steps is not None and not (is_whole(steps) and 0 <= steps <= len(plan.steps)):
-            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {steps!r}")
-        done = len(plan.steps) if steps is None else steps
-        codec, first = Codec(self.denoiser, plan), 0
-        sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
-        work.require_affordable(sizes, codec.network_calls(finish, done), source.size, max_work)
-        for images, height, width in source.runs.tolist():
-            if height * width > MAX_PICTURE:
-                raise DippError(f"image: {height}×{width} is larger than can be decoded")
-            chain = Chain(plan, self.denoiser, source.release.seed, source.release.geometry(height, width))
-            end = first + images
-            while first < end:
-                last = min(end, first + self.batch_size(chain.geometry))
-                rows, grey = source.batch(first, last), source.grey[first:last]
-                yield walked(chain, rows, range(first, last), grey, done, finish)
-                first = last
-
-    def network_calls(self, finish: Finish, steps: int | None = None) -> int:
-        """Return the network calls that decode one picture, or its first steps."""
-        done = len(self.plan.steps) if steps is None else steps
-        return done + finish.network_calls(trajectory(self.plan, self.denoiser), done)
-
-    def _finished(self, end: End, finish: Finish) -> Pixels:
-        found = finish.picture(end.chain.trajectory, self.denoiser, end.steps, end.state, end.noise)
-        return to_pixels(found, end.grey)
+    def pictures(self, source: Sources, decoding: Decoding = EXPECTED) -> Iterator[Pixels]:
+        """Decode as `decode` does, one by one: an archive of a million images does not fit into memory."""
+        return Decoder(self.denoiser).pictures(source, decoding)
 
     def _batches(self, images: Iterable[Picture]) -> Iterator[list[Picture]]:
         """Group consecutive pictures of the same geometry into batches."""

@@ -6,18 +6,24 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.codec import batches, work
 from dipp.codec.chain import Chain, Indices, StepLayout
-from dipp.codec.finish import Finish
-from dipp.core import randomness
+from dipp.codec.decoding import EXPECTED, Decoding, End
+from dipp.codec.pictures import Pixels
+from dipp.codec.trajectory import trajectory
+from dipp.core.geometry import Geometry
+from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
-from dipp.models import diffusion, watch
+from dipp.format.release import Release
+from dipp.models import watch
+from dipp.models.denoiser import MAX_PICTURE, Denoiser
 
 if TYPE_CHECKING:
     import torch
@@ -41,34 +47,58 @@ class IndexReader:
         return self.indices[:, first : first + self.counts[layout.number]]
 
 
-class End(NamedTuple):
-    """Where the chains of some images have got to."""
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """Decodes archives. It needs a denoiser alone: everything else is in the file."""
 
-    chain: Chain
-    steps: int
-    state: torch.Tensor
-    numbers: Sequence[int]
-    """Of the images."""
-    grey: NDArray[np.bool_]
-    """Which of them are grey."""
+    denoiser: Denoiser
 
-    def noise(self, s: int) -> torch.Tensor:
-        """Public normals of the images, for ancestral sampling to timestep s."""
-        import torch
+    def pictures(self, source: Sources, decoding: Decoding = EXPECTED) -> Iterator[Pixels]:
+        """Decode every image of archives, one by one, as uint8 arrays (H, W, C)."""
+        for archive in each_archive(source):
+            for end in self.ends(archive, decoding):
+                yield from end.pictures(decoding)
 
-        seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
-        drawn = np.stack([diffusion.normals(stream, tuple(self.state.shape[1:])) for stream in seeds])
-        return torch.from_numpy(drawn).to(self.state.device)
+    def ends(self, source: Archive, decoding: Decoding = EXPECTED) -> Iterator[End]:
+        """Decode the states of an archive, batch by batch.
 
+        A watcher is told of the network calls that `decoding` takes afterwards, too.
+        """
+        release = source.release
+        self.denoiser.require_identity(release.model)
+        sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
+        work.require_affordable(sizes, self.calls(release.plan, decoding), source.size, decoding.max_work)
+        first = 0
+        for images, height, width in source.runs.tolist():
+            if height * width > MAX_PICTURE:
+                raise DippError(f"image: {height}×{width} is larger than can be decoded")
+            geometry, end = release.geometry(height, width), first + images
+            while first < end:
+                last = min(end, first + batches.batch_size(self.denoiser.device.type, geometry))
+                grey = source.grey[first:last]
+                yield self.end(release, geometry, source.batch(first, last), range(first, last), grey, decoding)
+                first = last
 
-def walked(
-    chain: Chain, rows: Indices, numbers: Sequence[int], grey: NDArray[np.bool_], steps: int, finish: Finish
-) -> End:
-    """The end of the first `steps` steps by the indices in `rows`; a watcher is told of the calls that follow, too."""
-    watch.begin(len(rows), len(rows) * chain.geometry.pixels, steps + finish.network_calls(chain.trajectory, steps))
-    state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(chain.geometry)), steps)
-    watch.step(steps)
-    return End(chain, steps, state, numbers, grey)
+    def end(
+        self,
+        release: Release,
+        geometry: Geometry,
+        rows: Indices,
+        numbers: Sequence[int],
+        grey: NDArray[np.bool_],
+        decoding: Decoding = EXPECTED,
+    ) -> End:
+        """Decode the states of images of one geometry, from a row of indices for each."""
+        chain, steps = Chain(release.plan, self.denoiser, release.seed, geometry), decoding.steps_of(release.plan)
+        watch.begin(len(rows), len(rows) * geometry.pixels, self.calls(release.plan, decoding))
+        state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(geometry)), steps)
+        watch.step(steps)
+        return End(chain, steps, state, numbers, grey)
+
+    def calls(self, plan: Plan, decoding: Decoding = EXPECTED) -> int:
+        """Return the network calls that decode one picture."""
+        steps = decoding.steps_of(plan)
+        return steps + decoding.network_calls(trajectory(plan, self.denoiser), steps)
 
 
 def each_archive(source: Sources) -> Iterator[Archive]:

@@ -6,6 +6,7 @@ and a record of the integers that their ε depends on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import scoring
-from dipp.codec.chain import Indices, StepLayout
+from dipp.codec.chain import Chain, Indices, StepLayout
+from dipp.codec.decoding import End
+from dipp.codec.pictures import Picture
 from dipp.core.plan import Plan
 from dipp.core.price import Observed, Terms
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.errors import MiscomputedError
+from dipp.models import watch
 from dipp.privacy.ledger import Recorder
 
 if TYPE_CHECKING:
@@ -87,6 +91,28 @@ class Selector:
     def _record(self, layout: StepLayout, used: Observed) -> None:
         """Write down what the ε of the step depends on, as it was used."""
         self.recorder.observe(layout.number, self.plan, layout.geometry, len(self.pixels), layout.chunks, used)
+
+
+def encode_batch(
+    chain: Chain, images: Sequence[Picture], numbers: Sequence[int], recorder: Recorder
+) -> tuple[Indices, End]:
+    """Encode pictures of one geometry.
+
+    Args:
+        chain: The chain of their geometry.
+        images: The pictures.
+        numbers: Their numbers, which name their common randomness: no two images of a seed may have the same.
+        recorder: Writes down what was done.
+
+    Returns:
+        The indices, a row for each picture, and the states that a decoder of them reaches.
+    """
+    watch.begin(len(images), len(images) * chain.geometry.pixels, len(chain.plan.steps))
+    pixels = np.stack([image.pixels for image in images]).reshape(len(images), -1)
+    device = chain.denoiser.device.type
+    state, chosen = chain.run(numbers, Selector(chain.plan, chain.seed, pixels, device, recorder))
+    grey = np.array([image.grey for image in images], bool)
+    return np.concatenate(chosen, axis=1), End(chain, len(chain.plan.steps), state, numbers, grey)
 
 
 def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> None:

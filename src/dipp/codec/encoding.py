@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from dipp.codec import batches, pictures
+from dipp.codec.archive import Archive
 from dipp.codec.codec import Codec
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.errors import DippError
-from dipp.format.archive import Archive
 from dipp.models import embedded
 from dipp.models.bars import shown
 from dipp.odometer import Meter

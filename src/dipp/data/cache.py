@@ -66,7 +66,7 @@ class Key:
     model: str
     """Identity of the denoiser."""
     choice: tuple[Any, ...]
-    """Which picture is wanted: the fields of `codec.finish.Finish`."""
+    """Which picture is wanted: the fields of `codec.decoding.Decoding` that matter."""
 
     def digest(self) -> str:
         """Hex digits that name it."""

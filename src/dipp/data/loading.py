@@ -24,13 +24,14 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from dipp import files
+from dipp import files, models
 from dipp.codec import work
 from dipp.codec.batches import batch_size
-from dipp.codec.codec import Codec
-from dipp.codec.finish import Finish
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
+from dipp.core.plan import Plan
 from dipp.data.cache import Cache, Key, Memory
 from dipp.data.parts import ArchivePart, Part, ShardPart
 from dipp.data.sources import Label
@@ -58,7 +59,7 @@ def load(
     model: str | Path = embedded.FOLDER,
     *,
     device: str = "auto",
-    denoise: bool = True,
+    noisy: bool = False,
     sample: bool = False,
     calls: int | None = None,
     cache: str | Path | None = None,
@@ -69,7 +70,7 @@ def load(
 
     `model` is the denoiser that the release was made with, by default the one that ships with dipp. It is loaded with
     the first picture: length, labels and certificate do not need it. Pictures are the expected ones; `sample` draws
-    plausible ones instead, in `calls` calls of the network, and denoise = False gives noisy reconstructions.
+    plausible ones instead, in `calls` calls of the network, and `noisy` gives noisy reconstructions.
 
     Decoded pictures are kept, so that a second epoch does not decode them again: in the folder `cache`, or in memory up
     to 512 MiB. `transform` is applied to each picture, a uint8 tensor (C, H, W), whenever it is asked for; the cache
@@ -78,9 +79,9 @@ def load(
     `max_work` allows a file to cost more than its size justifies (`codec.work`), in billions of pixels through the
     network.
     """
-    finish = Finish(denoise, sample, calls)
+    decoding = Decoding(noisy=noisy, sample=sample, calls=calls, max_work=max_work)
     folder = None if cache is None else Path(cache)
-    return Pictures(Path(destination), str(model), device, finish, folder, transform, max_work)
+    return Pictures(Path(destination), str(model), device, decoding, folder, transform)
 
 
 def collate(items: Sequence[Item]) -> Any:
@@ -107,15 +108,15 @@ class Pictures(Dataset[Item]):
         place: Path,
         model: str,
         device: str,
-        finish: Finish,
+        decoding: Decoding,
         cache: Path | None,
         transform: Callable[[torch.Tensor], Any] | None,
-        max_work: float | None = None,
     ) -> None:
-        self._place, self._model, self._device, self._finish = place, model, device, finish
-        self._cache_folder, self._transform, self._max_work = cache, transform, max_work
+        self._place, self._model, self._device, self._decoding = place, model, device, decoding
+        self._cache_folder, self._transform = cache, transform
         self._affordable: set[Part] = set()
-        self._codec: Codec | None = None
+        self._decoder: Decoder | None = None
+        self._plan: Plan | None = None
         self._process = os.getpid()
         self._parts: list[Part]
         self.labelled = False
@@ -279,7 +280,11 @@ class Pictures(Dataset[Item]):
         if self._cache_folder is None or not len(self):
             return Memory()
         release = tuple(part.digest for part in self._parts)
-        key = Key(release, self._find(0)[0].release.model, dataclasses.astuple(self._finish))
+        key = Key(
+            release,
+            self._find(0)[0].release.model,
+            dataclasses.astuple(dataclasses.replace(self._decoding, max_work=None)),
+        )
         return Cache(self._cache_folder, key.digest())
 
     def _decode(self, geometry: Geometry, places: list[tuple[Part, int]]) -> Pixels:
@@ -287,21 +292,21 @@ class Pictures(Dataset[Item]):
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
         self._check_process()
         release = places[0][0].release
-        codec = self._codec_for(release)
+        decoder = self._decoder_for(release)
         for part, _ in places:
-            self._require_affordable(part, codec)
+            self._require_affordable(part, decoder)
         if any(part.release.seed != release.seed for part, _ in places):
             raise DippError("the shards belong to several releases; get them again")
         numbers = [part.number(row) for part, row in places]
-        grey = [part.grey(row) for part, row in places]
-        wanted, choice = self._finish, (rows, geometry, numbers, release.seed)
-        return codec.reconstruct(*choice, denoise=wanted.denoise, sample=wanted.sample, calls=wanted.calls, grey=grey)
+        grey = np.array([part.grey(row) for part, row in places], bool)
+        return decoder.end(release, geometry, rows, numbers, grey, self._decoding).pictures(self._decoding)
 
-    def _require_affordable(self, part: Part, codec: Codec) -> None:
+    def _require_affordable(self, part: Part, decoder: Decoder) -> None:
         """Raise if a part costs more than its file justifies; once for each part."""
         if part not in self._affordable:
             sizes = [(1, part.geometry(row).pixels) for row in range(part.images)]
-            work.require_affordable(sizes, codec.network_calls(self._finish), part.size, self._max_work)
+            calls = decoder.calls(part.release.plan, self._decoding)
+            work.require_affordable(sizes, calls, part.size, self._decoding.max_work)
             self._affordable.add(part)
 
     def _check_process(self) -> None:
@@ -319,15 +324,17 @@ class Pictures(Dataset[Item]):
         if self._cache_folder is None and worker is not None and worker.id == 0:
             LOGGER.warning(WORKERS)
 
-    def _codec_for(self, release: Release) -> Codec:
-        if self._codec is None:
-            self._codec = Codec.for_release(release, self._model, device=self._device)
-        if (self._codec.plan, self._codec.denoiser.identity) != (release.plan, release.model):
+    def _decoder_for(self, release: Release) -> Decoder:
+        if self._decoder is None:
+            denoiser = models.load(self._model, self._device)
+            denoiser.require_identity(release.model)
+            self._decoder, self._plan = Decoder(denoiser), release.plan
+        if (self._plan, self._decoder.denoiser.identity) != (release.plan, release.model):
             raise DippError("the shards belong to several releases; get them again")
-        return self._codec
+        return self._decoder
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_codec": None}
+        return {**self.__dict__, "_decoder": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _process=os.getpid())

@@ -189,6 +189,8 @@ class Worker:
 
     def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
         """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
+        from dipp.codec.chain import Chain
+        from dipp.codec.encoder import encode_batch
         from dipp.data.shards import Image, Skipped
         from dipp.privacy.ledger import Recorder
 
@@ -202,7 +204,8 @@ class Worker:
             batch = waiting.pop(geometry)
             numbers = [job.number(record.position) for record, _ in batch]
             with watch.watching(_Told(self.progress)):
-                rows = codec.select([picture.pixels for _, picture in batch], numbers, job.release.seed, recorder)
+                chain = Chain(codec.plan, codec.denoiser, job.release.seed, geometry)
+                rows, _ = encode_batch(chain, [picture for _, picture in batch], numbers, recorder)
             for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
                 label = record.label if job.labelled else None
                 images.append(Image(number, geometry, label, row, picture.grey))

@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Archive:
         *,
         recorded: Ledger | None = None,
         grey: Sequence[bool] = (),
-    ) -> Archive:
+    ) -> Self:
         """Archive the indices of images.
 
         Args:
@@ -106,7 +106,7 @@ class Archive:
         return cls.from_bytes(data + checksum(data))
 
     @classmethod
-    def from_bytes(cls, data: bytes | mmap.mmap, *, verify: bool = True) -> Archive:
+    def from_bytes(cls, data: bytes | mmap.mmap, *, verify: bool = True) -> Self:
         """Check and take over the bytes of a file; verify = False skips the checksum, for a few images of very many."""
         view = memoryview(data)
         inner = unsealed(view, verify=verify)
@@ -251,7 +251,7 @@ class Archive:
         return bytes(self._data)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Archive.from_bytes, (self.to_bytes(),)
+        return type(self).from_bytes, (self.to_bytes(),)
 
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""

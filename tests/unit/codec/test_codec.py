@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.charges import selection_epsilon
-from helpers.codecs import SEED, TIMESTEPS, make_plan, pictures
+from helpers.codecs import SEED, TIMESTEPS, make_plan, pictures, states
 from helpers.geometry import of_pixels
 from helpers.networks import IDENTITY, tiny_denoiser
 from helpers.sensing import sensing_plan
@@ -20,8 +20,8 @@ from PIL import Image
 
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
+from dipp.codec.decoding import SAMPLE_CALLS, Decoding
 from dipp.codec.encoder import Selector
-from dipp.codec.finish import SAMPLE_CALLS
 from dipp.codec.pictures import as_pixels, to_pixels
 from dipp.codec.trajectory import Diffusion
 from dipp.codes import Flat
@@ -66,10 +66,10 @@ def test_the_decoder_reaches_the_encoders_state(coding: Coding, denoiser: Denois
     built = archive.Archive.build(released(plan), [Geometry(8, 8, 3)] * 3, rows)
     built.save(tmp_path / "three.dipp")
     opened = archive.open(tmp_path / "three.dipp")
-    (decoded, t), *_ = Codec(denoiser, plan).states(opened)
+    (decoded, t), *_ = states(Codec(denoiser, plan), opened)
     assert t == TIMESTEPS[-1]
     torch.testing.assert_close(decoded, state, atol=1e-5, rtol=0)
-    noisy = Codec(denoiser, plan).decode(opened, denoise=False)
+    noisy = Codec(denoiser, plan).decode(opened, Decoding(noisy=True))
     assert [picture.shape for picture in noisy] == [(8, 8, 3)] * 3
 
 
@@ -81,7 +81,7 @@ def test_the_code_conveys_the_image(denoiser: Denoiser) -> None:
     plan = make_plan(SHARP, denoiser.schedule)
     images = np.stack([np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8)])
     coded = Codec(denoiser, plan).encode(list(images), seed=SEED)
-    (state, _), *_ = Codec(denoiser, plan).states(coded)
+    (state, _), *_ = states(Codec(denoiser, plan), coded)
     assert float(state[1].mean() - state[0].mean()) > 0.35
 
 
@@ -99,22 +99,24 @@ def test_sizes_may_differ_and_order_is_kept(denoiser: Denoiser) -> None:
     images = [*pictures(2), *pictures(1, 16, 8), *pictures(1)]
     coded = Codec(denoiser, plan).encode(images)
     assert [coded.geometry(i).shape for i in range(4)] == [image.shape for image in images]
-    assert [p.shape for p in Codec(denoiser, plan).decode(coded, denoise=False)] == [image.shape for image in images]
+    assert [p.shape for p in Codec(denoiser, plan).decode(coded, Decoding(noisy=True))] == [
+        image.shape for image in images
+    ]
 
 
 def test_a_prefix_decodes(denoiser: Denoiser) -> None:
     """The first k steps give the state after k steps; none gives the common start."""
     plan = make_plan(SHARP, denoiser.schedule)
     codec, coded = Codec(denoiser, plan), Codec(denoiser, plan).encode(list(pictures(2)), seed=SEED)
-    (start, t), *_ = codec.states(coded, steps=0)
+    (start, t), *_ = states(codec, coded, steps=0)
     assert t == TIMESTEPS[0]
     torch.testing.assert_close(
         start, Diffusion(plan.steps, denoiser).start(SEED, Geometry(8, 8, 3)).expand(2, -1, -1, -1)
     )
-    (_, t), *_ = codec.states(coded, steps=2)
+    (_, t), *_ = states(codec, coded, steps=2)
     assert t == TIMESTEPS[2]
     with pytest.raises(DippError, match="steps"):
-        list(codec.states(coded, steps=4))
+        list(states(codec, coded, steps=4))
 
 
 def test_denoising_gives_pictures(denoiser: Denoiser) -> None:
@@ -230,28 +232,30 @@ def test_another_model_is_refused_by_name(denoiser: Denoiser) -> None:
 def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
     codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
     coded = codec.encode(pictures(2), seed=SEED)
-    ((state, t),) = codec.states(coded)
+    ((state, t),) = states(codec, coded)
     expected = to_pixels(denoiser.x0(state, t))
-    for decoded in (codec.decode(coded), codec.decode(coded, calls=1)):
+    for decoded in (codec.decode(coded), codec.decode(coded, Decoding(calls=1))):
         np.testing.assert_array_equal(np.stack(decoded), expected)
     with pytest.raises(DippError, match="calls"):
-        codec.decode(coded, calls=0)
+        codec.decode(coded, Decoding(calls=0))
 
 
 def test_more_calls_sample(denoiser: Denoiser) -> None:
     """`sample` is so many calls; they are those of the fast sampler, and the picture is another one."""
     codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
     coded = codec.encode(pictures(2), seed=SEED)
-    ((state, t),) = codec.states(coded)
-    drawn = np.stack(codec.decode(coded, sample=True))
+    ((state, t),) = states(codec, coded)
+    drawn = np.stack(codec.decode(coded, Decoding(sample=True)))
     np.testing.assert_array_equal(
         drawn, to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, state, t, SAMPLE_CALLS))
     )
-    np.testing.assert_array_equal(drawn, np.stack(codec.decode(coded, calls=SAMPLE_CALLS)))
-    np.testing.assert_array_equal(np.stack(codec.decode(coded, sample=True, calls=3)), codec.decode(coded, calls=3))
+    np.testing.assert_array_equal(drawn, np.stack(codec.decode(coded, Decoding(calls=SAMPLE_CALLS))))
+    np.testing.assert_array_equal(
+        np.stack(codec.decode(coded, Decoding(sample=True, calls=3))), codec.decode(coded, Decoding(calls=3))
+    )
     assert (drawn != codec.decode(coded)).any()
     with pytest.raises(DippError, match=r"≥ 2 is needed to sample, got 1"):
-        codec.decode(coded, sample=True, calls=1)
+        codec.decode(coded, Decoding(sample=True, calls=1))
 
 
 @pytest.mark.parametrize("coding", [*CODINGS, Coding(Sign(7), Flat())], ids=repr)
@@ -265,7 +269,7 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, 
     rows = np.concatenate(chosen, axis=1)
     built = archive.Archive.build(released(codec.plan), [whole] * 2, rows)
     coded = archive.Archive.from_bytes(built.to_bytes())
-    ((decoded, _),) = codec.states(coded)
+    ((decoded, _),) = states(codec, coded)
     torch.testing.assert_close(decoded, state, atol=1e-5, rtol=0)
     assert [picture.shape for picture in codec.decode(coded)] == [whole.shape] * 2
     small = codec.encode(pictures(1), seed=SEED)
@@ -279,7 +283,7 @@ def test_a_denoiser_of_one_channel() -> None:
     codec, colour = Codec(grey, make_plan(SHARP, grey.schedule)), Image.fromarray(pictures(1)[0])
     np.testing.assert_array_equal(as_pixels(colour, 1)[..., 0], np.asarray(colour.convert("L")))
     coded = codec.encode([colour])
-    assert [picture.shape for picture in codec.decode(coded, denoise=False)] == [(8, 8, 1)]
+    assert [picture.shape for picture in codec.decode(coded, Decoding(noisy=True))] == [(8, 8, 1)]
 
 
 def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
@@ -289,7 +293,7 @@ def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
     claim = archive.Archive.build(released(plan), [Geometry(46_000, 46_000, 3)], [[0]])
     assert len(claim.to_bytes()) < 128
     with pytest.raises(DippError, match="larger than can be decoded"):
-        Codec(denoiser, plan).decode(claim, max_work=1e6)
+        Codec(denoiser, plan).decode(claim, Decoding(max_work=1e6))
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.01])

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from helpers.codecs import make_plan, pictures
+from helpers.codecs import make_plan, pictures, pictures_of_two_sizes
+from helpers.datasets import tiny_codec
 from helpers.networks import tiny_denoiser
 from PIL import Image
 
+import dipp
 from dipp.codec.codec import Codec
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import Decoding, End
 from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.format import archive
@@ -183,8 +188,8 @@ def test_grey_pictures_come_out_grey(small: Codec) -> None:
     """And colour ones as they were; with every way to finish."""
     made = small.encode([rgb(), rgb()[..., 0], rgb(8, 16)[..., :1]])
     assert made.grey.tolist() == [False, True, True]
-    for choice in ({}, {"sample": True, "calls": 2}, {"denoise": False}):
-        colour, *grey = small.decode(made, **choice)
+    for choice in ({}, {"sample": True, "calls": 2}, {"noisy": True}):
+        colour, *grey = small.decode(made, Decoding(**choice))
         assert (colour[..., 0] != colour[..., 1]).any()
         assert all((one == one[..., :1]).all() for one in grey)
         assert [one.shape for one in grey] == [(8, 8, 3), (8, 16, 3)]
@@ -236,10 +241,54 @@ def test_numbers_of_a_codec_are_numbers(option: str, wrong: object, said: str) -
 @pytest.mark.parametrize(
     ("option", "wrong"), [("calls", 2.5), ("calls", "x"), ("calls", True), ("steps", "x"), ("steps", 1.5)]
 )
-def test_numbers_of_a_decoding_are_whole(option: str, wrong: object, small: Codec) -> None:
+def test_numbers_of_a_decoding_are_whole(option: str, wrong: object) -> None:
     options: dict[str, Any] = {option: wrong}
     with pytest.raises(DippError, match=f"^{option}: "):
-        small.decode(small.encode(rgb()), **options)
+        Decoding(**options)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"noisy": True, "sample": True}, "noisy: nothing is denoised there"),
+        ({"noisy": True, "calls": 3}, "noisy: nothing is denoised there"),
+        ({"noisy": True, "ancestral": True}, "noisy: nothing is denoised there"),
+        ({"ancestral": True, "sample": True}, "ancestral: it samples through every timestep"),
+        ({"ancestral": True, "calls": 2}, "ancestral: it samples through every timestep"),
+    ],
+    ids=str,
+)
+def test_flags_that_contradict_each_other_are_refused(flags: dict[str, Any], said: str, small: Codec) -> None:
+    """In every way to decode: by the object, an archive, and a dataset."""
+    with pytest.raises(DippError, match=said):
+        Decoding(**flags)
+    with pytest.raises(DippError, match=said):
+        small.encode(rgb()).decode(**flags)
+
+
+def test_an_archive_decodes_itself(light_model: Path, tmp_path: Path) -> None:
+    codec = tiny_codec(light_model)
+    made = codec.encode(pictures(2), odometer=False)
+    made.save(tmp_path / "a.dipp")
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301
+    for one in (made, dipp.open(tmp_path / "a.dipp"), again):
+        assert isinstance(one, dipp.Archive)
+        every: list[dict[str, Any]] = [{}, {"noisy": True}, {"sample": True}, {"steps": 1}]
+        for flags in every:
+            np.testing.assert_array_equal(one.decode(light_model, **flags), codec.decode(made, Decoding(**flags)))
+    with pytest.raises(DippError, match="model"):
+        made.decode()
+
+
+def test_an_encoder_hands_back_its_final_states(small: Codec) -> None:
+    """They are those that a decoder reaches."""
+    ends: list[End] = []
+    made = small.encode(pictures_of_two_sizes(), odometer=False, ends=ends.append)
+    decoded = list(Decoder(small.denoiser).ends(made))
+    assert [end.state.shape[0] for end in ends] == [2, 1]
+    for ours, theirs in zip(ends, decoded, strict=True):
+        torch.testing.assert_close(ours.state, theirs.state, atol=1e-5, rtol=0)
+        assert np.abs(ours.pictures().astype(int) - theirs.pictures()).max() <= 1
 
 
 def test_a_device_may_be_torch_s_own() -> None:

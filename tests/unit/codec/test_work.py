@@ -18,7 +18,8 @@ import dipp
 from dipp import models
 from dipp.codec import chain, work
 from dipp.codec.chain import Chain
-from dipp.codec.finish import Finish
+from dipp.codec.decoder import Decoder
+from dipp.codec.decoding import Decoding
 from dipp.codes import Flat
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
@@ -46,11 +47,12 @@ def made() -> Archive:
 
 def test_a_small_file_cannot_ask_for_hours(made: Archive, tmp_path: Path) -> None:
     """In a process of its own with little memory: the file is refused before any is asked for."""
-    options: list[dict[str, Any]] = [{}, {"denoise": False}, {"steps": 100}, {"max_work": 270}]
+    options: list[dict[str, Any]] = [{}, {"noisy": True}, {"steps": 100}, {"max_work": 270}]
     made.save(tmp_path / "bomb.dipp")
     assert made.size < 700
     script = f"""
 import resource, dipp
+from dipp.codec.decoding import Decoding
 from dipp.errors import DippError
 codec = dipp.Codec.for_archive({str(tmp_path / "bomb.dipp")!r})
 with open("/proc/self/statm") as file:
@@ -58,7 +60,7 @@ with open("/proc/self/statm") as file:
 resource.setrlimit(resource.RLIMIT_AS, (held + (256 << 20), held + (256 << 20)))
 for options in {options!r}:
     try:
-        codec.decode({str(tmp_path / "bomb.dipp")!r}, **options)
+        codec.decode({str(tmp_path / "bomb.dipp")!r}, Decoding(**options))
     except DippError as error:
         print(error)
 """
@@ -108,8 +110,8 @@ def test_honest_photographs_need_no_option(options: dict[str, Any]) -> None:
     """And neither do a hundred of them in a file, at rates that show something, nor many small pictures."""
     codec = dipp.Codec.from_pretrained(embedded.FOLDER, size=(1, PHOTOGRAPH), **options)
     release = codec.release(bytes(16))
-    for finish in (Finish(), Finish(sample=True)):
-        calls = codec.network_calls(finish)
+    for finish in (Decoding(), Decoding(sample=True)):
+        calls = Decoder(codec.denoiser).calls(codec.plan, finish)
         for pixels, count in ((PHOTOGRAPH, 1), (PHOTOGRAPH, 100), (1024, 50_000)):
             bits = max(release.layout(of_pixels(pixels)).least_bits, int(options.get("bpp", 0) * pixels))
             if count == 100 and bits < pixels / 1000:

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipp.codec.codec import Codec
+from dipp.codec.decoding import Decoding
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
@@ -339,7 +340,7 @@ def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
             asked.append(len(calls))
             assert len(calls) == len(plan.steps) - 1, "the first step asks nothing"
             calls.clear()
-            codec.decode(made, calls=1)
+            codec.decode(made, Decoding(calls=1))
             assert len(calls) == len(plan.steps) <= most + 1, "a decoder repeats them, and asks once more"
         assert max(asked) == most, "what is allowed is made use of"
 
