@@ -131,7 +131,7 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
     lines = []
     if claim is not None:
         lines.append(f"bound        {found['grade']}: {advice.bound(claim['epsilon'])}")
-        lines.append(f"measured     {advice.measured()}")
+        lines.append(f"measured     {advice.measured(claim['epsilon'])}")
     lines.append(f"recognisable {'yes' if claim is None else advice.RECOGNISABLE}")
     return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(found["warnings"])]
 

@@ -145,7 +145,7 @@ def test_encode_and_info_say_what_an_epsilon_is_worth(
     assert bool(warned) is (grade != "strong")
     for said in (encoded, run("info", made)[1], run("info", made, "--verify", "--model", model)[1]):
         assert f"bound        {grade}: {advice.bound(pure)}\n" in said
-        assert f"measured     {advice.measured()}\n" in said
+        assert f"measured     {advice.measured(pure)}\n" in said
         assert f"recognisable {RECOGNISABLE}\n" in said
         assert all(text in said for text in warned)
         assert ("warnings " in said) is bool(warned)

@@ -280,7 +280,7 @@ def test_certificates_of_all_plans_are_pythons(page: Page, table: Any) -> None:
         said = page.inner_text("#belief")
         assert f"ε = {upper(epsilon)}, {advice.grade(epsilon).name} as a bound: a fifty-fifty guess" in said
         assert "for somebody who knows every other pixel of the picture" in said
-        assert advice.measured() in said
+        assert advice.measured(epsilon) in said
 
 
 # Nothing leaves.

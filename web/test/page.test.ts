@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { requireEightBits } from "../src/page/picture";
 import { Spent } from "../src/page/spent";
-import { gradeOf, type Table } from "../src/page/table";
+import { gradeOf, measuredWords, type Table } from "../src/page/table";
 
 test("a picture that is opened again is the same picture, and another one is not", () => {
   const spent = new Spent();
@@ -36,4 +36,10 @@ test("every ε has a grade, and a bound belongs to the better one", () => {
   const table = { scale: [{ largest: 1, name: "strong" }, { largest: 4, name: "weak" }, { largest: null, name: "none" }] } as unknown as Table;
   const grades = [0.1, 1, 1.001, 4, 4.001, 1e9].map((epsilon) => gradeOf(epsilon, table));
   assert.deepEqual(grades, ["strong", "strong", "weak", "weak", "none", "none"]);
+});
+
+test("the measured figure is that of the largest budget that an ε reaches", () => {
+  const table = { readers: [[0.5, 86], [1, 92]], reached: 1.05 } as unknown as Table;
+  for (const [epsilon, words] of [[0.1, "86 % of cases (measured at ε = 0.5)"], [0.9, "86 %"], [0.99, "92 %"], [1, "92 %"], [9, "92 % of cases (measured at ε = 1)"]] as const)
+    assert.ok(measuredWords(epsilon, table).includes(words));
 });

@@ -81,7 +81,8 @@ def plans(model: str) -> dict[str, Any]:
         "unit": Pixel().words,
         "assumptions": ASSUMPTIONS,
         "notCovered": NOT_COVERED,
-        "measured": advice.measured(),
+        "readers": list(advice.READERS.items()),
+        "reached": advice.REACHED,
         "recognisable": advice.RECOGNISABLE,
         # JSON has no infinity: the last grade has no largest ε.
         "scale": [

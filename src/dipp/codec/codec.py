@@ -39,7 +39,7 @@ from dipp.planning.table import ErrorTable
 from dipp.privacy import advice
 from dipp.privacy.budget import Budget, is_whole
 from dipp.privacy.ledger import Recorder
-from dipp.privacy.printing import upper
+from dipp.privacy.printing import lower, upper
 
 if TYPE_CHECKING:
     import torch
@@ -273,5 +273,5 @@ class Codec:
         if delta is not None and advice.too_large(delta, geometry.pixels):
             raise DippError(
                 f"image: {height}×{width} pixels times δ = {upper(delta)} is 1 or more, which allows a pixel to be "
-                f"published as it is; pass a delta far below {1 / geometry.pixels:.1g}, or none"
+                f"published as it is; pass a delta far below {lower(1 / geometry.pixels, 1)}, or none"
             )

@@ -140,7 +140,7 @@ class Released:
         if self.certificate is None:
             raise NoCertificateError("meaning: this coding is not differentially private")
         epsilon = self.certificate["epsilon"]
-        said = (f"As a bound, {advice.grade(epsilon).name}: {advice.bound(epsilon)}", advice.measured())
+        said = (f"As a bound, {advice.grade(epsilon).name}: {advice.bound(epsilon)}", advice.measured(epsilon))
         warned = advice.warnings(epsilon, self.certificate["delta"], self.facts["pixels"])
         return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*said, *warned))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dipp.privacy.printing import upper
+from dipp.privacy.printing import lower, upper
 
 DEFAULT_EPSILON = 1.0
 """The ε per pixel to begin with, on every page: the largest that is strong. Commands need a budget, and assume none."""
@@ -32,9 +32,11 @@ SCALE = (
 )
 READERS = {0.5: 86, 1.0: 92, 2.0: 95, 4.0: 96, 8.0: 96, 16.0: 97}
 """By ε, how often the decoded photograph alone was right about a pixel, in percent (`benchmarks/readers.py`)."""
+REACHED = 1.05
+"""A certificate within this factor of a budget counts as one of that budget."""
 RECOGNISABLE = (
-    "yes: an ε per pixel is about single pixels, and faces, plates, text and places are made of many; treat the people "
-    "in the pictures as identifiable in the release"
+    "yes, because an ε per pixel is about single pixels, and faces, plates, places and text (burnt-in names too) are "
+    "made of many: treat the people in the pictures as identifiable in the release"
 )
 
 
@@ -56,13 +58,16 @@ def largest_belief(epsilon: float) -> str:
     return upper(100 / (1 + math.exp(-epsilon)), 3)
 
 
-def measured() -> str:
-    """Return what readers of decoded pictures were measured to tell about a pixel, in words."""
-    (first, share), *others = READERS.items()
-    rates = ", ".join([f"{share} % of cases at ε = {first:g}", *(f"{right} % at {value:g}" for value, right in others)])
+def measured(epsilon: float) -> str:
+    """Return what readers of decoded photographs were measured to tell about a pixel, in words.
+
+    The figure is that of the largest measured budget that `epsilon` reaches, or of the smallest one; it is named. Plans
+    certify a little less than their budget.
+    """
+    at = max((value for value in READERS if value <= REACHED * epsilon), default=min(READERS))
     return (
         "the decoded photograph alone tells a pixel's colour from another colour of the picture in "
-        f"{rates}, because its neighbours tell"
+        f"{READERS[at]} % of cases (measured at ε = {upper(at)}), because its neighbours tell"
     )
 
 
@@ -86,7 +91,7 @@ def warnings(epsilon: float, delta: float | None = None, pixels: int = 1) -> tup
     if delta is not None and too_large(delta, pixels):
         found.append(
             f"δ = {upper(delta)} times {pixels:,} pixels is 1 or more: (ε, δ) then allows a pixel to be published as "
-            f"it is; rely on the pure ε, or choose a δ far below {1 / pixels:.1g}"
+            f"it is; rely on the pure ε, or choose a δ far below {lower(1 / pixels, 1)}"
         )
     return tuple(found)
 

@@ -291,7 +291,7 @@ class Certificate:
         one = self.for_units(1).epsilon
         said = (
             f"As a bound, {advice.grade(one).name}: {advice.bound(one)}.",
-            f"Without that knowledge, {advice.measured()}.",
+            f"Without that knowledge, {advice.measured(one)}.",
             f"Recognisable: {advice.RECOGNISABLE}.",
         )
         words = "".join(f"<p>{html.escape(text)}</p>" for text in said)

@@ -16,7 +16,7 @@ import { showOdds } from "./pixel";
 import { noised } from "./rivals";
 import { Spent } from "./spent";
 import { Split, type View } from "./split";
-import { certificateOf, gradeOf, type Table, type TableEntry } from "./table";
+import { certificateOf, gradeOf, measuredWords, type Table, type TableEntry } from "./table";
 
 const VIEWS = { original: "original", expected: "the file's picture", noisy: "the noisy state", rival: "noise and PNG" } as const;
 type ViewName = keyof typeof VIEWS;
@@ -88,7 +88,7 @@ function showChoice(): void {
   sliders.epsilon.setAttribute("aria-valuetext", `ε = ${entry.epsilon}`);
   element("belief").textContent =
     `A file of these settings certifies ε = ${upper(epsilon)}, ${gradeOf(epsilon, table)} as a bound: ` +
-    `${boundWords(epsilon)}. Without that knowledge, ${table.measured}.`;
+    `${boundWords(epsilon)}. Without that knowledge, ${measuredWords(epsilon, table)}.`;
   element("rate-value").textContent = String(entry.rate);
   sliders.rate.setAttribute("aria-valuetext", `${entry.rate} bits per pixel`);
   const bytes = Math.ceil((entry.bpp * pixels) / 8);

@@ -5,7 +5,7 @@ import { VERSION } from "../format/header";
 import { hex } from "../format/bytes";
 import { boundWords, upper } from "../privacy/certificate";
 import { element, grouped, made, row } from "./dom";
-import { gradeOf, type Table } from "./table";
+import { gradeOf, measuredWords, type Table } from "./table";
 
 const DELTAS = [1e-5, 1e-7, 1e-9];
 
@@ -18,7 +18,7 @@ export function showCertificate(archive: Archive, table: Table): void {
   element("certificate-words").textContent =
     `Change one pixel in any way, whatever the others are: no file becomes more than e^ε = ` +
     `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. So ${boundWords(certificate.epsilon)}: ` +
-    `${gradeOf(certificate.epsilon, table)} as a bound. Without that knowledge, ${table.measured}. ` +
+    `${gradeOf(certificate.epsilon, table)} as a bound. Without that knowledge, ${measuredWords(certificate.epsilon, table)}. ` +
     `k pixels together cost k times ε. This page has computed it from the file's public numbers` +
     (release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
   element("recognisable").textContent = `Recognisable: ${table.recognisable}.`;

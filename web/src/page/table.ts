@@ -34,8 +34,10 @@ export interface Table {
   readonly unit: string;
   readonly assumptions: readonly string[];
   readonly notCovered: readonly string[];
-  /** What readers of decoded pictures were measured to tell, in words. */
-  readonly measured: string;
+  /** By ε, how often the decoded photograph alone was right about a pixel, in percent; from the smallest ε on. */
+  readonly readers: readonly (readonly [number, number])[];
+  /** A certificate within this factor of a budget counts as one of that budget. */
+  readonly reached: number;
   readonly recognisable: string;
   /** What an ε is worth: rows in order, each up to its largest ε; the last has none. */
   readonly scale: readonly { readonly largest: number | null; readonly name: string }[];
@@ -56,6 +58,15 @@ export function planOf(entry: TableEntry): Plan {
 /** What a pure ε per pixel is worth. */
 export function gradeOf(epsilon: number, { scale }: Table): string {
   return scale.find(({ largest }) => largest === null || epsilon <= largest)!.name;
+}
+
+/** What readers of decoded photographs were measured to tell, at the largest measured budget that this ε reaches. */
+export function measuredWords(epsilon: number, { readers, reached }: Table): string {
+  const [at, share] = readers.filter(([measured]) => measured <= reached * epsilon).at(-1) ?? readers[0]!;
+  return (
+    "the decoded photograph alone tells a pixel's colour from another colour of the picture in " +
+    `${share} % of cases (measured at ε = ${at}), because its neighbours tell`
+  );
 }
 
 export function certificateOf(entry: TableEntry, channels: number, pixels: number): Certificate {
