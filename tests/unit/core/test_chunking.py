@@ -168,7 +168,7 @@ def test_a_deal_by_unit_is_the_partition(height: int, width: int, channels: int,
     geometry, unit = Geometry(height, width, channels), Band(rows)
     everything = np.arange(geometry.coordinates)
     found = BY_UNIT.chunks(SEED, 0, everything, unit, geometry, 1, True)
-    assert found.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, np.ones(1))[0]
+    assert found.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, np.ones(1, np.int64))[0]
     for number in range(found.count):
         assert found.part(number).tolist() == np.flatnonzero(unit.ids(geometry) == number).tolist()
     parts, apart = BY_UNIT.dealt(found, unit, geometry)
