@@ -236,7 +236,7 @@ def test_a_unit_and_a_code_of_constant_price(tmp_path: Path) -> None:
     assert opened.facts()["certificate"]["unit"] == {"kind": "band", "rows": 4}
     assert "one band of 4 rows" in found.statement()
     assert [picture.shape for picture in codec.decode(opened)] == [image.shape for image in images]
-    ((state, _), *_), ((sent, _), *_) = codec.states(opened), codec.states(made)
+    ((state, _), *_), ((sent, _), *_) = states(codec, opened), states(codec, made)
     torch.testing.assert_close(state, sent)
 
 
@@ -286,7 +286,8 @@ def test_other_units_have_no_part_in_an_index(monkeypatch: pytest.MonkeyPatch) -
     for band in range(4):
         other = image.copy()
         other[4 * band : 4 * band + 4] = 255
-        rows = codec.select([image, other], (0, 0), SEED, Recorder())[:, :4]
+        found, _ = selected(codec, [image, other], (0, 0), SEED, Recorder())
+        rows = found[:, :4]
         assert np.flatnonzero(rows[0] != rows[1]).tolist() == [band]
 
 
