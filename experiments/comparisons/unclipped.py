@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from typing import cast
 
 from dipp.codes import Flat, StepLimited
 from dipp.core.channels import Sign
@@ -79,11 +80,11 @@ class UnclippedPreset(SteppedPreset):
     ) -> Planner:
         """Return the planner for a budget, with the rival's if the table has its coded chains."""
         sized = SteppedPreset(self.name, self.summary, self.coding, self.sizes_for(budget), self.chains)
-        own = sized.planner(denoiser, table, budget, geometry)
+        own = cast("Planner", sized.planner(denoiser, table, budget, geometry))
         # A table without the coded chains of the rival would flatter it.
         if self.rival is None or self.rival.chains not in table.inflation:
             return own
-        return rivalled(own, self.rival.planner(denoiser, table, budget, geometry))
+        return rivalled(own, cast("Planner", self.rival.planner(denoiser, table, budget, geometry)))
 
 
 def rivalled(own: Planner, rival: Planner) -> RivalledPlanner:

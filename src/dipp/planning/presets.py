@@ -65,11 +65,25 @@ class Preset(ABC):
     def codings(self) -> tuple[Coding, ...]:
         """The codings that its plans may have, for audits that need no model."""
 
-    @abstractmethod
     def planner(
-        self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, geometry: Geometry | None = None
+        self,
+        denoiser: Denoiser,
+        table: ErrorTable,
+        budget: Budget | None,  # noqa: ARG002 - for presets whose sizes depend on it
+        geometry: Geometry | None = None,
     ) -> Plans:
         """Return the planner within a budget, for pictures of a geometry, by default of the denoiser's own size."""
+        measured = table.provenance.get("model", denoiser.identity)
+        if measured != denoiser.identity:
+            raise DippError(
+                f"calibration: made for the model {measured}, but {denoiser.identity} is loaded; measure that with "
+                "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
+            )
+        return self._planner(denoiser.schedule, table, geometry or denoiser.geometry())
+
+    @abstractmethod
+    def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> Plans:
+        """Return the planner on a table that was measured for the model."""
 
     def budget(self, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
         """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
@@ -78,15 +92,6 @@ class Preset(ABC):
         if (epsilon, delta, rho) != (None, None, None):
             raise NoCertificateError(f"preset: {self.name} has no certificate, so no budget can bind it; use another")
         return None
-
-    @staticmethod
-    def _require_measured(denoiser: Denoiser, table: ErrorTable) -> None:
-        measured = table.provenance.get("model", denoiser.identity)
-        if measured != denoiser.identity:
-            raise DippError(
-                f"calibration: made for the model {measured}, but {denoiser.identity} is loaded; measure that with "
-                "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
-            )
 
 
 @dataclass(frozen=True)
@@ -107,19 +112,10 @@ class SensingPreset(Preset):
         """One bit of a pixel at a time, under each of the codes that the planner may take."""
         return SENSED
 
-    def planner(
-        self,
-        denoiser: Denoiser,
-        table: ErrorTable,
-        budget: Budget | None,  # noqa: ARG002 - the planner asks for it when it chooses
-        geometry: Geometry | None = None,
-    ) -> SensingPlanner:
-        """The planner on the residuals of a table."""
-        self._require_measured(denoiser, table)
+    def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
         if table.residuals is None:
             raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
-        size = geometry or denoiser.geometry()
-        return SensingPlanner(table.residuals, denoiser.schedule, size, self.calls, DEFAULT_BPP)
+        return SensingPlanner(table.residuals, schedule, geometry, self.calls, DEFAULT_BPP)
 
 
 @dataclass(frozen=True)
@@ -142,30 +138,10 @@ class SteppedPreset(Preset):
         """Its one coding."""
         return (self.coding,)
 
-    def planner(
-        self,
-        denoiser: Denoiser,
-        table: ErrorTable,
-        budget: Budget | None,  # noqa: ARG002 - the planner asks for it when it chooses
-        geometry: Geometry | None = None,
-    ) -> Planner:
-        """Return the planner along timesteps."""
-        self._require_measured(denoiser, table)
-        size = geometry or denoiser.geometry()
-        return _planner(denoiser.schedule, table, self.coding, self.chains, size, self.sizes)
-
-
-# Cached, because the edges of a planner take most of the time, and are the same for many budgets.
-@functools.lru_cache(maxsize=4)
-def _planner(
-    schedule: NoiseSchedule,
-    table: ErrorTable,
-    coding: Coding,
-    chains: str,
-    geometry: Geometry,
-    sizes: Sizes,
-) -> Planner:
-    return Planner(schedule, table, coding, chains, geometry, sizes=sizes)
+    # Cached, because the edges of a planner take most of the time, and are the same for many budgets.
+    @functools.lru_cache(maxsize=4)  # noqa: B019 - presets are frozen and few
+    def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> Planner:
+        return Planner(schedule, table, self.coding, self.chains, geometry, sizes=self.sizes)
 
 
 PRESETS: dict[str, Preset] = {

@@ -315,6 +315,7 @@ def test_presets_of_sensing() -> None:
         assert chosen.certified
         assert all(coding.certified for coding in chosen.codings)
         plans = chosen.planner(denoiser, table, budget)
+        assert isinstance(plans, SensingPlanner)
         assert (plans.calls, plans.rate, plans.geometry) == (calls, 1.0, Geometry(8, 8, 3))
         assert chosen.planner(denoiser, table, budget, of_pixels(900)).geometry == of_pixels(900)
 
