@@ -3,7 +3,7 @@
 | what | what becomes of it |
 |---|---|
 | PixelData | values outside the regions as they are stored; plain, whatever the compression was. YBR becomes RGB |
-| bits above those that are stored | set to zero (or to the sign): old files keep overlays there |
+| bits above those that are stored | set to zero, or to the sign, by pydicom: old files keep overlays there |
 | overlays (60xx), icons, curves, private tags, names, dates, identifiers | dropped |
 | identifier of the file | made from the redacted values |
 | DeidentificationMethod | says what was done |
@@ -114,8 +114,6 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             raise
         except Exception:  # every file has its own ways to be damaged
             raise DippError("image: not a whole DICOM file; get it again") from None
-    unused = np.iinfo(values.dtype).bits - bits
-    values = (values << unused) >> unused  # which keeps the sign, and nothing that lies above
     about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
     values = values[..., None] if values.ndim == 2 else values
     return DicomSource(KIND, (about,), values, found.inverted, bits)
