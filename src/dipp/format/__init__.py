@@ -2,9 +2,9 @@
 
 | module | what it is |
 |---|---|
-| `bytes` | varints, columns, and a reader that trusts nobody |
+| `bytes` | varints, columns, and a reader that checks everything |
 | `release` | the public parameters of an encoding, and the one check of a ledger against them |
 | `packing` | the indices of an image in bits |
-| `codings`, `steps`, `source` | parts of the header: channel and code, the steps, where pictures come from |
+| `codings`, `steps`, `source` | parts of the header: channel and code, the steps, the source of the pictures |
 | `header`, `archive` | the front of a file; the file |
 """

@@ -1,4 +1,4 @@
-"""Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that trusts nobody.
+"""Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that checks everything.
 
 `docs/format.md` describes both. Each number that is read has a range, and nothing is allocated before it is known to
 fit.
@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 
 class ByteReader:
-    """Reads a buffer from front to back, and never beyond its end."""
+    """A buffer that is read from front to back, and never beyond its end."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -26,18 +26,18 @@ class ByteReader:
 
     @property
     def left(self) -> int:
-        """Bytes that are still to come."""
+        """Number of bytes that are not read yet."""
         return len(self._data) - self.at
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes."""
+        """Read the next `count` bytes."""
         if count > self.left:
             raise damaged("it ends too early")
         self.at += count
         return bytes(self._data[self.at - count : self.at])
 
     def varint(self, name: str, low: int, high: int) -> int:
-        """A number from low to high: seven bits a byte, the lowest first, no byte more than needed."""
+        """Read a number from low to high: seven bits a byte, the lowest first, no byte more than needed."""
         value = 0
         for place in range(MAX_VARINT_BYTES):
             byte = self.take(1)[0]
@@ -53,9 +53,9 @@ class ByteReader:
         return self._within(name, self.take(1)[0], low, high)
 
     def column(self, name: str, count: int, low: int, high: int) -> Integers:
-        """`count` numbers from low to high: the smallest, the width of the differences to it, the differences.
+        """Read `count` numbers from low to high: the smallest, the width of the differences to it, the differences.
 
-        Whoever calls has made sure that the file is large enough for so many.
+        The caller makes sure that the file is large enough for that many numbers.
         """
         if not count:
             return np.zeros(0, np.int64)
@@ -80,7 +80,7 @@ class ByteReader:
 
 
 def varint(value: int) -> bytes:
-    """The bytes that `ByteReader.varint` reads."""
+    """Return the bytes that `ByteReader.varint` reads."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -89,7 +89,7 @@ def varint(value: int) -> bytes:
 
 
 def column(values: Integers) -> bytes:
-    """The bytes that `ByteReader.column` reads."""
+    """Return the bytes that `ByteReader.column` reads."""
     if len(values) < 2:
         return b"".join(varint(int(value)) for value in values)
     base = int(values.min())
@@ -99,7 +99,7 @@ def column(values: Integers) -> bytes:
 
 
 def damaged(reason: str) -> DippError:
-    """What to raise for a file that nobody has written like this."""
+    """Return the error for a file that no version of dipp has written like this."""
     return DippError(f"the file is damaged or cut short: {reason}; get it again")
 
 
@@ -109,7 +109,7 @@ def newer(what: str) -> DippError:
 
 
 def checked(name: str, value: int, low: int, high: int) -> int:
-    """The value, if it is from low to high."""
+    """Return the value, or raise if it is not from low to high."""
     if not low <= value <= high:
         raise DippError(f"{name}: {low} to {high} is needed, got {value}")
     return value

@@ -200,6 +200,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--drop-labels": False,
             "--window": None,
             "--strict": False,
+            "--skip-changed": False,
             "--overwrite": False,
             "--json": False,
             "--seed": None,

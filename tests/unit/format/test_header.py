@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import struct
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -20,15 +21,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
+from dipp.core import units
 from dipp.core.beacon import Beacon
 from dipp.core.channels import CHANNELS, Channel, Gaussian, Laplace, Sign
+from dipp.core.chunking import Shuffled
 from dipp.core.code import Code
 from dipp.core.plan import STEPS, Coding, Plan, SensingStep, Step
+from dipp.core.units import Pixel
 from dipp.core.window import LEAST, MOST, Window
 from dipp.errors import DippError
 from dipp.format import steps
 from dipp.format.archive import Archive
-from dipp.format.bytes import column, varint
+from dipp.format.bytes import ByteReader, column, varint
 from dipp.format.header import (
     BEACON,
     DELTA,
@@ -39,6 +43,7 @@ from dipp.format.header import (
     release_to_bytes,
 )
 from dipp.format.release import Release
+from dipp.planning.presets import DIFFC
 
 MIXED = Beacon(7, bytes(32))
 TABLE = hashlib.sha256(b"a table").hexdigest()
@@ -263,6 +268,35 @@ def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
     assert data.count(listed) == 1
     with pytest.raises(DippError, match=rf"written by a newer dipp \(kind {kind} of steps\); upgrade"):
         release_from_bytes(sealed(data.replace(listed, varint(kind) + listed[1:])))
+
+
+@dataclass(frozen=True)
+class Stripe(Pixel):
+    """A toy unit with a parameter: so many rows of a picture."""
+
+    rows: int = 1
+    kind, number = "stripe", 77
+
+    def _parameters_to_bytes(self) -> bytes:
+        return varint(self.rows)
+
+    @classmethod
+    def _from_parameters(cls, content: bytes) -> Stripe:
+        return cls(ByteReader(memoryview(content)).varint("rows", 1, 1 << 20))
+
+
+def test_units_stand_in_files_with_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coding without a certificate, for which no ledger has to price the toy."""
+    monkeypatch.setitem(units.UNITS, Stripe.number, Stripe)
+    monkeypatch.setattr(Shuffled, "require_unit", lambda *_: None)  # which knows pixels alone
+    plan = dataclasses.replace(small_plan(DIFFC), unit=Stripe(300))
+    data = release_to_bytes(release(plan))
+    assert data.count(bytes([3, 77, 0xAC, 2])) == 1
+    assert release_from_bytes(data).plan == plan
+    assert release_from_bytes(release_to_bytes(release(small_plan(DIFFC)))).plan.unit == Pixel()
+    monkeypatch.delitem(units.UNITS, Stripe.number)
+    with pytest.raises(DippError, match="there is no kind 77; upgrade dipp"):
+        release_from_bytes(data)
 
 
 def test_codes_channels_and_steps_have_their_numbers() -> None:
