@@ -66,7 +66,6 @@ KEY = "key"
 VERSION = 3
 PATIENCE = 600.0
 """Seconds to wait for another process's transaction, which takes a few for a million pictures."""
-INDEX = "charges_of_picture"
 SCHEMA = (
     "CREATE TABLE keys (proof BLOB NOT NULL)",
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
@@ -75,7 +74,7 @@ SCHEMA = (
         epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, unit TEXT NOT NULL,
         hidden BLOB, PRIMARY KEY (release, image)
     ) WITHOUT ROWID""",
-    f"CREATE INDEX {INDEX} ON charges (picture)",
+    "CREATE INDEX charges_of_picture ON charges (picture)",
     f"PRAGMA user_version = {VERSION}",
 )
 BEGUN = (
@@ -161,9 +160,13 @@ class Odometer:
 
     @classmethod
     def exists(cls, folder: Path | None = None) -> bool:
-        """Return whether there is an odometer of this user (`place.folder`), or in a folder, usable or not."""
+        """Return whether there is an odometer of this user (`place.folder`), or in a folder, usable or not.
+
+        An empty file without a key is none: it knows no release, and a process that was killed may have left it.
+        """
         found = place.folder() if folder is None else folder
-        return any((found / name).exists() for name in (DATABASE, KEY))
+        database = found / DATABASE
+        return (found / KEY).exists() or (database.exists() and database.stat().st_size > 0)
 
     @classmethod
     def open(cls, folder: Path | None = None, *, make: bool = True) -> Odometer:
@@ -337,15 +340,11 @@ def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Itera
 def _require_sound(database: sqlite3.Connection, folder: Path) -> None:
     """Raise if pages of the database are damaged: what a lost page held would count as no release.
 
-    `quick_check` reads every page, in a sixth of a second for a million rows, but does not compare an index with its
-    table. A row that only the index lacks would be left out of the sums, so both are counted.
+    `integrity_check` reads every page and compares the index with its table, row by row, in 1.5 s for a million rows.
+    `quick_check` would not see an index that lacks a row, or has another's: that row would be left out of the sums.
     """
-    rows = "SELECT COUNT(*) FROM charges"
     try:
-        sound = database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)] and (
-            database.execute(f"{rows} INDEXED BY {INDEX}").fetchone()
-            == database.execute(f"{rows} NOT INDEXED").fetchone()
-        )
+        sound = database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):  # such as a lock that another process holds for too long
             raise

@@ -344,6 +344,10 @@ def test_a_limit_needs_an_odometer_that_exists(odometer: Path) -> None:
     with pytest.raises(DippError, match=r"there is no odometer yet.* begin one with --odometer-begin"):
         Meter(limit=3.0, folder=odometer).prepare()
     assert not odometer.exists(), "to prepare makes nothing"
+    odometer.mkdir()
+    (odometer / "odometer.sqlite").touch()  # an empty file is no odometer either
+    with pytest.raises(DippError, match="there is no odometer yet"):
+        Meter(limit=3.0, folder=odometer).prepare()
     begun = Meter(limit=3.0, begin=True, folder=odometer)
     begun.prepare()
     begun.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
@@ -359,7 +363,7 @@ def test_a_limit_is_positive(limit: float) -> None:
         Meter(limit=limit)
 
 
-@pytest.mark.parametrize("page", ["root", "leaf", "emptied"])
+@pytest.mark.parametrize("page", ["root", "leaf", "emptied", "doubled"])
 def test_a_damaged_index_is_not_taken_for_no_release(page: str, counted: Odometer) -> None:
     """Sums are read through an index: what a lost page of it held would count as nothing."""
     count = 2000
@@ -376,7 +380,12 @@ def test_a_damaged_index_is_not_taken_for_no_release(page: str, counted: Odomete
         cell = start + int.from_bytes(content[start + 12 : start + 14], "big")
         start = (int.from_bytes(content[cell : cell + 4], "big") - 1) * size
         assert content[start] == 10, "a leaf of an index"
-    if page == "emptied":  # a sound page without any entry
+    if page == "doubled":  # a sound page with as many entries, which are those of another
+        cells = content[start + 3 : start + 5]
+        pages = range(0, len(content), size)
+        (other, *_) = (at for at in pages if at != start and content[at] == 10 and content[at + 3 : at + 5] == cells)
+        content[start : start + size] = content[other : other + size]
+    elif page == "emptied":  # a sound page without any entry
         content[start + 1 : start + 8] = bytes(4) + size.to_bytes(2, "big") + bytes(1)
         content[start + 8 : start + size] = bytes(size - 8)
     else:
