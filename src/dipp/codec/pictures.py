@@ -64,7 +64,7 @@ FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
 """The same formats in words."""
 CONTAINED = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")
-"""Brands of HEIC and AVIF, which stand behind `ftyp` at the front of a file."""
+"""Brands of HEIC and AVIF, of which a file lists all that it fits, behind `ftyp` at its front."""
 NO_WINDOW = (
     "its values have more than eight bits; say which become black and white: --window LOW:HIGH or, for 0:65535, "
     '--window full (in Python, window=(LOW, HIGH) or "full")'
@@ -137,7 +137,7 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
         front = _front(source)
-        if front[4:8] == b"ftyp" and front[8:12] in CONTAINED:
+        if front[4:8] == b"ftyp" and any(brand in front[8:] for brand in CONTAINED):
             raise DippError("image: HEIC and AVIF are not read; convert it first to PNG")
         if dicom.recognised(front):
             with _OPENING, warnings.catch_warnings():

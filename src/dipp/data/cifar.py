@@ -69,10 +69,10 @@ def read(path: Path, kind: Kind = TEN) -> tuple[NDArray[np.uint8], Sequence[int]
             raise _damaged(path, kind)
         labels = _item(batch, kind.labels)
         if not isinstance(labels, list):
-            labels = pickles.array(labels).tolist()
+            labels = pickles.array(labels).tolist()  # a number, if the array has no dimension
     except ValueError:
         raise _damaged(path, kind) from None
-    if len(labels) != len(rows) or not all(type(label) is int for label in labels):
+    if not isinstance(labels, list) or len(labels) != len(rows) or not all(type(label) is int for label in labels):
         raise _damaged(path, kind)
     return rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels
 

@@ -341,6 +341,7 @@ def test_no_other_format_is_read(kind: str) -> None:
 def test_pictures_of_phones_are_to_be_converted(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\0\0\0\x18ftypheic" + bytes(64))
     Image.fromarray(RGB).save(tmp_path / "b.png", format="AVIF")
-    for name in ("a.jpg", "b.png"):
+    (tmp_path / "c.jpg").write_bytes(b"\0\0\0\x1cftypmif2\0\0\0\0mif1heic" + bytes(64))  # its second brands count too
+    for name in ("a.jpg", "b.png", "c.jpg"):
         with pytest.raises(DippError, match=f"^{name}: HEIC and AVIF are not read; convert it first to PNG$"):
             pictures.read(tmp_path / name)

@@ -135,6 +135,15 @@ def test_a_malicious_file_is_refused_in_one_line(name: str, tmp_path: Path) -> N
     assert done.returncode == 0
 
 
+def test_labels_without_a_dimension_are_refused(tmp_path: Path) -> None:
+    """They came out as a number, and ended in a TypeError."""
+    path = tmp_path / "data_batch_1"
+    rows = np.zeros((1, 3 * cifar.SIDE**2), np.uint8)
+    path.write_bytes(pickle.dumps({b"data": rows, b"labels": np.array(7)}, protocol=2))
+    with pytest.raises(DippError, match="is not a file of CIFAR-10"):
+        cifar.read(path)
+
+
 def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "data_batch_1"
     with path.open("wb") as file:
