@@ -164,7 +164,7 @@ def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, t
     several = tmp_path / "several.dipp"
     assert run("encode", *sorted(pictures.glob("[01].png")), "-o", several, *few, "--delta", 0.015)[0] == 0
     found = json.loads(run("info", several, "--json")[1])["warnings"]
-    assert any("δ = 0.015 times 128 pixels is 1 or more" in text for text in found)
+    assert any("a δ of 0.015 times 128 pixels is 1 or more" in text for text in found)
 
 
 def test_a_dataset_says_it_too_and_what_is_not_covered(

@@ -90,8 +90,8 @@ def warnings(epsilon: float, delta: float | None = None, pixels: int = 1) -> tup
         found.append(f"a pure ε of {upper(epsilon, 3)} per pixel is {row.name} as a bound: {row.meaning}; {strong}")
     if delta is not None and too_large(delta, pixels):
         found.append(
-            f"δ = {upper(delta)} times {pixels:,} pixels is 1 or more: (ε, δ) then allows a pixel to be published as "
-            f"it is; rely on the pure ε, or choose a δ far below {lower(1 / pixels, 1)}"
+            f"a δ of {upper(delta)} times {pixels:,} pixels is 1 or more: (ε, δ) then allows a pixel to be published "
+            f"as it is; rely on the pure ε, or choose a δ far below {lower(1 / pixels, 1)}"
         )
     return tuple(found)
 

@@ -78,3 +78,8 @@ def test_what_readers_tell_is_what_was_measured() -> None:
         assert advice.measured(0.96 * epsilon) == advice.measured(1.3 * epsilon) == advice.measured(epsilon)
     assert advice.measured(0.1) == advice.measured(0.5)
     assert list(READERS) == sorted({row["epsilon"] for row in RECORD["pixels"]})
+
+
+def test_a_warning_begins_with_a_plain_letter() -> None:
+    """Papers begin a sentence with it in upper case, and δ would become the Δ of a sensitivity."""
+    assert all(text[0].isascii() for text in advice.warnings(9.0, 0.5, 100))
