@@ -15,6 +15,7 @@ a fixed seed; the unknown pixels take its answer, and the known ones are put bac
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dipp.core import randomness
 from dipp.errors import DippError
+from dipp.models.diffusion import normals
 from dipp.redaction.regions import Mask
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ SNRS = {"coarse": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 
 """SNRs of the calls on the coarsest level, on those between, and on the finest."""
 SWEEPS = 12
 """Of the harmonic interpolation, on each level."""
-SEED = 20
+SEED = bytes(randomness.SEED_BYTES)
 """Of the noise, which is the same for every picture."""
 
 
@@ -76,7 +79,7 @@ class Painter:
             levels.append(halved(*levels[-1]))
             side /= 2
         picture = smooth(*levels[-1])
-        noise = np.random.default_rng(SEED)
+        calls = itertools.count()
         for level in range(len(levels) - 1, -1, -1):
             given, missing = levels[level]
             if level < len(levels) - 1:
@@ -85,7 +88,8 @@ class Painter:
                 continue
             name = "coarse" if level == len(levels) - 1 else "fine" if level == 0 else "middle"
             for snr in SNRS[name]:
-                drawn = noise.standard_normal(picture.shape, np.float32) * missing[..., None]
+                source = randomness.stream(SEED, step=next(calls), purpose="paint")
+                drawn = normals(source, picture.shape) * missing[..., None]
                 state = picture + drawn / np.float32(math.sqrt(snr))
                 picture = np.where(missing[..., None], self._expected(state, snr), given)
         return picture

@@ -8,6 +8,6 @@
 | `coefficients` | `Jpeg`, a picture as coefficients: `read` and `write` |
 | `blocks` | blocks of coefficients to samples and back, chroma sampling, colour |
 
-**Why not a library.** Bindings that give access to coefficients copy the private file into a temporary folder, fill
-what is missing in a cut file with grey without an error, or end the process on a damaged one.
+**Why not a library.** The binding that gives access to coefficients, tried, filled what is missing in a cut file with
+grey without an error, and its documentation says that libjpeg may end the process on a damaged one.
 """
