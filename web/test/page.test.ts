@@ -29,7 +29,12 @@ test("pictures of more than eight bits are refused, and others are not", () => {
   assert.throws(() => requireEightBits(png(16)), /this picture has 16 bits a channel, and the page takes eight/);
   assert.throws(() => requireEightBits(avif(10, 10, 10)), /this picture has 10 bits a channel/);
   assert.throws(() => requireEightBits(avif(8, 8, 8, 12)), /this picture has 12 bits a channel/);
-  for (const order of ["II*\0", "MM\0*"]) assert.throws(() => requireEightBits(head(order)), /a TIFF may have more/);
+  const bare = (flags: number): Uint8Array => head("\0\0\0\x1cftypavif", "\0".repeat(40), "\0\0\0\x0cav1C", 0x81, 0, flags, 0);
+  requireEightBits(bare(0x0c));
+  assert.throws(() => requireEightBits(bare(0x4c)), /this picture has 10 bits a channel/);
+  assert.throws(() => requireEightBits(bare(0x6c)), /this picture has 12 bits a channel/);
+  for (const begin of ["II*\0", "MM\0*", "\xff\x0a", "\0\0\0\x0cJXL "])
+    assert.throws(() => requireEightBits(head(begin)), /a TIFF or a JPEG XL may have more/);
 });
 
 test("every ε has a grade, and a bound belongs to the better one", () => {

@@ -138,9 +138,6 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
     for (place, name), (below, other) in itertools.pairwise(places):
         if below[: len(place)] == place:
             raise DippError(f"src: {name} and {other} lead to the same pictures, which would be released twice")
-    for place, name in places:
-        if root.parts[: len(place)] == place:
-            raise DippError(f"src: {name} leads back to the source, whose pictures would be released twice")
 
 
 def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Listed]:
@@ -169,9 +166,11 @@ def _links_to_listed(path: str, root: Path) -> bool:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry leads to a folder; a link that leads nowhere, or in a circle, does not."""
+    """Return whether an entry leads to a folder; a link that leads nowhere, or back to where it lies, does not."""
     try:
-        return entry.is_dir()
+        if not entry.is_dir() or not entry.is_symlink():
+            return entry.is_dir()
+        return not Path(entry.path).parent.resolve().is_relative_to(Path(entry.path).resolve())
     except OSError:
         return False
 

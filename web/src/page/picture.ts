@@ -28,8 +28,8 @@ export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
 }
 
 /**
- * Raise if a file has more than eight bits a channel: the browser would cut them by a rule of its own. A TIFF may have any
- * number, and is refused as a whole.
+ * Raise if a file has more than eight bits a channel: the browser would cut them by a rule of its own. A TIFF or a JPEG XL
+ * may have any number, and is refused as a whole. No browser reads a JPEG of twelve bits.
  */
 export function requireEightBits(head: Uint8Array): void {
   const text = String.fromCharCode(...head);
@@ -38,7 +38,12 @@ export function requireEightBits(head: Uint8Array): void {
   // An AVIF or HEIF says in a box `pixi`: version and flags, number of channels, the bits of each.
   const pixi = text.slice(4, 8) === "ftyp" ? text.indexOf("pixi") : -1;
   if (pixi >= 0) bits = Math.max(8, ...head.subarray(pixi + 9, pixi + 9 + Math.min(head[pixi + 8] ?? 0, 4)));
-  if (/^(II\*\0|MM\0\*)/.test(text)) throw new DippError("a TIFF may have more than eight bits; save it as PNG or JPEG");
+  // The configuration `av1C` of an AVIF: in its third byte, whether there are more than eight bits, and whether twelve.
+  const av1 = text.slice(4, 8) === "ftyp" ? text.indexOf("av1C") : -1;
+  const flags = av1 >= 0 ? (head[av1 + 6] ?? 0) : 0;
+  if (flags & 0x40) bits = Math.max(bits, flags & 0x20 ? 12 : 10);
+  if (/^(II\*\0|MM\0\*|\xff\x0a|\0\0\0\x0cJXL )/.test(text))
+    throw new DippError("a TIFF or a JPEG XL may have more than eight bits; save it as PNG or JPEG");
   if (bits > 8)
     throw new DippError(
       `this picture has ${bits} bits a channel, and the page takes eight; save it with eight, or use dipp encode --window`,
