@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
@@ -31,6 +33,29 @@ def once(images: Iterable[Any]) -> Iterator[Any]:
                     raise DippError(f"images: {name} is given twice, and each encoding adds to its ε; name it once")
                 seen.add((facts.st_dev, facts.st_ino))
         yield image
+
+
+def listed(images: Iterable[Any]) -> list[Any]:
+    """Return all pictures at once; raise if two of them are one object, or one place in memory.
+
+    That would be released twice, at the ε of one release. A generator that fills the same array for each picture gives
+    such a list: by its end, the array holds the last picture alone.
+    """
+    found, first = list(images), dict[Any, int]()
+    for number, image in enumerate(found):
+        if not isinstance(image, str | os.PathLike) and (before := first.setdefault(_memory(image), number)) < number:
+            raise DippError(
+                f"images: picture {number} is the same object as picture {before}, and each encoding adds to its ε; "
+                "give it once, and copy an array that is filled again"
+            )
+    return found
+
+
+def _memory(image: Any) -> Any:
+    """Return what two pictures share if they are the same values in memory; views of an array are objects anew."""
+    if isinstance(image, np.ndarray):
+        return image.__array_interface__["data"][0], image.shape, image.strides
+    return id(image)
 
 
 def name(image: Any) -> str | None:

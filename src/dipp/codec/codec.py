@@ -159,8 +159,9 @@ class Codec:
         """Encode one picture, or an iterable of them: each is released once, and a file that is named twice is refused.
 
         All pictures are charged to this user's odometer before the first is encoded, as `dipp encode` does. So an
-        iterator is read to its end first: give paths if the pictures do not fit into memory. `odometer` may be a
-        `Meter`, with a limit for instance; False counts nothing, and is for pictures that are not private.
+        iterator is read to its end first: give paths if the pictures do not fit into memory, and a new array for each
+        picture. `odometer` may be a `Meter`, with a limit for instance; False counts nothing, and is for pictures that
+        are not private.
 
         A picture is a path, a PIL image, a uint8 array (H, W, C) or (H, W), or a uint8 tensor (C, H, W); an array or
         tensor of four dimensions is a stack of them. What is ambiguous is refused. Pictures of more than eight bits
@@ -207,7 +208,7 @@ class Codec:
             return map(read, images)
         delta = self.budget.delta if self.budget else None
         meter = Meter(delta=delta) if odometer is True else odometer
-        return charged(list(images), read, self._losses_of, meter, self.plan.unit)
+        return charged(batches.listed(images), read, self._losses_of, meter, self.plan.unit)
 
     def _losses_of(self, picture: Picture) -> tuple[float, float]:
         return self.losses(Geometry.of(picture.pixels.shape))

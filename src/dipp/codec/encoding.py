@@ -139,7 +139,7 @@ def encoded(
 ) -> Encoded:
     """Encode as `encode` does, but return the warnings instead of logging them."""
     public = randomness.fresh_seed() if seed is None else seed  # before anything of a picture is seen
-    given = list(batches.once(pictures.each(images)))
+    given = batches.listed(batches.once(pictures.each(images)))
     require_files(given)
     sizes = [size for image in given if (size := pictures.size_of(image)) is not None]
     codec = Codec.from_pretrained(model, **plan, size=min(sizes, key=math.prod, default=None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,37 @@ def test_a_file_that_is_named_twice_is_refused(small: Codec, tmp_path: Path) -> 
         with pytest.raises(DippError, match=rf"images: {again} is given twice"):
             small.encode([tmp_path / "a.png", str(tmp_path / "b.png"), str(tmp_path / again)])
     assert len(small.encode([tmp_path / "a.png", tmp_path / "b.png"])) == 2
+
+
+def filled_again(views: bool) -> Iterator[np.ndarray[Any, Any]]:
+    """Pictures by a generator that has one array for all of them."""
+    array = rgb()
+    for level in (0, 255):
+        array[:] = level
+        yield array[:] if views else array
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        lambda: [one := rgb(), one],
+        lambda: filled_again(views=False),
+        lambda: filled_again(views=True),
+        lambda: np.broadcast_to(rgb(), (2, 8, 8, 3)),
+        lambda: [one := Image.fromarray(rgb()), one],
+        lambda: [one := torch.from_numpy(rgb()).permute(2, 0, 1), one],
+    ],
+    ids=["array", "filled again", "views", "broadcast", "PIL", "tensor"],
+)
+def test_one_object_is_one_picture(images: Any, small: Codec, tmp_path: Path) -> None:
+    """As a file is: a generator that fills one array would release its last picture twice, and the others never."""
+    told = "images: picture 1 is the same object as picture 0"
+    with pytest.raises(DippError, match=told):
+        small.encode(images())
+    with pytest.raises(DippError, match=told):
+        dipp.encode(images(), epsilon=4, model=tmp_path)  # no model there: it is refused before one is loaded
+    same = rgb()
+    assert len(small.encode([same, same.copy()])) == 2  # the odometer counts both
 
 
 @pytest.mark.parametrize(
