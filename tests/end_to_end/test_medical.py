@@ -326,7 +326,9 @@ def test_a_folder_of_scans_without_a_window_says_that_nothing_was_released(
     asked = ("privatize", scans, released, "--model", model, "--epsilon", 4, "--workers", 1)
     code, _, told = run(*asked)
     assert code == 1
-    assert "none of its pictures can be used, for the reasons above; nothing was released" in told
+    assert "none of its pictures can be used, the first because: " in told
+    assert "--window LOW:HIGH" in told
+    assert "; nothing was released" in told
     assert not released.exists()
     code, said, told = run(*asked, "--window", "100:730")
     assert code == 0, told
