@@ -115,6 +115,8 @@ def read(data: bytes) -> Archive:
     archive = read_header(cursor)
     read_indices(archive, cursor)
     require(cursor.at == len(cursor.data), "wrong length")
+    for step in archive.steps:
+        step_integers(archive, step)
     if archive.certified:
         require(certificate(archive)[:2] == archive.claim, "the certificate does not follow")
     return archive

@@ -69,6 +69,7 @@ class Release:
             parameters = {(step.index_bits, step.exponent_units) for step in steps}
             checked("zeta codes", len(parameters), 1, MAX_ENTROPY_CODES)
         for step in steps:
+            self.plan.arithmetic(step)  # raises if its integers do not fit, also where no certificate asks for them
             checked("exponent_units", step.exponent_units, *((0, 0) if code.fixed_length else (1, 255)))
 
     def geometry(self, height: int, width: int) -> Geometry:

@@ -64,6 +64,16 @@ def test_certificates_are_those_of_the_plan() -> None:
     assert uncertified.claim(None) is None
 
 
+@every
+@pytest.mark.parametrize(("gain", "told"), [(2.0**-100, "too small"), (2.0**100, "too large")])
+def test_steps_whose_integers_do_not_fit_are_refused(coding: Coding, gain: float, told: str) -> None:
+    """Also where no certificate asks for the integers: nobody could decode such a file."""
+    plan = small_plan(coding)
+    steps = tuple(dataclasses.replace(step, snr_gain=gain) for step in plan.steps)
+    with pytest.raises(DippError, match=rf"^snr_gain: .* is {told}"):
+        release(dataclasses.replace(plan, steps=steps))
+
+
 def test_what_was_recorded_must_be_what_was_planned() -> None:
     public = release(small_plan(FLAT))
     planned = Ledger.planned(public.plan, of_pixels(20))
