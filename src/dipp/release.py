@@ -177,8 +177,8 @@ def privatized(
     _refuse_file_names(target)
     if not target.parent.is_dir():
         raise DippError(f"dst: the folder {target.parent} does not exist")
+    meter = Meter.of(odometer, plan.get("delta"))
     codec = Codec.from_pretrained(model, **plan)
-    meter = Meter(delta=plan.get("delta")) if odometer is True else odometer or None
     bar = Bar(console()) if progress else None
     with contextlib.nullcontext() if bar is None else bar.bar:
         summary = runs.privatize(

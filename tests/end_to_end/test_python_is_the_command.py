@@ -127,6 +127,18 @@ def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odo
     made = dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(2, begin=True))
     with pytest.raises(LimitError):
         dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(1.5 * made.certificate.epsilon))
+    for nothing in (None, 0, ""):  # only False counts nothing
+        with pytest.raises(dipp.DippError, match="odometer: True, False or a Meter is needed"):
+            dipp.encode(files[0], epsilon=2, model=model, odometer=nothing)  # type: ignore[arg-type]
+        with pytest.raises(dipp.DippError, match="odometer: True, False or a Meter is needed"):
+            dipp.privatize(
+                files[0].parent,
+                odometer.parent / "out",
+                epsilon=2,
+                model=model,
+                odometer=nothing,  # type: ignore[arg-type]
+                progress=False,
+            )
 
 
 @pytest.mark.parametrize("single", [False, True])

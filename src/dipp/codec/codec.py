@@ -204,10 +204,9 @@ class Codec:
             self.check(Geometry.of(picture.pixels.shape))
             return picture
 
-        if odometer is False:
+        meter = Meter.of(odometer, self.budget.delta if self.budget else None)
+        if meter is None:
             return map(read, images)
-        delta = self.budget.delta if self.budget else None
-        meter = Meter(delta=delta) if odometer is True else odometer
         return charged(batches.listed(images), read, self._losses_of, meter, self.plan.unit)
 
     def _losses_of(self, picture: Picture) -> tuple[float, float]:

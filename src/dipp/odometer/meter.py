@@ -38,6 +38,18 @@ class Meter:
         if self.limit is not None and not self.limit > 0:
             raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.limit}")
 
+    @classmethod
+    def of(cls, odometer: bool | Meter, delta: float | None = None) -> Meter | None:
+        """Return the odometer that an argument means: True is this user's, at δ; False is none.
+
+        Only False counts nothing: a value that merely counts as false in Python, such as None, is refused.
+        """
+        if isinstance(odometer, Meter):
+            return odometer
+        if not isinstance(odometer, bool):
+            raise DippError(f"odometer: True, False or a Meter is needed, got {odometer!r:.40}")
+        return cls(delta=delta) if odometer else None
+
     def prepare(self) -> None:
         """Raise if the odometer cannot be used, before any work is done. Nothing is made here."""
         if Odometer.exists(self.folder):

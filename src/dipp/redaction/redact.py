@@ -104,7 +104,7 @@ class Redactor:
         if chosen is not None and not all(chosen):
             raise DippError("kinds: names such as face,plate are needed")
         oriented = None if boxes is None else ORIENTED[boxes]
-        meter = (Meter() if odometer else None) if isinstance(odometer, bool) else odometer
+        meter = Meter.of(odometer)
         return cls(Margin.parse(margin), chosen, fill, oriented, accept_lossy, allow_none, model, device, meter)
 
     def chosen(self, name: str, declared: Declared | None) -> Declared:
