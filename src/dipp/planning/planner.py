@@ -141,8 +141,10 @@ class Planner:
         budget = None is for codings that have no certificate; one of the others is then needed.
         """
         given = (final_timestep is not None) + (bpp is not None)
-        if given > 1 or (budget is None and not given):
-            raise DippError("final_timestep, bpp: at most one of them, and without a budget exactly one, is needed")
+        if given > 1:
+            raise DippError("final_timestep, bpp: at most one of them is needed")
+        if budget is None and not given:
+            raise DippError("bpp: a coding without a certificate needs a rate; pass --bpp, or --final-timestep")
         require_limits(self.schedule, final_timestep, bpp)
         points = self.frontier(budget)
         if budget is not None and not points:
