@@ -158,3 +158,10 @@ def test_a_picture_that_does_not_fit_its_record_is_not_signed(run: Command) -> N
     code, _, err = run("sign", "out.jpg.record.json", "--key", "me")
     assert code == 1
     assert "this is not the file of the record" in err
+
+
+@pytest.mark.usefixtures("street")
+def test_a_name_of_another_format_is_refused_before_the_picture_is_charged(run: Command) -> None:
+    code, _, err = run("redact", "street.jpg", "-o", "out.png", "--regions", "faces.json", "--fill", "grey")
+    assert (code, err) == (1, "dipp: output: a JPEG file goes to a name in .jpg, got out.png\n")
+    assert not Path("out.png").exists()

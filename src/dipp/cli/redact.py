@@ -90,7 +90,7 @@ def redact(
     _refuse_same(images, output, single=single)
     records = []
     for path, one in zip(images, chosen, strict=True):
-        made = redactor.redact(path.name, _content(path), one)
+        made = redactor.redact(path.name, _content(path), one, output if single else None)
         place = output if single else output / _named(path, made.kind)
         place.parent.mkdir(exist_ok=True)
         made.save(place)

@@ -125,15 +125,20 @@ class Redactor:
             raise DippError(f"{name}: {what} among the regions; add it, or pass --allow-none to say that it has none")
         return found
 
-    def redact(self, name: str, content: bytes, declared: Declared) -> Redacted:
-        """Return a picture with its regions replaced; `declared` has passed `chosen`."""
+    def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
+        """Return a picture with its regions replaced; `declared` has passed `chosen`.
+
+        A `target` whose ending is that of another format is refused before the picture is charged.
+        """
         try:
             source = open_source(content, accept_lossy=self.accept_lossy)
-            return self.apply(name, content, source, declared)
+            return self.apply(name, content, source, declared, target)
         except DippError as error:
             raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
 
-    def apply(self, name: str, content: bytes, source: Source, declared: Declared) -> Redacted:
+    def apply(
+        self, name: str, content: bytes, source: Source, declared: Declared, target: Path | None = None
+    ) -> Redacted:
         """Return a picture that was opened with its regions replaced; it is charged before it is returned."""
         placed = declared.placed(source.size, source.orientation, self.oriented)
         cells = source.cells(placed.mask(self.margin))
@@ -141,9 +146,12 @@ class Redactor:
         made = source.redacted(cells, fill)
         model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None
         record = Record.of(name, made, source, placed, cells, margin=self.margin, fill=self.fill, model=model)
+        redacted = Redacted(made, record)
+        if target is not None:
+            require_suffix(target, redacted.kind)
         if self.meter is not None:
             charging.charge(self.meter, name, content, source, source.covered(cells))
-        return Redacted(made, record)
+        return redacted
 
 
 def redact(
