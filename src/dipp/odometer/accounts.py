@@ -381,7 +381,8 @@ def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
     if stored is not None and hmac.compare_digest(place.proof(key), stored[0]):
         return key
     if database.execute("SELECT 1 FROM releases").fetchone() is not None:
-        raise DippError(f"odometer: {key_file} is not the key of its database; restore it, or move the folder away")
+        fault = "is not the key of its database" if key_file.exists() else "is missing"
+        raise DippError(f"odometer: {key_file} {fault}; restore it, or move the folder away")
     # Nothing was ever charged: what is there was left by a process that was killed here.
     key = place.make_key(key_file)
     database.execute("DELETE FROM keys")

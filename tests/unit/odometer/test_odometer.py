@@ -123,6 +123,7 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
     with pytest.raises(DippError, match="odometer: ") as caught:
         Odometer.open(counted.folder)
     assert "\n" not in str(caught.value)
+    assert ("key is missing; restore it" in str(caught.value)) == (harm == "no key")
 
 
 @pytest.mark.parametrize("moment", ["no tables", "no key", "half a key", "no proof"])
