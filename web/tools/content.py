@@ -82,7 +82,6 @@ def plans(model: str) -> dict[str, Any]:
         "assumptions": ASSUMPTIONS,
         "notCovered": NOT_COVERED,
         "readers": list(advice.READERS.items()),
-        "reached": advice.REACHED,
         "recognisable": advice.RECOGNISABLE,
         # JSON has no infinity: the last grade has no largest ε.
         "scale": [

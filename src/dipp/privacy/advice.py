@@ -32,8 +32,6 @@ SCALE = (
 )
 READERS = {0.5: 86, 1.0: 92, 2.0: 95, 4.0: 96, 8.0: 96, 16.0: 97}
 """By ε, how often the decoded photograph alone was right about a pixel, in percent (`benchmarks/readers.py`)."""
-REACHED = 1.05
-"""A certificate within this factor of a budget counts as one of that budget."""
 RECOGNISABLE = (
     "yes, because an ε per pixel is about single pixels, and faces, plates, places and text (burnt-in names too) are "
     "made of many: treat the people in the pictures as identifiable in the release"
@@ -61,10 +59,9 @@ def largest_belief(epsilon: float) -> str:
 def measured(epsilon: float) -> str:
     """Return what readers of decoded photographs were measured to tell about a pixel, in words.
 
-    The figure is that of the largest measured budget that `epsilon` reaches, or of the smallest one; it is named. Plans
-    certify a little less than their budget.
+    The figure is that of the smallest measured budget that is not below `epsilon`, or of the largest one; it is named.
     """
-    at = max((value for value in READERS if value <= REACHED * epsilon), default=min(READERS))
+    at = min((value for value in READERS if value >= epsilon), default=max(READERS))
     return (
         "the decoded photograph alone tells a pixel's colour from another colour of the picture in "
         f"{READERS[at]} % of cases (measured at ε = {upper(at)}), because its neighbours tell"

@@ -36,8 +36,6 @@ export interface Table {
   readonly notCovered: readonly string[];
   /** By ε, how often the decoded photograph alone was right about a pixel, in percent; from the smallest ε on. */
   readonly readers: readonly (readonly [number, number])[];
-  /** A certificate within this factor of a budget counts as one of that budget. */
-  readonly reached: number;
   readonly recognisable: string;
   /** What an ε is worth: rows in order, each up to its largest ε; the last has none. */
   readonly scale: readonly { readonly largest: number | null; readonly name: string }[];
@@ -60,9 +58,9 @@ export function gradeOf(epsilon: number, { scale }: Table): string {
   return scale.find(({ largest }) => largest === null || epsilon <= largest)!.name;
 }
 
-/** What readers of decoded photographs were measured to tell, at the largest measured budget that this ε reaches. */
-export function measuredWords(epsilon: number, { readers, reached }: Table): string {
-  const [at, share] = readers.filter(([measured]) => measured <= reached * epsilon).at(-1) ?? readers[0]!;
+/** What readers of decoded photographs were measured to tell, at the smallest measured budget that is not below this ε. */
+export function measuredWords(epsilon: number, { readers }: Table): string {
+  const [at, share] = readers.find(([measured]) => measured >= epsilon) ?? readers.at(-1)!;
   return (
     "the decoded photograph alone tells a pixel's colour from another colour of the picture in " +
     `${share} % of cases (measured at ε = ${at}), because its neighbours tell`
