@@ -58,7 +58,7 @@ class RunOptions:
         bool, typer.Option("--skip-changed", help="Finish a run without the pictures that have changed since it began.")
     ] = False
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for whoever saw both.")
+        bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for a reader who saw both.")
     ] = False
 
     def runner(self) -> Engine:

@@ -83,7 +83,7 @@ class Decoding:
         return len(plan.steps) if self.steps is None else self.steps
 
     def network_calls(self, trajectory: Trajectory, steps: int) -> int:
-        """Calls of the network for the picture of a state after so many steps, or about as many."""
+        """Return about how many network calls the picture of a state after `steps` steps takes."""
         if self.noisy:
             return 0
         if self.ancestral:
@@ -98,7 +98,7 @@ class Decoding:
         state: torch.Tensor,
         noise: Callable[[int], torch.Tensor],
     ) -> torch.Tensor:
-        """The picture of a state after so many steps; `noise` has the public normals of ancestral sampling."""
+        """Return the picture of a state; `noise` has the public normals of ancestral sampling."""
         if self.noisy:
             return trajectory.noisy(steps, state)[0]
         calls = self.network_calls(trajectory, steps)

@@ -132,7 +132,7 @@ class Code(ABC):
         """Draw an index for each chunk."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
-        """Return public integers that are added to the scores of the candidates; None if there are none to add."""
+        """Return public integers that are added to the scores of the candidates; None if nothing is added."""
         return None
 
     def observe(self, indices: Indices, shared: Shared) -> Any:

@@ -299,7 +299,7 @@ class Plan:
         return tuple(self.code.deal.counts(self.mask, self.unit, geometry, sizes).tolist())
 
     def apart(self, chunks: int, channels: int) -> bool:
-        """Return whether a step of so many chunks has no two parts of a unit in one chunk, for certain."""
+        """Return whether no chunk of a step with `chunks` chunks can have two parts of one unit."""
         return self.code.deal.apart(self.mask, channels, chunks, self.separate)
 
     def touches(self, channels: int) -> int:

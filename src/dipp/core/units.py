@@ -65,7 +65,7 @@ class Unit(ABC):
         """Return the number of units of a picture."""
 
     def smallest(self, geometries: Iterable[Geometry]) -> Geometry | None:
-        """Return the geometry with the fewest units, whose certificate is the worst; None if there are none."""
+        """Return the geometry with the fewest units, whose certificate is the worst; None without geometries."""
         return min(geometries, key=lambda one: (self.count(one), one.coordinates, one), default=None)
 
     @abstractmethod
@@ -92,12 +92,12 @@ class Unit(ABC):
         return bytes([self.number]) + self._parameters_to_bytes()
 
     def _parameters_to_bytes(self) -> bytes:
-        """Return the parameters as bytes, in one spelling; by default there are none."""
+        """Return the parameters as bytes, in one spelling; by default no bytes."""
         return b""
 
     @classmethod
     def _from_parameters(cls, content: bytes) -> Unit:
-        """Return the unit whose parameters are these bytes, all of them; by default there are none."""
+        """Return the unit whose parameters are these bytes, all of them; by default no bytes."""
         if content:
             raise DippError(f"unit: {cls.kind} has no parameters, got {len(content)} bytes")
         return cls()

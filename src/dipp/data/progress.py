@@ -41,7 +41,7 @@ class Bar(Watcher):
 
     def overwriting(self) -> None:
         """Print a warning that the ε of both releases add up."""
-        LOGGER.info(f"overwriting: {RELEASED_TWICE}, for whoever saw both")
+        LOGGER.info(f"overwriting: {RELEASED_TWICE}, for a reader who saw both")
 
     def surveying(self, images: int) -> None:
         """Say on a terminal why there is no bar yet."""

@@ -294,7 +294,7 @@ class Shard:
             raise damaged("it holds images of another shard")
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
-        # As of an archive: so many sizes and steps are not worth the arithmetic of their layouts.
+        # As in an archive: more sizes and steps than this would cost too much arithmetic of layouts.
         if len(set(self.geometries())) * len(self.release.plan.steps) > max(WORK, 8 * self.size):
             raise damaged("its images do not fit into it")
         if not self.grey <= set(self.ids.tolist()):

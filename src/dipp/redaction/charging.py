@@ -1,7 +1,7 @@
 """Redactions are charged to the odometer: what lies outside a region is released as it is.
 
 Two redactions of one picture with other regions leave hidden what both of them hide, and nothing else. So the odometer
-keeps the mask of every redaction, and whoever redacts a picture again is told what is left.
+keeps the mask of every redaction, and tells a user who redacts a picture again what is left.
 """
 
 from __future__ import annotations

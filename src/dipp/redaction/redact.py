@@ -111,7 +111,7 @@ class Redactor:
         """Return the regions of a picture that are to be hidden.
 
         Raises:
-            DippError: There are none, and the options do not allow that.
+            DippError: The picture has no regions, and the options do not allow that.
         """
         found = Declared(()) if declared is None else declared.chosen(self.kinds)
         if not found.regions and not self.allow_none:

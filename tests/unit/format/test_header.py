@@ -272,7 +272,7 @@ def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
 
 @dataclass(frozen=True)
 class Stripe(Pixel):
-    """A toy unit with a parameter: so many rows of a picture."""
+    """A toy unit with a parameter: some rows of a picture."""
 
     rows: int = 1
     kind, number = "stripe", 77

@@ -63,7 +63,7 @@ def test_what_a_record_says(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_original_is_in_a_record(tmp_path: Path) -> None:
-    """Not even a digest: whoever can guess the original could tell that the guess is right."""
+    """Not even a digest: somebody who guesses the original could tell that the guess is right."""
     original = saved(scene(), "PNG")
     path = tmp_path / "out.png"
     dipp.redact(original, regions=[BOX], fill="grey").save(path)

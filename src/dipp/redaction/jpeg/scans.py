@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 @compiled()
 def _need(data: Any, end: int, state: Any, bits: int) -> None:
-    """Hold at least so many bits; beyond the end they are zeros."""
+    """Hold at least `bits` bits; beyond the end they are zeros."""
     while state[COUNT] < bits:
         byte = np.int64(0)
         if state[NEXT] < end:
@@ -65,7 +65,7 @@ def _symbol(data: Any, end: int, state: Any, table: Any) -> Any:
 
 @compiled()
 def _signed(value: int, bits: int) -> Any:
-    """Return the number that so many bits mean."""
+    """Return the signed number that a value of `bits` bits stands for."""
     return value if bits == 0 or value >> (bits - 1) else value - (1 << bits) + 1
 
 
