@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from dipp.codec.codec import Codec
-from dipp.codec.encoding import PlanArguments
+from dipp.codec.options import EncodeOptions, plan_of, takes
 from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.data import engines
 from dipp.data import privatize as runs
-from dipp.data.engines import Engine
 from dipp.data.privatize import SHARD_SIZE, Choices, Conduct, Summary
 from dipp.data.progress import Bar
 from dipp.data.shards import MAX_ROWS
@@ -49,36 +48,35 @@ class Privatized(NamedTuple):
     """Why the plan uses far less than the budget, if it does."""
 
 
-def privatize(
-    src: str | Path,
-    dst: str | Path,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    preset: str = "sharp",
-    bpp: float | None = None,
-    final_timestep: int | None = None,
-    model: str | Path = embedded.FOLDER,
-    calibration: str | Path | None = None,
-    device: str = "auto",
-    split: str | None = None,
-    image_column: str | None = None,
-    label_column: str | None = None,
-    drop_labels: bool = False,
-    window: Window | str | tuple[int, int] | None = None,
-    engine: str = "local",
-    workers: int | None = None,
-    address: str | None = None,
-    shard_size: int = SHARD_SIZE,
-    strict: bool = False,
-    overwrite: bool = False,
-    skip_changed: bool = False,
-    seed: bytes | None = None,
-    beacon: Beacon | None = None,
-    odometer: bool | Meter = True,
-    progress: bool = True,
-) -> Summary:
+class PrivatizeOptions(EncodeOptions, total=False):
+    """How a dataset is released."""
+
+    split: str | None
+    """Part of the source, where it has parts."""
+    image_column: str | None
+    """Column of the pictures, if there are several."""
+    label_column: str | None
+    """Column of the labels. By default "label"."""
+    drop_labels: bool
+    """Whether labels are left out. By default they are released as they are."""
+    engine: str
+    """"local" (the default) or "ray"."""
+    workers: int | None
+    """Number of processes, each with the model. By default the cores, or one on a GPU."""
+    address: str | None
+    """Address of a Ray cluster that is running."""
+    shard_size: int
+    """Images of a shard. By default 1024."""
+    strict: bool
+    """Whether the first bad picture ends the run. By default it is skipped."""
+    overwrite: bool
+    """Whether a release at the destination is replaced. The ε of both add up."""
+    skip_changed: bool
+    """Whether an interrupted run is finished without the pictures that have changed since it began."""
+
+
+@takes(PrivatizeOptions)
+def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> Summary:
     """Release every picture of a dataset once, as the command `dipp privatize` does.
 
     A run that was interrupted goes on when it is called again with the same arguments. Warnings go to the logger
@@ -87,31 +85,7 @@ def privatize(
     Args:
         src: Folder of images, CIFAR-10, Parquet, tar shards, a saved dataset, or a hub id.
         dst: New folder of Parquet shards, or a .dipp file.
-        epsilon: Budget per pixel: pure ε, or with `delta` ε of (ε, δ). Required, except with `rho` or preset "diffc".
-        delta: δ of an (ε, δ) budget.
-        rho: Budget per pixel as ρ (zCDP), in place of `epsilon`.
-        preset: "sharp", "swift", "paper" or "diffc", which has no certificate.
-        bpp: Most payload bits per pixel, as expected from public pictures. By default 1 for "sharp" and "swift".
-        final_timestep: Timestep at which the coded steps end.
-        model: Folder or hub id of a denoiser. By default the one that ships with dipp.
-        calibration: Public cost table, if it is not calibration.json beside the weights.
-        device: "auto", "cuda", "mps" or "cpu".
-        split: Part of the source, where it has parts.
-        image_column: Column of the pictures, if there are several.
-        label_column: Column of the labels, if it is not "label".
-        drop_labels: Whether labels are left out. By default they are released as they are.
-        window: Values that become black and white in pictures of more than eight bits.
-        engine: "local" or "ray".
-        workers: Number of processes, each with the model. By default the cores, or one on a GPU.
-        address: Address of a Ray cluster that is running.
-        shard_size: Images of a shard.
-        strict: Whether the first bad picture ends the run. By default it is skipped.
-        overwrite: Whether a release at `dst` is replaced. The ε of both add up.
-        skip_changed: Whether an interrupted run is finished without the pictures that have changed since it began.
-        seed: 16 public bytes, for tests; by default drawn before a picture is read.
-        beacon: Round of a public random beacon, which is mixed into the seed.
-        odometer: True charges this user's odometer, a `Meter` one with a limit for instance, False none.
-        progress: Whether a terminal shows a progress bar, and a table of skipped pictures at the end.
+        options: The budget (`epsilon=4`) and other keywords, which `PrivatizeOptions` and `EncodeOptions` describe.
 
     Returns:
         The facts of the release, and what was skipped.
@@ -120,66 +94,33 @@ def privatize(
         DippError: An argument, the source or all of its pictures cannot be used.
         LimitError: A picture would exceed the limit of the odometer; nothing was released.
     """
-    made = privatized(
-        src,
-        dst,
-        runner=engines.engine(engine, workers, address, device),
-        columns=Columns(image_column, label_column, split),
-        drop_labels=drop_labels,
-        shard_size=shard_size,
-        strict=strict,
-        overwrite=overwrite,
-        skip_changed=skip_changed,
-        seed=seed,
-        beacon=beacon,
-        window=window,
-        odometer=odometer,
-        progress=progress,
-        model=model,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        preset=preset,
-        bpp=bpp,
-        final_timestep=final_timestep,
-        calibration=calibration,
-        device=device,
-    )
+    made = privatized(src, dst, **options)
     for text in (*made.warnings, *made.unused):
         LOGGER.warning(text)
     return made.summary
 
 
-def privatized(
-    src: str | Path,
-    dst: str | Path,
-    *,
-    runner: Engine,
-    columns: Columns,
-    drop_labels: bool,
-    shard_size: int,
-    strict: bool,
-    overwrite: bool,
-    skip_changed: bool,
-    seed: bytes | None,
-    beacon: Beacon | None,
-    window: Window | str | tuple[int, int] | None,
-    odometer: bool | Meter,
-    progress: bool,
-    model: str | Path,
-    **plan: Unpack[PlanArguments],
-) -> Privatized:
+def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> Privatized:
     """Release as `privatize` does, but return the warnings instead of logging them."""
-    target = Path(dst)
-    choices = Choices(columns, shard_size, drop_labels, seed, beacon, Window.of(window))
+    target, shard_size = Path(dst), options.get("shard_size", SHARD_SIZE)
+    model, device = options.get("model", embedded.FOLDER), str(options.get("device", "auto"))
+    runner = engines.engine(options.get("engine", "local"), options.get("workers"), options.get("address"), device)
+    choices = Choices(
+        Columns(options.get("image_column"), options.get("label_column"), options.get("split")),
+        shard_size,
+        options.get("drop_labels", False),
+        options.get("seed"),
+        Beacon.of(options.get("beacon")),
+        Window.of(options.get("window")),
+    )
     if not 1 <= shard_size <= MAX_ROWS:
         raise DippError(f"shard-size: 1 to {MAX_ROWS} is needed, got {shard_size}")
     _refuse_file_names(target)
     if not target.parent.is_dir():
         raise DippError(f"dst: the folder {target.parent} does not exist")
-    meter = Meter.of(odometer, plan.get("delta"))
-    codec = Codec.from_pretrained(model, **plan)
-    bar = Bar(console()) if progress else None
+    meter = Meter.of(options.get("odometer", True), options.get("delta"))
+    codec = Codec.from_pretrained(model, device=device, **plan_of(options))
+    bar = Bar(console()) if options.get("progress", True) else None
     with contextlib.nullcontext() if bar is None else bar.bar:
         summary = runs.privatize(
             str(src),
@@ -188,7 +129,13 @@ def privatized(
             str(Path(model).resolve()) if Path(model).is_dir() else str(model),
             runner,
             choices,
-            Conduct(strict, overwrite, skip_changed, meter, bar or runs.QUIET),
+            Conduct(
+                options.get("strict", False),
+                options.get("overwrite", False),
+                options.get("skip_changed", False),
+                meter,
+                bar or runs.QUIET,
+            ),
         )
     if bar is not None:
         bar.finished(summary)
@@ -200,7 +147,7 @@ def privatized(
     papers = writing.write(target, Words(), overwrite=True)  # those of an earlier release at this place are replaced
     claim = summary.facts["certificate"]
     warnings = advice.warnings(claim["epsilon"], claim["delta"], summary.facts["pixels"]) if claim else ()
-    unused = why_unused(codec.budget, claim, codec.bound, plan.get("final_timestep"))
+    unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
     return Privatized(summary, tuple(papers), warnings, unused)
 
 

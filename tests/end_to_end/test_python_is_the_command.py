@@ -10,15 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from helpers.commands import Command
 from PIL import Image
 
 import dipp
 from dipp import report
+from dipp.cli.main import app
+from dipp.codec.options import EncodeOptions
+from dipp.core.beacon import Beacon
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.format.release import Release
 from dipp.odometer import LimitError, Meter, Odometer
+from dipp.redaction.redact import RedactOptions
+from dipp.release import PrivatizeOptions
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
@@ -58,6 +64,42 @@ BUDGETS: list[tuple[list[Any], dict[str, Any]]] = [
     (["--preset", "paper", "--epsilon", 8], {"preset": "paper", "epsilon": 8}),
     (["--preset", "diffc", "--final-timestep", 150], {"preset": "diffc", "final_timestep": 150}),
 ]
+
+
+def test_every_option_of_a_command_is_one_of_python() -> None:
+    """Names that only one of the two has: files to write and print for the command, a parsed odometer for Python."""
+    python = {
+        "encode": {*EncodeOptions.__annotations__, "images"},
+        "privatize": {*PrivatizeOptions.__annotations__, "src", "dst"},
+        "redact": {*RedactOptions.__annotations__, "regions", "images"},
+    }
+    other = {"output", "overwrite", "as_json", "gaps", "odometer_limit", "odometer_begin", "odometer_names"}
+    commands: Any = typer.main.get_command(app)
+    for name, names in python.items():
+        command = {str(one.name) for one in commands.commands[name].params}
+        assert command - other == names - other - {"progress"}, name
+
+
+def test_a_keyword_that_is_no_option_is_refused(files: list[Path]) -> None:
+    calls: list[Any] = [dipp.encode, dipp.Codec.from_pretrained, dipp.redact]
+    for call in calls:
+        with pytest.raises(TypeError, match=rf"{call.__name__}\(\) got an unexpected keyword argument 'epsilom'"):
+            call(files[0], epsilom=4)
+    with pytest.raises(TypeError, match="'epsilom'"):
+        dipp.privatize("src", "dst", epsilom=4)  # type: ignore[call-arg]
+
+
+def test_a_beacon_is_given_as_in_the_command(files: list[Path], model: Path) -> None:
+    text = f"7:{'ab' * 32}"
+    made = [
+        dipp.encode(files[0], epsilon=4, model=model, odometer=False, seed=bytes(16), beacon=beacon)
+        for beacon in (text, Beacon.parse(text))
+    ]
+    assert made[0].release == made[1].release
+    assert made[0].release.beacon == Beacon(7, b"\xab" * 32)
+    for wrong, message in (("7", "ROUND:VALUE is needed"), (7, '"ROUND:VALUE" or a Beacon is needed, got 7')):
+        with pytest.raises(dipp.DippError, match=f"^beacon: {message}"):
+            dipp.encode(files[0], epsilon=4, model=model, odometer=False, beacon=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -18,7 +18,7 @@ from dipp.cli.options import (
     PlanOptions,
     Seed,
     SourceWindow,
-    public_beacon,
+    given,
     public_seed,
 )
 from dipp.errors import DippError
@@ -42,10 +42,10 @@ def encode(
     _refuse_output(output, images, overwrite)
     made = encoding.encoded(
         images,
-        **plan.arguments(device),
-        model=plan.model,
+        **given(plan),
+        device=device,
         seed=public_seed(seed),
-        beacon=public_beacon(beacon),
+        beacon=beacon,
         window=window,
         odometer=counting.meter(plan.delta) or False,
     )

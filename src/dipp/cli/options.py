@@ -14,14 +14,12 @@ import typer
 
 from dipp import files
 from dipp.core import randomness
-from dipp.core.beacon import Beacon
 from dipp.errors import DippError
 from dipp.models.denoiser import DEVICES
 from dipp.models.embedded import FOLDER
 
 if TYPE_CHECKING:
     from dipp.attest.checks import Against
-    from dipp.codec.encoding import PlanArguments
     from dipp.odometer import Meter
 
 EMBEDDED = str(FOLDER)
@@ -73,7 +71,7 @@ def _presets() -> list[str]:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options that determine a plan: a denoiser, a budget, a preset and, optionally, a rate or a final timestep."""
+    """A denoiser, and what a plan is made from: the same names as in `dipp.codec.options.PlanOptions`."""
 
     epsilon: Annotated[
         float | None,
@@ -97,19 +95,6 @@ class PlanOptions:
     ] = None
     final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
     calibration: Calibration = None
-
-    def arguments(self, device: str) -> PlanArguments:
-        """Return what a plan is made from on a device, but for the model."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "rho": self.rho,
-            "preset": self.preset,
-            "bpp": self.bpp,
-            "final_timestep": self.final_timestep,
-            "calibration": self.calibration,
-            "device": device,
-        }
 
 
 @dataclass(frozen=True)
@@ -177,14 +162,14 @@ def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
     files.require_new(path, overwrite=overwrite)
 
 
-def public_beacon(text: str | None) -> Beacon | None:
-    """The public beacon as it was published; None if none was given."""
-    return None if text is None else Beacon.parse(text)
-
-
 def public_seed(text: str | None) -> bytes | None:
     """The public seed from its hex digits; None if none was given."""
     return None if text is None else randomness.parse_seed(text)
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """Return the values of dataclasses of options by name, as keywords of the function in Python."""
+    return {one.name: getattr(group, one.name) for group in groups for one in dataclasses.fields(group)}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dipp import files
-from dipp.cli.options import AsJson, Overwrite, PlanOptions, require_drawing
+from dipp.cli.options import AsJson, Overwrite, PlanOptions, given, require_drawing
 
 if TYPE_CHECKING:
     from dipp.planning.planner import Point
@@ -25,17 +25,11 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
-    from dipp import models
-    from dipp.planning.presets import preset
-    from dipp.planning.table import ErrorTable
+    from dipp.codec.options import planned
 
     if plot is not None:
         require_drawing("plot", plot, overwrite=overwrite)
-    chosen = preset(options.preset)
-    budget = chosen.budget(options.epsilon, options.delta, options.rho)
-    table = ErrorTable.of_model(options.model, options.calibration)
-    planner = chosen.planner(models.load(options.model), table, budget)
-    point = planner.choose(budget, final_timestep=options.final_timestep, bpp=options.bpp)
+    _, planner, budget, point = planned(device="cpu", **given(options))
     if as_json:
         typer.echo(json.dumps(_facts(planner, point, budget), indent=2, ensure_ascii=False))
     else:

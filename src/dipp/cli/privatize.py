@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,12 +18,9 @@ from dipp.cli.options import (
     PlanOptions,
     Seed,
     SourceWindow,
-    public_beacon,
+    given,
     public_seed,
 )
-
-if TYPE_CHECKING:
-    from dipp.data.engines import Engine
 
 EXIT_SKIPPED = 3
 """Exit code if the dataset was released but bad pictures were skipped."""
@@ -61,12 +58,6 @@ class RunOptions:
         bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for a reader who saw both.")
     ] = False
 
-    def runner(self) -> Engine:
-        """Return the engine that runs the workers."""
-        from dipp.data import engines
-
-        return engines.engine(self.engine, self.workers, self.address, self.device)
-
 
 def privatize(
     src: Annotated[str, typer.Argument(help="Folder of images, CIFAR-10, Parquet, tar shards, datasets, hub id.")],
@@ -85,26 +76,15 @@ def privatize(
     """
     from dipp import release
     from dipp.cli import progress
-    from dipp.data.sources import Columns
 
     try:
         made = release.privatized(
             src,
             dst,
-            runner=run.runner(),
-            columns=Columns(source.image_column, source.label_column, source.split),
-            drop_labels=source.drop_labels,
-            shard_size=run.shard_size,
-            strict=run.strict,
-            overwrite=run.overwrite,
-            skip_changed=run.skip_changed,
+            **given(plan, source, run),
             seed=public_seed(seed),
-            beacon=public_beacon(beacon),
-            window=source.window,
+            beacon=beacon,
             odometer=counting.meter(plan.delta) or False,
-            progress=True,
-            model=plan.model,
-            **plan.arguments(run.device),
         )
     except KeyboardInterrupt:
         LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dipp import files
-from dipp.cli.options import AUTO, EMBEDDED, AsJson, Device, Model, Overwrite
+from dipp.cli.options import AUTO, EMBEDDED, AsJson, Device, Model, Overwrite, given
 from dipp.core.words import counted
 from dipp.errors import DippError
 
@@ -24,6 +25,33 @@ DETECTED = (
 MISSED = "What no region covers is not protected: look at every picture before you give it away."
 
 
+@dataclass(frozen=True)
+class RedactOptions:
+    """How pictures are redacted: the same names as in `dipp.redaction.redact.RedactOptions`."""
+
+    margin: Annotated[str, typer.Option(help="Grow regions: pixels, or a percentage of their size as 10%.")] = "0"
+    kinds: Annotated[str | None, typer.Option(help="Hide these kinds alone, such as face,plate.")] = None
+    fill: Annotated[str, typer.Option(help="paint continues the surroundings; grey and black are plain.")] = "paint"
+    boxes: Annotated[
+        str | None,
+        typer.Option(help="For pictures with an EXIF orientation: boxes as stored (raw) or as shown (oriented)."),
+    ] = None
+    allow_none: Annotated[
+        bool, typer.Option("--allow-none", help="Pictures without an entry have nothing to hide.")
+    ] = False
+    accept_lossy: Annotated[
+        bool,
+        typer.Option(
+            "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
+        ),
+    ] = False
+    odometer: Annotated[
+        bool, typer.Option(help="Remember what was hidden and what was released, for this user on this machine.")
+    ] = True
+    model: Model = EMBEDDED
+    device: Device = AUTO
+
+
 def redact(
     images: Annotated[list[Path], typer.Argument(help="JPEG, PNG, TIFF, WebP or DICOM files.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A folder; or, for one picture, the name of a file.")],
@@ -34,13 +62,7 @@ def redact(
             "PNG masks."
         ),
     ],
-    margin: Annotated[str, typer.Option(help="Grow regions: pixels, or a percentage of their size as 10%.")] = "0",
-    kinds: Annotated[str | None, typer.Option(help="Hide these kinds alone, such as face,plate.")] = None,
-    fill: Annotated[str, typer.Option(help="paint continues the surroundings; grey and black are plain.")] = "paint",
-    boxes: Annotated[
-        str | None,
-        typer.Option(help="For pictures with an EXIF orientation: boxes as stored (raw) or as shown (oriented)."),
-    ] = None,
+    options: RedactOptions,
     gaps: Annotated[
         str | None,
         typer.Option(
@@ -48,20 +70,6 @@ def redact(
             "frames, or cover its way."
         ),
     ] = None,
-    allow_none: Annotated[
-        bool, typer.Option("--allow-none", help="Pictures without an entry have nothing to hide.")
-    ] = False,
-    accept_lossy: Annotated[
-        bool,
-        typer.Option(
-            "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
-        ),
-    ] = False,
-    odometer: Annotated[
-        bool, typer.Option(help="Remember what was hidden and what was released, for this user on this machine.")
-    ] = True,
-    model: Model = EMBEDDED,
-    device: Device = AUTO,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -69,19 +77,9 @@ def redact(
 
     Beside each picture its record is written, NAME.record.json, which `dipp check` checks.
     """
-    from dipp.redaction.redact import Redactor
+    from dipp.redaction.redact import Redactor, read
 
-    redactor = Redactor.of(
-        margin=margin,
-        kinds=None if kinds is None else kinds.split(","),
-        fill=fill,
-        boxes=boxes,
-        accept_lossy=accept_lossy,
-        allow_none=allow_none,
-        model=model,
-        device=device,
-        odometer=odometer,
-    )
+    redactor = Redactor.of(**given(options))
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
     declared = _declared(images, regions, gaps)
     chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
@@ -90,7 +88,7 @@ def redact(
     _refuse_same(images, output, single=single)
     records = []
     for path, one in zip(images, chosen, strict=True):
-        made = redactor.redact(path.name, _content(path), one, output if single else None)
+        made = redactor.redact(path.name, read(path), one, output if single else None)
         place = output if single else output / _named(path, made.kind)
         place.parent.mkdir(exist_ok=True)
         made.save(place)
@@ -183,15 +181,6 @@ def _named(path: Path, kind: str) -> str:
     from dipp.redaction.redact import SUFFIXES
 
     return path.name if path.suffix.lower() in SUFFIXES[kind] else path.stem + SUFFIXES[kind][0]
-
-
-def _content(path: Path) -> bytes:
-    if path.is_dir():
-        raise DippError(f"images: {path} is a folder; give its pictures")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DippError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _summary(record: Record) -> str:

@@ -10,6 +10,7 @@
 | `decoder`, `decoding` | the indices of a file, and where they lead; flags of decoding, the last state as a picture |
 | `archive` | `dipp.open`: an archive that decodes itself |
 | `work` | what a received file may cost, before anything is decoded |
+| `options` | what encoding, privatising and redacting take from a caller, and the plan that follows |
 | `codec` | `Codec`, the façade |
 | `encoding` | `dipp.encode`, which makes the plan for the pictures that are given |
 """

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dipp import models
 from dipp.codec import batches
@@ -21,6 +21,7 @@ from dipp.codec.charging import charged
 from dipp.codec.decoder import Decoder, Sources
 from dipp.codec.decoding import EXPECTED, Decoding, End
 from dipp.codec.encoder import encode_batch
+from dipp.codec.options import PlanOptions, planned, takes
 from dipp.codec.pictures import Picture, Pixels, as_picture, each
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
@@ -34,10 +35,8 @@ from dipp.format.release import Release, promised
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.odometer import Meter
-from dipp.planning import presets
-from dipp.planning.table import ErrorTable
 from dipp.privacy import advice
-from dipp.privacy.budget import Budget, is_whole
+from dipp.privacy.budget import Budget
 from dipp.privacy.ledger import Recorder
 from dipp.privacy.printing import lower, upper
 
@@ -70,37 +69,30 @@ class Codec:
         return f"<dipp.Codec: {len(self.plan.steps)} steps of {self.plan.coding.name}{within}, {model}>"
 
     @classmethod
+    @takes(PlanOptions)
     def from_pretrained(
         cls,
         model: str | Path = embedded.FOLDER,
         *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        preset: str = "sharp",
-        bpp: float | None = None,
-        final_timestep: int | None = None,
         device: str | torch.device = "auto",
-        calibration: str | Path | None = None,
         size: tuple[int, int] | None = None,
+        **plan: Unpack[PlanOptions],
     ) -> Codec:
-        """A codec within a budget, pure ε; (ε, δ); or ρ: the best expected quality within it.
+        """Return the codec of the best expected quality within a budget.
 
-        Without `bpp` or `final_timestep`, presets of sensing take at most 1 bit per pixel; others have no such bound.
-        `model` is a folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format; unless told, the one
-        that ships with dipp. Its public cost table is calibration.json beside the weights, or the file that is named.
-        `size` is the height and width of the smallest picture to be encoded, by default the denoiser's own size: any
-        plan serves any size, but its own takes the fewest bits.
+        Args:
+            model: Folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format. By default the one
+                that ships with dipp.
+            device: "auto", "cuda", "mps" or "cpu".
+            size: Height and width of the smallest picture to be encoded, by default the denoiser's own size: any plan
+                serves any size, but its own takes the fewest bits.
+            plan: The budget (`epsilon=4`) and other keywords, which `PlanOptions` describes.
+
+        Raises:
+            DippError: An argument is invalid, or no plan keeps the budget.
         """
-        if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
-            raise DippError(f"size: (height, width) is needed, in whole numbers, got {size!r}")
-        recipe = presets.preset(preset)
-        budget = recipe.budget(epsilon, delta, rho)
-        denoiser = models.load(model, device)
-        table = ErrorTable.of_model(model, calibration)
-        planner = recipe.planner(denoiser, table, budget, None if size is None else denoiser.geometry(*size))
-        point = planner.choose(budget, final_timestep=final_timestep, bpp=bpp)
-        return cls(denoiser, point.plan, budget, point.table, point.bound)
+        made = planned(model, device, size, **plan)
+        return cls(made.denoiser, made.point.plan, made.budget, made.point.table, made.point.bound)
 
     @classmethod
     def for_archive(
@@ -150,7 +142,7 @@ class Codec:
         *,
         seed: bytes | None = None,
         given: bool = True,
-        beacon: Beacon | None = None,
+        beacon: Beacon | str | None = None,
         window: Window | str | tuple[int, int] | None = None,
         odometer: bool | Meter = True,
         progress: Progress = lambda _: None,
@@ -176,7 +168,7 @@ class Codec:
         """
         given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
         public = Window.of(window)
-        release = self.release(own, given=given, beacon=beacon, window=public)
+        release = self.release(own, given=given, beacon=Beacon.of(beacon), window=public)
         recorder = Recorder()
         rows: list[Indices] = []
         geometries: list[Geometry] = []

@@ -12,38 +12,20 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from dipp.codec import batches, pictures
 from dipp.codec.archive import Archive
 from dipp.codec.codec import Codec
+from dipp.codec.options import EncodeOptions, plan_of, takes
 from dipp.core import randomness
-from dipp.core.beacon import Beacon
-from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.bars import shown
-from dipp.odometer import Meter
 from dipp.privacy import advice
 from dipp.privacy.budget import why_unused
 
-if TYPE_CHECKING:
-    import torch
-
 LOGGER = logging.getLogger("dipp")
-
-
-class PlanArguments(TypedDict, total=False):
-    """What a plan is made from, as `Codec.from_pretrained` takes it."""
-
-    epsilon: float | None
-    delta: float | None
-    rho: float | None
-    preset: str
-    bpp: float | None
-    final_timestep: int | None
-    calibration: str | Path | None
-    device: str | torch.device
 
 
 class Encoded(NamedTuple):
@@ -56,24 +38,8 @@ class Encoded(NamedTuple):
     """Why the plan uses far less than the budget, if it does."""
 
 
-def encode(
-    images: Any,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    preset: str = "sharp",
-    bpp: float | None = None,
-    final_timestep: int | None = None,
-    model: str | Path = embedded.FOLDER,
-    calibration: str | Path | None = None,
-    device: str | torch.device = "auto",
-    seed: bytes | None = None,
-    beacon: Beacon | None = None,
-    window: Window | str | tuple[int, int] | None = None,
-    odometer: bool | Meter = True,
-    progress: bool = True,
-) -> Archive:
+@takes(EncodeOptions)
+def encode(images: Any, **options: Unpack[EncodeOptions]) -> Archive:
     """Encode pictures into one archive that carries its certificate, as the command `dipp encode` does.
 
     Warnings about the certificate, and of pictures that were released before, go to the logger "dipp".
@@ -81,21 +47,7 @@ def encode(
     Args:
         images: One picture or an iterable of them: paths, PIL images, uint8 arrays (H, W, C) or (H, W), uint8 tensors
             (C, H, W). Each is released once.
-        epsilon: Budget per pixel: pure ε, or with `delta` ε of (ε, δ). Required, except with `rho` or preset "diffc".
-        delta: δ of an (ε, δ) budget.
-        rho: Budget per pixel as ρ (zCDP), in place of `epsilon`.
-        preset: "sharp", "swift", "paper" or "diffc", which has no certificate.
-        bpp: Most payload bits per pixel, as expected from public pictures. By default 1 for "sharp" and "swift".
-        final_timestep: Timestep at which the coded steps end.
-        model: Folder or hub id of a denoiser. By default the one that ships with dipp.
-        calibration: Public cost table, if it is not calibration.json beside the weights.
-        device: "auto", "cuda", "mps" or "cpu".
-        seed: 16 public bytes, for tests; by default drawn before a picture is read. With a beacon, your part of it.
-        beacon: Round of a public random beacon, which is mixed into the seed.
-        window: Values that become black and white in pictures of more than eight bits: (low, high), "LOW:HIGH" or
-            "full".
-        odometer: True charges this user's odometer, a `Meter` one with a limit for instance, False none.
-        progress: Whether a terminal shows a progress bar.
+        options: The budget (`epsilon=4`) and other keywords, which `EncodeOptions` describes.
 
     Returns:
         The archive. `save` writes it, `certificate` is what it promises.
@@ -104,53 +56,36 @@ def encode(
         DippError: An argument or a picture cannot be used; nothing was released.
         LimitError: A picture would exceed the limit of the odometer; nothing was released.
     """
-    made = encoded(
-        images,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        preset=preset,
-        bpp=bpp,
-        final_timestep=final_timestep,
-        model=model,
-        calibration=calibration,
-        device=device,
-        seed=seed,
-        beacon=beacon,
-        window=window,
-        odometer=odometer,
-        progress=progress,
-    )
+    made = encoded(images, **options)
     for text in (*made.warnings, *made.unused):
         LOGGER.warning(text)
     return made.archive
 
 
-def encoded(
-    images: Any,
-    *,
-    model: str | Path = embedded.FOLDER,
-    seed: bytes | None = None,
-    beacon: Beacon | None = None,
-    window: Window | str | tuple[int, int] | None = None,
-    odometer: bool | Meter = True,
-    progress: bool = True,
-    **plan: Unpack[PlanArguments],
-) -> Encoded:
+def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
     """Encode as `encode` does, but return the warnings instead of logging them."""
+    seed = options.get("seed")
     public = randomness.fresh_seed() if seed is None else seed  # before anything of a picture is seen
     given = batches.listed(batches.once(pictures.each(images)))
     require_files(given)
     sizes = [size for image in given if (size := pictures.size_of(image)) is not None]
-    codec = Codec.from_pretrained(model, **plan, size=min(sizes, key=math.prod, default=None))
-    with shown("encoding", [math.prod(size) for size in sizes], wanted=progress):
+    model, device = options.get("model", embedded.FOLDER), options.get("device", "auto")
+    codec = Codec.from_pretrained(
+        model, device=device, size=min(sizes, key=math.prod, default=None), **plan_of(options)
+    )
+    with shown("encoding", [math.prod(size) for size in sizes], wanted=options.get("progress", True)):
         archive = codec.encode(
-            given, seed=public, given=seed is not None, beacon=beacon, window=window, odometer=odometer
+            given,
+            seed=public,
+            given=seed is not None,
+            beacon=options.get("beacon"),
+            window=options.get("window"),
+            odometer=options.get("odometer", True),
         )
     certified = archive.release.plan.coding.certified
     claim = archive.certificate.to_dict() if certified else None
     warnings = advice.warnings(claim["epsilon"], claim["delta"], archive.pixels) if claim else ()
-    unused = why_unused(codec.budget, claim, codec.bound, plan.get("final_timestep"))
+    unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
     return Encoded(archive, warnings, unused)
 
 

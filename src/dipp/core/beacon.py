@@ -56,6 +56,15 @@ class Beacon:
             raise DippError("beacon: ROUND:VALUE is needed, a whole number and hex digits, as they were published")
         return cls(int(found[1]), bytes.fromhex(found[2]))
 
+    @classmethod
+    def of(cls, beacon: Beacon | str | None) -> Beacon | None:
+        """Return the beacon that an argument means: itself, or as `parse` reads it."""
+        if beacon is None or isinstance(beacon, Beacon):
+            return beacon
+        if not isinstance(beacon, str):
+            raise DippError(f'beacon: "ROUND:VALUE" or a Beacon is needed, got {beacon!r:.40}')
+        return cls.parse(beacon)
+
     def mixed_with(self, own: bytes) -> Beacon:
         """The same round with the sender's own bytes."""
         return dataclasses.replace(self, own=own)

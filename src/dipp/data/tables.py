@@ -44,23 +44,38 @@ HUB_PARQUET = "refs/convert/parquet"
 
 
 @dataclass(frozen=True)
-class Tables(Source):
-    """Parquet files, local or on the hub, with a column of picture files: bytes, or {bytes, path}."""
+class Rows(Source):
+    """A source that is a table, with a column of picture files: bytes, or {bytes, path}."""
 
-    files: tuple[str, ...]
-    """Paths, or addresses on the hub."""
-    counts: tuple[int, ...]
-    """Number of rows of each file."""
-    states: tuple[State | None, ...]
-    """State of each local file when the source was opened; the address of a file on the hub contains its commit."""
     image: str
     """Column of the pictures."""
     label: str | None
     """Column of the labels; None if labels are not used."""
     labels: Labels | None
     fingerprint: str
-    machine: str = field(default_factory=machine)
+    files: tuple[str, ...]
+    """The files of the table: paths, addresses on the hub, or names in a folder."""
+    states: tuple[State | None, ...]
+    """State of each local file when the source was opened; the address of a file on the hub contains its commit."""
+    machine: str = field(default_factory=machine, kw_only=True)
     """Where the states were taken."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return [self.image, self.label] if self.label else [self.image]
+
+    def record(self, position: int, row: dict[str, Any]) -> Record:
+        """Return the record of a row."""
+        return _record(position, row[self.image], row.get(self.label or ""))
+
+
+@dataclass(frozen=True)
+class Tables(Rows):
+    """Parquet files, local or on the hub."""
+
+    counts: tuple[int, ...]
+    """Number of rows of each file."""
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns) -> Tables:
@@ -79,9 +94,7 @@ class Tables(Source):
                 schema = file.schema_arrow
             elif not file.schema_arrow.equals(schema, check_metadata=False):
                 raise DippError(f"src: the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
-        image, label, labels = choose_columns(schema, columns)
-        whole = hashlib.sha256("\0".join([chosen, image, label or ""]).encode()).hexdigest()
-        return cls(tuple(places), tuple(counts), states, image, label, labels, whole)
+        return cls(*choose_columns(schema, columns, chosen), tuple(places), states, tuple(counts))
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -95,7 +108,7 @@ class Tables(Source):
                 continue
             try:
                 for done, row in self._rows(_table(place, self.states[number]), low, high):
-                    yield _record(first + done, row[self.image], row.get(self.label or ""))
+                    yield self.record(first + done, row)
                     done += 1
             except (OSError, pa.ArrowException) as error:
                 if isinstance(error, OSError) and (error.errno or place.startswith(HUB)):
@@ -107,9 +120,8 @@ class Tables(Source):
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
         starts = [0, *itertools.accumulate(sizes)]
         wanted = [group for group, size in enumerate(sizes) if starts[group] < high and starts[group] + size > low]
-        columns = [self.image] + ([self.label] if self.label else [])
         at = starts[wanted[0]]
-        for batch in file.iter_batches(ROWS_PER_READ, row_groups=wanted, columns=columns, use_threads=False):
+        for batch in file.iter_batches(ROWS_PER_READ, row_groups=wanted, columns=self.columns, use_threads=False):
             inside = range(max(low - at, 0), min(high - at, len(batch)))
             if inside:
                 yield from enumerate(batch.slice(inside.start, len(inside)).to_pylist(), at + inside.start)
@@ -149,22 +161,12 @@ def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 -
 
 
 @dataclass(frozen=True)
-class Saved(Source):
-    """A dataset that Hugging Face's `save_to_disk` wrote."""
+class Saved(Rows):
+    """A dataset that Hugging Face's `save_to_disk` wrote, with all files of its folder."""
 
     folder: Path
-    files: tuple[str, ...]
-    """Names of all files in the folder."""
-    states: tuple[State | None, ...]
-    """State of each when the source was opened."""
     count: int
     """Number of rows."""
-    image: str
-    label: str | None
-    labels: Labels | None
-    fingerprint: str
-    machine: str = field(default_factory=machine)
-    """Where the states were taken."""
 
     @classmethod
     def open(cls, folder: Path, columns: Columns) -> Saved:
@@ -184,9 +186,7 @@ class Saved(Source):
         names, states = tuple(path.name for path in paths), tuple(map(state_at, paths))
         data = _saved(folder, states)
         _refuse_twice([part["filename"] for part in data.cache_files])
-        image, label, labels = choose_columns(data.data.schema, columns)
-        chosen = hashlib.sha256("\0".join([fingerprint(paths), image, label or ""]).encode()).hexdigest()
-        return cls(folder, names, states, len(data), image, label, labels, chosen)
+        return cls(*choose_columns(data.data.schema, columns, fingerprint(paths)), names, states, folder, len(data))
 
     def __len__(self) -> int:
         return self.count
@@ -199,11 +199,10 @@ class Saved(Source):
             yield from (Record(position, None, None, CHANGED) for position in range(start, stop))
             return
         data = _saved(self.folder, self.states).with_format("arrow")
-        chosen = [self.image] + ([self.label] if self.label else [])
         for low in range(start, stop, ROWS_PER_READ):
-            rows = data[low : min(low + ROWS_PER_READ, stop)].select(chosen).to_pylist()
+            rows = data[low : min(low + ROWS_PER_READ, stop)].select(self.columns).to_pylist()
             for position, row in enumerate(rows, low):
-                yield _record(position, row[self.image], row.get(self.label or ""))
+                yield self.record(position, row)
 
     def name(self, position: int) -> str:
         """Row of a picture."""
@@ -274,10 +273,10 @@ def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
     return None if Path(place).is_file() or Path(place).is_dir() else open_hub(place, columns)
 
 
-def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labels | None]:
-    """The image column, the label column and the kind of the labels.
+def choose_columns(schema: Any, columns: Columns, files: str) -> tuple[str, str | None, Labels | None, str]:
+    """Return the image column, the label column, the kind of the labels and the fingerprint of files and columns.
 
-    The column is None if labels are not wanted or not there, and the kind if they are not there.
+    The label column is None if labels are not wanted or not there, and their kind if they are not there.
     """
     images = [one.name for one in schema if _holds_files(one.type)]
     if not images:
@@ -287,22 +286,26 @@ def choose_columns(schema: Any, columns: Columns) -> tuple[str, str | None, Labe
     if image not in images:
         raise DippError(f"image-column: one of {', '.join(images)} is needed, got {columns.image or 'none'}")
     label = ("label" if "label" in schema.names else None) if columns.label is None else columns.label
-    unread = None if label is None else Labels()
-    if not columns.labelled:
-        label = None
+    labels = None if label is None else Labels()
+    label = label if columns.labelled else None
     for name in (image, label):
         if name is not None and schema.names.count(name) > 1:
             raise DippError(f"src: several columns are called {name}; rename all but one")
-    if label is None:
-        return image, None, unread
+    if label is not None:
+        labels = _labels(schema, label)
+    return image, label, labels, hashlib.sha256("\0".join([files, image, label or ""]).encode()).hexdigest()
+
+
+def _labels(schema: Any, label: str) -> Labels:
+    """Return the kind of the labels in a column."""
     if label not in schema.names:
         raise DippError(f"label-column: one of {', '.join(schema.names)} is needed, got {label}")
     kind = schema.field(label).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
-        return image, label, Labels(names=_class_names(schema, label))
+        return Labels(names=_class_names(schema, label))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return image, label, Labels(text=True)
+        return Labels(text=True)
     raise DippError(
         f"label-column: whole numbers or text are needed, {label} holds {kind}; choose another, or --drop-labels"
     )

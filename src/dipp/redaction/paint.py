@@ -152,9 +152,8 @@ def smooth(known: Signal, unknown: Mask) -> Signal:
 def _painter(model: str, device: str) -> Painter:
     """Return the painter with a denoiser, loaded once."""
     from dipp import models
-    from dipp.models.embedded import FOLDER
 
-    loaded = models.load(FOLDER if model == EMBEDDED else model, device)
+    loaded = models.load(model, device)
     if loaded.channels != 3:
         raise DippError(f"model: painting needs a denoiser of 3 channels, {model} has {loaded.channels}")
     return Painter(loaded)
@@ -163,8 +162,6 @@ def _painter(model: str, device: str) -> Painter:
 PLAIN: dict[str, Fill] = {"grey": grey, "black": black}
 """Fills that need no denoiser."""
 PAINT = "paint"
-EMBEDDED = "embedded"
-"""Name of the denoiser that ships with dipp."""
 NAMES = (PAINT, *PLAIN)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from dipp import __version__, files
 from dipp.errors import DippError
+from dipp.models import embedded
 from dipp.redaction import paint
 from dipp.redaction.formats import own
 from dipp.redaction.formats.reading import File
@@ -189,7 +190,7 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     wanted = certificate(regions, ())
     if any(promised[name] != wanted[name] for name in ("unit", "epsilon", "rho", "delta", "outside")):
         raise DippError(f"{path.name}: the record's certificate does not follow from its regions; do not trust it")
-    again = source.redacted(cells, paint.fill(facts["fill"], paint.EMBEDDED, device))
+    again = source.redacted(cells, paint.fill(facts["fill"], str(embedded.FOLDER), device))
     return Checked(len(regions), _compared(path, content, again, facts))
 
 

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dipp import files
+from dipp.codec.options import RunOptions, takes
 from dipp.errors import DippError
+from dipp.models import embedded
 from dipp.odometer import Meter
 from dipp.redaction import charging, formats, paint
 from dipp.redaction.formats.own import ORIENTED
@@ -64,6 +66,24 @@ def require_suffix(path: Path, kind: str) -> None:
         raise DippError(f"output: a {kind} file goes to a name in {SUFFIXES[kind][0]}, got {path.name}")
 
 
+class RedactOptions(RunOptions, total=False):
+    """How pictures are redacted."""
+
+    margin: str | float
+    """How far regions grow: pixels, or a percentage of their width and height such as "10%". By default 0."""
+    kinds: Iterable[str] | None
+    """Kinds of regions that are hidden, such as "face,plate" or ["face", "plate"]. By default all."""
+    fill: str
+    """"paint" (the default) continues the surroundings, "grey" and "black" are plain."""
+    boxes: str | None
+    """Whether boxes are meant in the picture as it is stored ("raw") or as it is shown ("oriented"). Needed for
+    pictures with an EXIF orientation, unless recorded sizes decide."""
+    accept_lossy: bool
+    """Whether to take lossy WebP, AVIF and JPEG 2000, whose pixels outside a region tell of it. By default not."""
+    allow_none: bool
+    """Whether a picture without regions is written all the same, without its metadata. By default not."""
+
+
 @dataclass(frozen=True)
 class Redactor:
     """How pictures are redacted: options that are the same for all of them."""
@@ -76,36 +96,35 @@ class Redactor:
     """Whether boxes are meant in the picture as it is shown; None lets recorded sizes decide."""
     accept_lossy: bool = False
     allow_none: bool = False
-    model: str = paint.EMBEDDED
+    model: str = str(embedded.FOLDER)
     device: str = "auto"
     meter: Meter | None = None
     """The odometer; None counts nothing."""
 
     @classmethod
-    def of(
-        cls,
-        *,
-        margin: str | float = 0,
-        kinds: Iterable[str] | None = None,
-        fill: str = paint.PAINT,
-        boxes: str | None = None,
-        accept_lossy: bool = False,
-        allow_none: bool = False,
-        model: str = paint.EMBEDDED,
-        device: str = "auto",
-        odometer: bool | Meter = True,
-    ) -> Redactor:
-        """Return the options as users write them; `redact` says what they mean."""
+    def of(cls, **options: Unpack[RedactOptions]) -> Redactor:
+        """Return the options as users write them."""
+        boxes, fill, kinds = options.get("boxes"), options.get("fill", paint.PAINT), options.get("kinds")
         if boxes is not None and boxes not in ORIENTED:
             raise DippError(f"boxes: raw or oriented is needed, got {boxes}")
         if fill not in paint.NAMES:
             raise DippError(f"fill: one of {', '.join(paint.NAMES)} is needed, got {fill}")
-        chosen = None if kinds is None else tuple(kind.strip() for kind in kinds)
+        named = kinds.split(",") if isinstance(kinds, str) else kinds
+        chosen = None if named is None else tuple(kind.strip() for kind in named)
         if chosen is not None and not all(chosen):
             raise DippError("kinds: names such as face,plate are needed")
         oriented = None if boxes is None else ORIENTED[boxes]
-        meter = Meter.of(odometer)
-        return cls(Margin.parse(margin), chosen, fill, oriented, accept_lossy, allow_none, model, device, meter)
+        return cls(
+            Margin.parse(options.get("margin", 0)),
+            chosen,
+            fill,
+            oriented,
+            options.get("accept_lossy", False),
+            options.get("allow_none", False),
+            str(options.get("model", embedded.FOLDER)),
+            str(options.get("device", "auto")),
+            Meter.of(options.get("odometer", True)),
+        )
 
     def chosen(self, name: str, declared: Declared | None) -> Declared:
         """Return the regions of a picture that are to be hidden.
@@ -154,36 +173,20 @@ class Redactor:
         return redacted
 
 
+@takes(RedactOptions)
 def redact(
     image: str | os.PathLike[str] | bytes,
     *,
     regions: str | os.PathLike[str] | Sequence[Any] | np.ndarray[Any, Any],
-    margin: str | float = 0,
-    kinds: Iterable[str] | None = None,
-    fill: str = paint.PAINT,
-    boxes: str | None = None,
-    accept_lossy: bool = False,
-    allow_none: bool = False,
-    model: str = paint.EMBEDDED,
-    device: str = "auto",
-    odometer: bool | Meter = True,
+    **options: Unpack[RedactOptions],
 ) -> Redacted:
     """Replace regions of a picture without reading them; the rest of the picture does not change by a bit.
 
     Args:
-        image: A JPEG, PNG, TIFF or WebP file: its path, or its bytes.
+        image: A JPEG, PNG, TIFF, WebP or DICOM file: its path, or its bytes.
         regions: A file, or a folder of files, that declares regions; or boxes (LEFT, TOP, WIDTH, HEIGHT) in pixels; or
             a mask of shape (H, W), true where something is hidden.
-        margin: How far regions grow: pixels, or a percentage of their width and height such as "10%".
-        kinds: Kinds of regions that are hidden, such as ["face", "plate"]; all by default.
-        fill: `paint` continues the surroundings, `grey` and `black` are plain.
-        boxes: Whether boxes are meant in the picture as it is stored (`raw`) or as it is shown (`oriented`). Needed
-            for pictures with an EXIF orientation, unless recorded sizes decide.
-        accept_lossy: Whether to take lossy WebP, AVIF and JPEG 2000, whose pixels outside a region tell of it.
-        allow_none: Whether a picture without regions is written all the same, without its metadata.
-        model: Folder or hub id of the denoiser that paints.
-        device: `auto`, `cuda`, `mps` or `cpu`.
-        odometer: Whether the release is charged to this user's odometer, or the odometer to charge.
+        options: Other keywords, which `RedactOptions` describes.
 
     Returns:
         The file and its record; `save` writes both.
@@ -191,29 +194,20 @@ def redact(
     Raises:
         DippError: The picture or its regions cannot be used; one line says what to do.
     """
-    redactor = Redactor.of(
-        margin=margin,
-        kinds=kinds,
-        fill=fill,
-        boxes=boxes,
-        accept_lossy=accept_lossy,
-        allow_none=allow_none,
-        model=model,
-        device=device,
-        odometer=odometer,
-    )
+    redactor = Redactor.of(**options)
     if isinstance(image, bytes):
         path, content = Path("image"), image
     else:
         path = Path(image)
-        content = _content(path)
+        content = read(path)
     declared = _declared(path, regions)
     return redactor.redact(path.name, content, redactor.chosen(path.name, declared))
 
 
-def _content(path: Path) -> bytes:
+def read(path: Path) -> bytes:
+    """Return the bytes of a picture's file."""
     if path.is_dir():
-        raise DippError(f"{path.name}: this is a folder; give its pictures")
+        raise DippError(f"{path} is a folder; give its pictures")
     try:
         return path.read_bytes()
     except OSError as error:

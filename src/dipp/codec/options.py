@@ -1,0 +1,143 @@
+"""Options that several public functions take, each stated once.
+
+A public function declares its options as `**options: Unpack[EncodeOptions]`, so that type checkers and editors know
+every name and type. To add an option is to add a line to a class here, and one to `cli/options.py` for the command.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack, cast
+
+from dipp import models
+from dipp.core.beacon import Beacon
+from dipp.core.window import Window
+from dipp.errors import DippError
+from dipp.models import embedded
+from dipp.models.denoiser import Denoiser
+from dipp.odometer import Meter
+from dipp.planning import presets
+from dipp.planning.planner import Point
+from dipp.planning.presets import Plans
+from dipp.planning.table import ErrorTable
+from dipp.privacy.budget import Budget, is_whole
+
+if TYPE_CHECKING:
+    import torch
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_PRESET = "sharp"
+
+
+class PlanOptions(TypedDict, total=False):
+    """What a plan is made from."""
+
+    epsilon: float | None
+    """Budget per pixel: pure ε, or with `delta` ε of (ε, δ). Required, except with `rho` or preset "diffc"."""
+    delta: float | None
+    """δ of an (ε, δ) budget."""
+    rho: float | None
+    """Budget per pixel as ρ (zCDP), in place of `epsilon`."""
+    preset: str
+    """"sharp" (the default), "swift", "paper" or "diffc", which has no certificate."""
+    bpp: float | None
+    """Most payload bits per pixel, as expected from public pictures. By default 1 for "sharp" and "swift"."""
+    final_timestep: int | None
+    """Timestep at which the coded steps end."""
+    calibration: str | Path | None
+    """Public cost table. By default calibration.json beside the weights."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What encoding, privatising and redacting share."""
+
+    model: str | Path
+    """Folder or hub id of a denoiser. By default the one that ships with dipp."""
+    device: str | torch.device
+    """"auto" (the default), "cuda", "mps" or "cpu"."""
+    odometer: bool | Meter
+    """True (the default) charges this user's odometer, a `Meter` one with a limit for instance, False none."""
+
+
+class EncodeOptions(PlanOptions, RunOptions, total=False):
+    """How pictures are encoded."""
+
+    seed: bytes | None
+    """16 public bytes, for tests; by default drawn before a picture is read. With a beacon, your part of it."""
+    beacon: Beacon | str | None
+    """Round of a public random beacon, "ROUND:VALUE" with the value in hex digits, which is mixed into the seed."""
+    window: Window | str | tuple[int, int] | None
+    """Values that become black and white in pictures of more than eight bits: (low, high), "LOW:HIGH" or "full"."""
+    progress: bool
+    """Whether a terminal shows a progress bar. By default it does."""
+
+
+def takes(options: type) -> Callable[[F], F]:
+    """Return a decorator for a function whose `**keywords` are the keys of a TypedDict.
+
+    The function refuses any other keyword, and `help` and `inspect.signature` show every key with its type.
+    """
+    names: dict[str, Any] = options.__annotations__
+
+    def decorated(function: F) -> F:
+        plain = [one for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        known = [inspect.Parameter(n, keyword, default=..., annotation=a.__forward_arg__) for n, a in names.items()]
+
+        @functools.wraps(function)
+        def checked(*values: Any, **keywords: Any) -> Any:
+            if unknown := keywords.keys() - signature.parameters.keys():
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
+            return function(*values, **keywords)
+
+        signature = inspect.signature(function).replace(parameters=[*plain, *known])
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(F, checked)
+
+    return decorated
+
+
+class Planned(NamedTuple):
+    """A plan, and what it was made with."""
+
+    denoiser: Denoiser
+    planner: Plans
+    budget: Budget | None
+    """None for a preset that has no certificate."""
+    point: Point
+
+
+def planned(
+    model: str | Path = embedded.FOLDER,
+    device: str | torch.device = "auto",
+    size: tuple[int, int] | None = None,
+    **plan: Unpack[PlanOptions],
+) -> Planned:
+    """Return the plan of the best expected picture within a budget.
+
+    Args:
+        model: Folder or hub id of a denoiser. By default the one that ships with dipp.
+        device: "auto", "cuda", "mps" or "cpu".
+        size: Height and width of the smallest picture. By default the denoiser's own size.
+        plan: The budget, preset, rate and cost table.
+
+    Raises:
+        DippError: An argument is invalid, or no plan keeps the budget.
+    """
+    if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
+        raise DippError(f"size: (height, width) is needed, in whole numbers, got {size!r}")
+    recipe = presets.preset(plan.get("preset", DEFAULT_PRESET))
+    budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"))
+    denoiser = models.load(model, device)
+    table = ErrorTable.of_model(model, plan.get("calibration"))
+    planner = recipe.planner(denoiser, table, budget, None if size is None else denoiser.geometry(*size))
+    point = planner.choose(budget, final_timestep=plan.get("final_timestep"), bpp=plan.get("bpp"))
+    return Planned(denoiser, planner, budget, point)
+
+
+def plan_of(options: EncodeOptions) -> PlanOptions:
+    """Return those of the options that a plan is made from."""
+    return cast(PlanOptions, {name: value for name, value in options.items() if name in PlanOptions.__annotations__})
