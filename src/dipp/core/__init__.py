@@ -16,6 +16,7 @@
 | `entropy` | indices to bytes and back |
 | `columns` | the public numbers of steps as files list them |
 | `code`, `plan` | the face of a code; everything public about an encoding's steps |
+| `closest` | the draw among the closest candidates, at a price that no score can change, with its proof |
 | `price`, `outcomes` | what a draw is priced from; the exact law of an index |
 | `words` | numbers of things in words |
 """

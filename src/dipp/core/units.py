@@ -7,6 +7,8 @@ alone, never from what is in a picture.
 | kind | what may change | units that a w×h window meets |
 |---|---|---|
 | `pixel` | all channels of one pixel | w·h |
+| `cell` b | everything in one b×b square of a grid from the top left corner | (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1) |
+| `picture` | everything but the size | 1 |
 
 **The price of a larger object.** If a w×h window meets at most k units, a change of everything in it is a chain of k
 neighbours. So its pure ε is at most k times that of a unit (`privacy.certificate`).
@@ -26,6 +28,9 @@ from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]
+
+MAX_SIDE = 4096
+"""Largest side of a cell, in pixels."""
 
 
 class Unit(ABC):
@@ -141,7 +146,114 @@ class Pixel(Unit):
         return width * height
 
 
-UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel,)}
+@dataclass(frozen=True)
+class Cells(Unit):
+    """Squares of `side`×`side` pixels, with all channels, of a grid from the top left corner.
+
+    The cells at the right and bottom edge of a picture are cut off where its sides are no multiples of `side`.
+
+    Raises:
+        DippError: `side` is not a whole number from 2 to `MAX_SIDE`.
+
+    """
+
+    side: int
+    kind, number = "cell", 1
+
+    def __post_init__(self) -> None:
+        if type(self.side) is not int or not 2 <= self.side <= MAX_SIDE:
+            raise DippError(f"unit: a cell's side must be a whole number from 2 to {MAX_SIDE}, got {self.side}")
+
+    @property
+    def short(self) -> str:
+        """The cell with its sides."""
+        return f"{self.side}×{self.side} cell"
+
+    @property
+    def words(self) -> str:
+        """One cell, with everything in it."""
+        return f"one {self.short} (all its pixels) of the grid from the top left corner of the array that was encoded"
+
+    def several(self, count: int) -> str:
+        """Return the words for any `count` cells, with everything in them."""
+        return (
+            f"any {count} {self.plural} (all their pixels) of the grid from the top left corner of the array that was "
+            "encoded"
+        )
+
+    @property
+    def neighbours(self) -> str:
+        """One cell of one image."""
+        return f"one {self.short} of one image, in any way (all its pixels, from any values to any others)"
+
+    def count(self, geometry: Geometry) -> int:
+        """Return the number of cells, those that are cut off included."""
+        return -(-geometry.height // self.side) * -(-geometry.width // self.side)
+
+    def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
+        """Return the cells, numbered row by row."""
+        row, column = np.divmod(coordinates // geometry.channels, geometry.width)
+        return np.asarray(row // self.side * -(-geometry.width // self.side) + column // self.side, np.int64)
+
+    def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
+        """Return (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1), or the cells in a row and a column of the picture if these are fewer.
+
+        Along one axis w pixels from position p on meet the cells ⌊p/b⌋ … ⌊(p + w − 1)/b⌋. That is ⌈(w − 1)/b⌉ + 1 of
+        them at most, reached at p = b − 1.
+        """
+        width, height = within(width, height, geometry)
+        wide, high = (-(-(side - 1) // self.side) + 1 for side in (width, height))
+        if geometry is not None:
+            wide, high = min(wide, -(-geometry.width // self.side)), min(high, -(-geometry.height // self.side))
+        return wide * high
+
+    def _parameters_to_bytes(self) -> bytes:
+        """Return the side in two bytes, the lower one first."""
+        return self.side.to_bytes(2, "little")
+
+    @classmethod
+    def _from_parameters(cls, content: bytes) -> Cells:
+        """Return the cells of the side in two bytes."""
+        if len(content) != 2:
+            raise DippError(f"unit: a cell's side has 2 bytes, got {len(content)}")
+        return cls(int.from_bytes(content, "little"))
+
+
+@dataclass(frozen=True)
+class Picture(Unit):
+    """A whole picture: everything but its size."""
+
+    kind, number = "picture", 2
+
+    @property
+    def words(self) -> str:
+        """The whole picture."""
+        return "the whole picture (everything but its size), as the array that was encoded"
+
+    def several(self, count: int) -> str:
+        """Return the words for any `count` pictures."""
+        return f"any {count} whole pictures (everything but their sizes), as the arrays that were encoded"
+
+    @property
+    def neighbours(self) -> str:
+        """One whole image."""
+        return "one whole image, in any way (everything but its size)"
+
+    def count(self, geometry: Geometry) -> int:  # noqa: ARG002
+        """Return 1."""
+        return 1
+
+    def of(self, coordinates: Integers, geometry: Geometry) -> Integers:  # noqa: ARG002
+        """Return unit 0 for every coordinate."""
+        return np.zeros_like(coordinates)
+
+    def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
+        """Return 1: a window lies in one picture."""
+        within(width, height, geometry)
+        return 1
+
+
+UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel, Cells, Picture)}
 """The kinds of units by number. A new kind needs its class and an entry here."""
 
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from dipp.core import units
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
-from dipp.core.units import UNITS, Pixel, Unit
+from dipp.core.units import UNITS, Cells, Picture, Pixel, Unit
 from dipp.errors import DippError
 
 SIDES = st.integers(1, 9)
 GEOMETRIES = st.builds(Geometry, SIDES, SIDES, st.integers(1, 4))
-EXAMPLES: tuple[Unit, ...] = (Pixel(),)
+EXAMPLES: tuple[Unit, ...] = (Pixel(), Cells(2), Cells(3), Cells(4), Picture())
 """At least one unit of every kind."""
 PARTITIONS = (*EXAMPLES, Band(1), Band(3))
 """And some of a toy, which are larger than a pixel."""
@@ -72,14 +72,7 @@ def test_units_are_a_partition(unit: Unit, geometry: Geometry) -> None:
 
 @given(st.sampled_from(PARTITIONS), GEOMETRIES, st.integers(1, 12), st.integers(1, 12))
 def test_no_window_meets_more_units(unit: Unit, geometry: Geometry, width: int, height: int) -> None:
-    ids = unit.ids(geometry).reshape(geometry.shape)
-    high, wide = min(height, geometry.height), min(width, geometry.width)
-    windows = (
-        ids[top : top + high, left : left + wide]
-        for top in range(geometry.height - high + 1)
-        for left in range(geometry.width - wide + 1)
-    )
-    worst = max(len(np.unique(window)) for window in windows)
+    worst = worst_of(unit, min(width, geometry.width), min(height, geometry.height), geometry)
     assert worst <= unit.met(width, height, geometry) <= min(unit.met(width, height), unit.count(geometry))
 
 
@@ -101,6 +94,56 @@ def test_a_pixel() -> None:
     assert Pixel().several(4) == "any 4 pixels (all their channels) of the array that was encoded"
 
 
+def worst_of(unit: Unit, width: int, height: int, geometry: Geometry) -> int:
+    """Return the most units that a window meets, by trying every position."""
+    ids = unit.ids(geometry).reshape(geometry.shape)
+    windows = (
+        ids[top : top + height, left : left + width]
+        for top in range(geometry.height - height + 1)
+        for left in range(geometry.width - width + 1)
+    )
+    return max(len(np.unique(window)) for window in windows)
+
+
+@given(st.integers(2, 5), st.integers(1, 9), st.integers(1, 9))
+def test_a_window_reaches_what_it_is_said_to_meet(side: int, width: int, height: int) -> None:
+    """In a large picture some position meets as many cells as `met` says, and in any picture none meets more."""
+    large = Geometry(height + 2 * side, width + 2 * side, 1)
+    assert worst_of(Cells(side), width, height, large) == Cells(side).met(width, height)
+    assert Cells(side).met(width, height) == (-(-(width - 1) // side) + 1) * (-(-(height - 1) // side) + 1)
+
+
+def test_cells() -> None:
+    geometry = Geometry(3, 5, 1)
+    assert Cells(2).ids(geometry).reshape(3, 5).tolist() == [[0, 0, 1, 1, 2], [0, 0, 1, 1, 2], [3, 3, 4, 4, 5]]
+    assert (Cells(16).met(1, 1), Cells(16).met(16, 16), Cells(16).met(60, 80)) == (1, 4, 30)
+    assert (Cells(2).met(9, 9), Cells(2).met(9, 9, geometry)) == (25, 6)
+    assert Cells(16).to_dict() == {"kind": "cell", "side": 16}
+    assert Cells(4096).to_bytes() == b"\1\0\x10"
+    assert Cells(16).short == "16×16 cell"
+    assert Cells(16).plural == "16×16 cells"
+    assert Cells(16).words.startswith("one 16×16 cell (all its pixels) of the grid")
+    assert Cells(16).several(4).startswith("any 4 16×16 cells (all their pixels) of the grid")
+    assert Cells(16).neighbours.startswith("one 16×16 cell of one image, in any way")
+
+
+@pytest.mark.parametrize("side", [1, 0, -4, 4097, 16.0, True, "16"])
+def test_cells_that_are_impossible(side: Any) -> None:
+    with pytest.raises(DippError, match="side must be a whole number from 2 to 4096"):
+        Cells(side)
+    with pytest.raises(DippError, match="unit: "):
+        units.from_dict({"kind": "cell", "side": side})
+
+
+def test_a_picture() -> None:
+    assert Picture().ids(Geometry(2, 2, 1)).tolist() == [0, 0, 0, 0]
+    assert (Picture().met(1, 1), Picture().met(900, 900, Geometry(8, 8, 3))) == (1, 1)
+    assert Picture().to_dict() == {"kind": "picture"}
+    assert Picture().to_bytes() == b"\2"
+    assert Picture().words == "the whole picture (everything but its size), as the array that was encoded"
+    assert Picture().several(2).startswith("any 2 whole pictures")
+
+
 def test_the_smallest_picture_has_the_fewest_units() -> None:
     tall, wide = Geometry(8, 8, 3), Geometry(4, 20, 3)
     assert Pixel().smallest([wide, tall]) == tall
@@ -108,9 +151,9 @@ def test_the_smallest_picture_has_the_fewest_units() -> None:
     assert Pixel().smallest([]) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"\0\0"])
+@pytest.mark.parametrize("content", [b"", b"\xff", b"\0\0", b"\1", b"\1\4", b"\1\4\0\0", b"\1\1\0", b"\2\0"])
 def test_bytes_of_no_unit(content: bytes) -> None:
-    with pytest.raises(DippError, match=r"unit: .*(no kind|no parameters)"):
+    with pytest.raises(DippError, match=r"unit: .*(no kind|no parameters|2 bytes|from 2)"):
         units.from_bytes(content)
 
 
