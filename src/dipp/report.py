@@ -132,6 +132,8 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
     if claim is not None:
         lines.append(f"bound        {found['grade']}: {advice.bound(claim['epsilon'])}")
         lines.append(f"measured     {advice.measured(claim['epsilon'])}")
+        sizes = (f"{one['window']}×{one['window']}: {upper(one['epsilon'])}" for one in claim["by_size"])
+        lines.append(f"by size      ε of anything within a square of pixels, {', '.join(sizes)}")
     lines.append(f"recognisable {'yes' if claim is None else advice.RECOGNISABLE}")
     return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(found["warnings"])]
 

@@ -22,6 +22,7 @@ from dipp.models import bars
 from dipp.privacy import advice
 from dipp.privacy.advice import RECOGNISABLE, SCALE
 from dipp.privacy.budget import AS_ASKED, BOUND, NO_BETTER, Budget, why_unused
+from dipp.privacy.printing import upper
 
 PAPER = ("--preset", "paper")
 """A preset whose plans use the whole budget, in many steps, whatever the network knows."""
@@ -146,6 +147,8 @@ def test_encode_and_info_say_what_an_epsilon_is_worth(
     for said in (encoded, run("info", made)[1], run("info", made, "--verify", "--model", model)[1]):
         assert f"bound        {grade}: {advice.bound(pure)}\n" in said
         assert f"measured     {advice.measured(pure)}\n" in said
+        assert f"by size      ε of anything within a square of pixels, 1×1: {upper(pure)}, " in said
+        assert f", 8×8: {upper(64 * pure)}, " in said
         assert f"recognisable {RECOGNISABLE}\n" in said
         assert all(text in said for text in warned)
         assert ("warnings " in said) is bool(warned)

@@ -19,6 +19,7 @@ from helpers.runs import start, wait_for
 from PIL import Image
 
 from dipp.codec import pictures
+from dipp.codec.charging import losses
 from dipp.codec.codec import Codec
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, Conduct, privatize
@@ -69,7 +70,7 @@ def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Comm
         image.save(tmp_path / "copy.bmp")
     code, out, err = run("encode", "--overwrite", tmp_path / "copy.bmp", tmp_path / "1.png", "-o", made)
     assert code == 0
-    epsilon, _ = codec.losses(of_pixels(64))
+    epsilon, _ = losses(codec.plan, of_pixels(64))
     assert "odometer: 2 of 2 pictures were released more than once by now" in err
     assert "2 releases together: ε = " in err
     assert "odometer" not in out
@@ -81,7 +82,7 @@ def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Comm
 def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tmp_path: Path, run: Command) -> None:
     """And charges nobody, not even for the pictures that are still within the limit."""
     (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
-    limit = 1.5 * codec.losses(of_pixels(64))[0]
+    limit = 1.5 * losses(codec.plan, of_pixels(64))[0]
     assert run("encode", one, "-o", made, "--odometer-limit", limit, "--odometer-begin")[0] == 0
     made.unlink()
     code, out, err = run("encode", "--overwrite", other, one, "-o", made, "--odometer-limit", limit)
@@ -95,7 +96,7 @@ def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tm
 
 def test_a_limit_at_a_delta(codec: Codec, tmp_path: Path, run: Command) -> None:
     (one,) = images(tmp_path, 1)
-    epsilon, _ = codec.losses(of_pixels(64))
+    epsilon, _ = losses(codec.plan, of_pixels(64))
     for number in range(12):
         assert run("encode", "--overwrite", one, "-o", tmp_path / "a.dipp", "--delta", 1e-5)[0] == 0, number
     spent = Odometer.open().pictures(1)[0]
@@ -212,7 +213,7 @@ def test_a_limit_in_a_new_home_releases_nothing(codec: Codec, tmp_path: Path, ru
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
     assert not odometer.exists()
     code, _, err = run(
-        "encode", one, "-o", made, "--odometer-limit", 2 * codec.losses(of_pixels(64))[0], "--odometer-begin"
+        "encode", one, "-o", made, "--odometer-limit", 2 * losses(codec.plan, of_pixels(64))[0], "--odometer-begin"
     )
     assert code == 0
     assert f"odometer: begun in {odometer}; " in err
@@ -247,7 +248,7 @@ def test_python_charges_as_the_command_does(
 
 def test_python_keeps_a_limit(codec: Codec, tmp_path: Path, odometer: Path) -> None:
     (one,) = images(tmp_path, 1)
-    limit = 1.5 * codec.losses(of_pixels(64))[0]
+    limit = 1.5 * losses(codec.plan, of_pixels(64))[0]
     with pytest.raises(DippError, match="there is no odometer yet"):
         codec.encode(one, odometer=Meter(limit))
     assert not odometer.exists()
@@ -275,7 +276,7 @@ def test_it_lists_and_explains(codec: Codec, tmp_path: Path, run: Command) -> No
     run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-names")
     run("encode", one, other, "-o", tmp_path / "b.dipp")
     code, out, _ = run("odometer", "--json")
-    facts, epsilon = json.loads(out), codec.losses(of_pixels(64))[0]
+    facts, epsilon = json.loads(out), losses(codec.plan, of_pixels(64))[0]
     assert code == 0
     assert facts["count"] == 2
     assert [row["images"] for row in facts["releases"]] == [1, 2]
@@ -326,7 +327,7 @@ def test_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCa
     assert [text.split(" pictures")[0] for text in caplog.messages[1:]] == ["odometer: 9 of 9"] * 2
     found = Odometer.open()
     assert found.count() == 12
-    assert found.pictures(1)[0].epsilon == pytest.approx(3 * codec.losses(of_pixels(64))[0])
+    assert found.pictures(1)[0].epsilon == pytest.approx(3 * losses(codec.plan, of_pixels(64))[0])
     text = (tmp_path / "two" / "manifest.json").read_text()
     assert "odometer" not in text.lower()
     assert all(b"odometer" not in path.read_bytes().lower() for path in (tmp_path / "two").iterdir())
@@ -400,7 +401,7 @@ def test_a_run_that_goes_on_is_charged_once(light_model: Path, tmp_path: Path) -
             privatize(str(source), tmp_path / "out", codec, str(light_model), Stopping(), choices, Conduct(meter=meter))
     charged_once(30)
     # With a limit that a second charge would exceed; and another release does exceed it.
-    meter = Meter(1.5 * codec.losses(of_pixels(64))[0])
+    meter = Meter(1.5 * losses(codec.plan, of_pixels(64))[0])
     privatize(str(source), tmp_path / "out", codec, str(light_model), Local(1), choices, Conduct(meter=meter))
     charged_once(30)
     with pytest.raises(LimitError):

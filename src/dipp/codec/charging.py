@@ -1,35 +1,59 @@
-"""Pictures are charged to the odometer before the first of them is encoded, and each is encoded as it was charged."""
+"""What a picture may cost and what it is charged.
+
+All pictures are charged to the odometer before the first of them is encoded, and each is encoded as it was charged.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dipp.codec import batches
 from dipp.codec.pictures import Picture
-from dipp.core.units import Unit
+from dipp.core.geometry import Geometry
+from dipp.core.plan import Plan
 from dipp.errors import DippError
+from dipp.format.release import promised
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
+from dipp.privacy import advice
+from dipp.privacy.budget import Budget
+from dipp.privacy.printing import lower, upper
 
 COMMAND = "encode"
 """What the rows of the odometer say of these releases, from Python and from the command line."""
 
 
-def charged(
-    images: Sequence[Any],
-    read: Callable[[Any], Picture],
-    losses: Callable[[Picture], tuple[float, float]],
-    meter: Meter,
-    unit: Unit,
-) -> Iterator[Picture]:
+def losses(plan: Plan, geometry: Geometry) -> tuple[float, float]:
+    """Return pure ε and ρ that a picture loses when it is released; both are infinite without a certificate."""
+    if not plan.coding.certified:
+        return math.inf, math.inf
+    found = promised(plan, geometry, None)
+    return found.epsilon, found.rho
+
+
+def require_within(plan: Plan, budget: Budget | None, geometry: Geometry) -> None:
+    """Raise if a picture of this geometry is too small for a plan to keep its budget, or too large for its δ."""
+    if budget is None:
+        return
+    size = f"{geometry.height}×{geometry.width}"
+    if not budget.allows(promised(plan, geometry, budget.delta)):
+        raise DippError(f"image: {size} is too small for this plan to keep {budget}; use a larger one")
+    if budget.delta is not None and advice.too_large(budget.delta, geometry.pixels):
+        raise DippError(
+            f"image: {size} pixels times δ = {upper(budget.delta)} is 1 or more, which allows a pixel to be published "
+            f"as it is; pass a delta far below {lower(1 / geometry.pixels, 1)}, or none"
+        )
+
+
+def charged(images: Sequence[Any], read: Callable[[Any], Picture], plan: Plan, meter: Meter) -> Iterator[Picture]:
     """Charge all pictures in one transaction, then yield them.
 
     Args:
         images: Pictures as they were given. Each is read twice, and once more before an odometer is begun.
         read: Returns a picture that can be encoded, and raises for any other.
-        losses: Returns the pure ε and ρ of a picture.
+        plan: The plan that they are encoded by.
         meter: The odometer.
-        unit: The unit that ε and ρ are of.
 
     Raises:
         LimitError: A picture would exceed the limit; nothing was charged.
@@ -45,7 +69,8 @@ def charged(
         for number, image in enumerate(images):
             picture = read(image)
             marks.append(meter.mark(picture.known_by))
-            yield meter.item(number, marks[-1], losses(picture), batches.name(image), unit)
+            cost = losses(plan, Geometry.of(picture.pixels.shape))
+            yield meter.item(number, marks[-1], cost, batches.name(image), plan.unit)
 
     if images:
         meter.charge(fresh_release(), COMMAND, charges())

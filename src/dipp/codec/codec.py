@@ -6,7 +6,6 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dipp import models
 from dipp.codec import batches
 from dipp.codec.archive import Archive
 from dipp.codec.chain import Chain, Indices
-from dipp.codec.charging import charged
+from dipp.codec.charging import charged, require_within
 from dipp.codec.decoder import Decoder, Sources
 from dipp.codec.decoding import EXPECTED, Decoding, End
 from dipp.codec.encoder import encode_batch
@@ -31,14 +30,12 @@ from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format import archive as archives
-from dipp.format.release import Release, promised
+from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.odometer import Meter
-from dipp.privacy import advice
 from dipp.privacy.budget import Budget
 from dipp.privacy.ledger import Recorder
-from dipp.privacy.printing import lower, upper
 
 if TYPE_CHECKING:
     import torch
@@ -193,16 +190,11 @@ class Codec:
 
         def read(image: Any) -> Picture:
             picture = as_picture(image, self.denoiser.channels, window)
-            self.check(Geometry.of(picture.pixels.shape))
+            require_within(self.plan, self.budget, Geometry.of(picture.pixels.shape))
             return picture
 
         meter = Meter.of(odometer, self.budget.delta if self.budget else None)
-        if meter is None:
-            return map(read, images)
-        return charged(batches.listed(images), read, self._losses_of, meter, self.plan.unit)
-
-    def _losses_of(self, picture: Picture) -> tuple[float, float]:
-        return self.losses(Geometry.of(picture.pixels.shape))
+        return map(read, images) if meter is None else charged(batches.listed(images), read, self.plan, meter)
 
     def decode(
         self, source: Sources, decoding: Decoding = EXPECTED, *, progress: Progress = lambda _: None
@@ -231,39 +223,10 @@ class Codec:
         """Group consecutive pictures of the same geometry into batches."""
         batch: list[Picture] = []
         for image in images:
-            geometry = Geometry.of(image.pixels.shape)
-            if batch and (image.pixels.shape != batch[0].pixels.shape or len(batch) == self.batch_size(geometry)):
+            most = batches.batch_size(self.denoiser.device.type, Geometry.of(image.pixels.shape))
+            if batch and (image.pixels.shape != batch[0].pixels.shape or len(batch) == most):
                 yield batch
                 batch = []
             batch.append(image)
         if batch:
             yield batch
-
-    def batch_size(self, geometry: Geometry) -> int:
-        """Return how many images of a geometry are taken at a time."""
-        return batches.batch_size(self.denoiser.device.type, geometry)
-
-    def losses(self, geometry: Geometry) -> tuple[float, float]:
-        """Return pure ε and ρ that a picture loses when it is released; both are infinite without a certificate."""
-        if not self.plan.coding.certified:
-            return math.inf, math.inf
-        found = promised(self.plan, geometry, self.budget.delta if self.budget else None)
-        return found.epsilon, found.rho
-
-    def check(self, geometry: Geometry) -> None:
-        """Raise if the model or the budget cannot take an image of this geometry."""
-        height, width = geometry.height, geometry.width
-        if geometry.channels != self.denoiser.channels:
-            raise DippError(
-                f"image: {self.denoiser.channels} channels are needed for this model, got {geometry.channels}"
-            )
-        if self.budget and not self.budget.allows(promised(self.plan, geometry, self.budget.delta)):
-            raise DippError(
-                f"image: {height}×{width} is too small for this plan to keep {self.budget}; use a larger one"
-            )
-        delta = self.budget.delta if self.budget else None
-        if delta is not None and advice.too_large(delta, geometry.pixels):
-            raise DippError(
-                f"image: {height}×{width} pixels times δ = {upper(delta)} is 1 or more, which allows a pixel to be "
-                f"published as it is; pass a delta far below {lower(1 / geometry.pixels, 1)}, or none"
-            )

@@ -261,8 +261,8 @@ def as_picture(image: Any, channels: int, window: Window | None = None) -> Pictu
     refused, by its type and shape alone.
     """
     if isinstance(image, Picture):
-        if image.pixels.dtype != np.uint8 or image.pixels.ndim != 3:
-            raise DippError("image: uint8 of shape (H, W, C) is needed in a Picture")
+        if image.pixels.dtype != np.uint8 or image.pixels.ndim != 3 or image.pixels.shape[2] != channels:
+            raise DippError(f"image: uint8 of shape (H, W, {channels}) is needed in a Picture")
         return image
     if isinstance(image, str | os.PathLike):
         return read_picture(Path(image), channels, window)

@@ -331,11 +331,13 @@ class _Task:
                 raise
 
         def charges(meter: Meter) -> Iterator[Charge]:
+            from dipp.codec.charging import losses
+
             for one in seen():
                 if one.picture is not None:
                     position, mark = one.record.position, meter.mark(one.picture.known_by)
-                    losses = self.codec.losses(Geometry.of(one.picture.pixels.shape))
-                    yield meter.item(position, mark, losses, job.source.name(position), self.codec.plan.unit)
+                    cost = losses(self.codec.plan, Geometry.of(one.picture.pixels.shape))
+                    yield meter.item(position, mark, cost, job.source.name(position), self.codec.plan.unit)
 
         if conduct.meter is not None:
             try:

@@ -189,6 +189,7 @@ class Worker:
 
     def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
         """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
+        from dipp.codec.batches import batch_size
         from dipp.codec.chain import Chain
         from dipp.codec.encoder import encode_batch
         from dipp.data.shards import Image, Skipped
@@ -221,7 +222,7 @@ class Worker:
             geometry = Geometry.of(picture.pixels.shape)
             group = waiting.setdefault(geometry, [])
             group.append((record, picture))
-            if len(group) == codec.batch_size(geometry):
+            if len(group) == batch_size(codec.denoiser.device.type, geometry):
                 flush(geometry)
             elif sum(len(some) * size.pixels for size, some in waiting.items()) > HELD_PIXELS:
                 flush(max(waiting, key=lambda size: len(waiting[size]) * size.pixels))
@@ -286,10 +287,11 @@ class Worker:
     @functools.cached_property
     def _refusal(self) -> Callable[[Geometry], str]:
         """Function that says why the codec refuses a size, or "". It remembers answers, because the check is slow."""
+        from dipp.codec.charging import require_within
 
         def refusal(geometry: Geometry) -> str:
             try:
-                self.codec.check(geometry)
+                require_within(self.codec.plan, self.codec.budget, geometry)
             except DippError as error:
                 return str(error)
             return ""

@@ -123,18 +123,17 @@ class Certificate:
     @functools.cached_property
     def rho(self) -> float:
         """ρ of zero-concentrated differential privacy."""
-        return self._of_group(_sum([ledger.rho for ledger in self.releases]), squared=True)
+        return _sum([self._rho_of_group(ledger.rho, ledger) for ledger in self.releases])
 
-    def _of_group(self, loss: float, *, squared: bool = False) -> float:
-        """Return ε or, squared, ρ of all `units`, from that of one.
+    def _of_group(self, loss: float) -> float:
+        """Return what all `units` lose, from the loss of one, where losses add up."""
+        return loss if self.units == 1 else conversions.group_epsilon(loss, self.units)
 
-        If every selection belongs to one unit, a change of k units changes k times as many selections, each as much
-        as before: ρ adds up like ε.
-        """
-        if self.units == 1:
-            return loss
-        squared = squared and not all(ledger.alone for ledger in self.releases)
-        return conversions.group_zcdp(loss, self.units) if squared else conversions.group_epsilon(loss, self.units)
+    def _rho_of_group(self, rho: float, ledger: Ledger) -> float:
+        """Return ρ of all `units`, from that of one: k times as much if `Ledger.alone` proves it, k² times if not."""
+        if self.units == 1 or ledger.alone:
+            return self._of_group(rho)
+        return conversions.group_zcdp(rho, self.units)
 
     def approximate(self, delta: float) -> float:
         """ε of (ε, δ): the smaller of pure ε and the conversion of ρ; both hold, so either may be stated."""
@@ -151,7 +150,7 @@ class Certificate:
         for release, ledger in enumerate(self.releases):
             for one in ledger.selections:
                 pure, rho = one.charge()
-                yield StepCost(release, one.step, self._of_group(pure), self._of_group(rho, squared=True))
+                yield StepCost(release, one.step, self._of_group(pure), self._rho_of_group(rho, ledger))
 
     def for_units(self, count: int) -> Certificate:
         """Return the certificate for any change of `count` units: kε, and k²ρ, or kρ if no two share a selection."""

@@ -201,8 +201,21 @@ class Ledger:
 
     @property
     def alone(self) -> bool:
-        """Whether every selection belongs to one unit."""
-        return all(one.rule.deal.alone for one in self.selections)
+        """Whether every selection reads coordinates of one unit alone: a change of k units then costs kρ, not k²ρ.
+
+        **Claim.** If every selection lies in one unit, and ρ bounds the worst unit, then a change of k units costs at
+        most kρ.
+
+        *Proof.* Given all that was selected before, a selection depends on its own coordinates and on public values,
+        so it has the same law for both pictures unless it lies in one of the k units u₁, …, u_k: its divergence is 0.
+        Divergences of adaptive selections add up (`conversions`). As each selection lies in one unit, the sum runs
+        over the selections of u₁, then of u₂, and so on, and those of any one unit add up to at most ρ. ∎
+
+        The claim holds where a unit is dealt as a whole (`core.chunking.ByUnit`) and for pairs, which draw a bit for
+        each coordinate: units divide the coordinates among them. It fails where a chunk mixes pixels: k of them move
+        its scores k times as far, and ρ grows with the square of that.
+        """
+        return all(one.rule.alone for one in self.selections)
 
     @property
     def touches(self) -> int:

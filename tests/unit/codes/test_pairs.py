@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -205,6 +206,39 @@ def test_rho_is_tight_and_an_eighth_of_the_square_is_too_little(clip: int, slope
         assert divergence > charged.epsilon**2 / 8 * 1.3
     if charged.epsilon < 1:
         assert divergence > charged.epsilon**2 / 8 * 3.6
+
+
+def divergence(p: NDArray[np.float64], q: NDArray[np.float64], order: float) -> float:
+    """Rényi divergence of two laws, given by their logarithms."""
+    if order == 1:
+        return float((np.exp(p) * (p - q)).sum())
+    return float(special.logsumexp(order * p + (1 - order) * q) / (order - 1))
+
+
+@pytest.mark.parametrize("changed", [1, 2, 3, 4])
+def test_coordinates_that_share_no_draw_lose_rho_each(changed: int) -> None:
+    """The law of four bits at once: k coordinates lose k·ρ, which is reached, and never k²·ρ."""
+
+    def law_of(shifts: list[int]) -> NDArray[np.float64]:
+        scored: Any = SimpleNamespace(shifts=lambda: np.array(shifts), offsets=np.arange(5), limit=512, fraction_bits=9)
+        laws = [one.log_law() for one in Pairs().outcomes(scored)]
+        return np.array([sum(row) for row in itertools.product(*laws)])
+
+    rho, others = Pairs().charge(Moved(1024, 512, 9)).rho, [-30, 512, 7, -512]
+    one, other = ([end] * changed + others[changed:] for end in (512, -512))
+    p, q = law_of(one), law_of(other)
+    assert p.shape == (16,)
+    for order in ORDERS:
+        assert divergence(p, q, order) <= changed * rho * order * (1 + 1e-9)
+    assert divergence(p, q, 1) == pytest.approx(changed * rho, rel=1e-4)
+
+
+def test_coordinates_that_share_a_draw_lose_more_than_rho_each() -> None:
+    """Two candidates, ++ and −−, drawn by the exponential mechanism: both coordinates together lose nearly 4ρ."""
+    tilt = 0.05
+    rho = (4 * tilt) ** 2 / 8  # of one coordinate that moves the score by 2·tilt
+    p = -np.log1p(np.exp([-4 * tilt, 4 * tilt]))
+    assert 3.9 * rho < divergence(p, p[::-1], 1) <= 4 * rho
 
 
 @bounded

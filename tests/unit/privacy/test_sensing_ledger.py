@@ -75,6 +75,21 @@ def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
         assert (met == touches).all()
 
 
+def test_pixels_add_up_in_rho_where_no_two_share_a_draw() -> None:
+    """kρ with pairs, k²ρ with codes whose chunks mix pixels; of several releases, each by its own rule."""
+    pairs, flat = (Certificate.of(sensing_plan(code), of_pixels(1024)) for code in (Pairs(), Flat()))
+    assert [pairs.ledger.alone, flat.ledger.alone] == [True, False]
+    for count in (2, 64, 10**6):
+        assert pairs.for_units(count).rho == pytest.approx(count * pairs.rho, rel=1e-11)
+        assert flat.for_units(count).rho == pytest.approx(count**2 * flat.rho, rel=1e-11)
+        both = pairs.compose(flat).for_units(count).rho
+        assert both == pytest.approx(count * pairs.rho + count**2 * flat.rho, rel=1e-11)
+        assert both >= pairs.for_units(count).rho + flat.for_units(count).rho
+        for one in (pairs, flat):
+            grown = math.fsum(step.rho for step in one.for_units(count).steps) / math.fsum(s.rho for s in one.steps)
+            assert grown == pytest.approx(one.for_units(count).rho / one.rho, rel=1e-11)
+
+
 @codes
 def test_json_comes_back(code: Any) -> None:
     found = Certificate.of(sensing_plan(code, clip=4.0), of_pixels(1024), delta=1e-6)
