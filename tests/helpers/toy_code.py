@@ -17,11 +17,12 @@ import numpy as np
 from dipp.core import randomness
 from dipp.core.channels import Channel
 from dipp.core.chunking import BY_UNIT
+from dipp.core.closest import Weights
 from dipp.core.code import Code, Floats, Indices, Scored, Shared
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.plan import CodedStep
-from dipp.core.price import LEVELS, Charge, Terms
+from dipp.core.price import LEVELS, Charge, Loss, Terms
 from dipp.errors import DippError
 
 UP = 1 + 2.0**-40
@@ -38,6 +39,10 @@ class Odds(Terms):
     @property
     def public(self) -> tuple[Any, ...]:
         return self.heavy, self.light, self.words
+
+    @property
+    def loss(self) -> Loss:
+        return Weights(self.words, 1, self.heavy, self.light).loss
 
 
 @dataclass(frozen=True)

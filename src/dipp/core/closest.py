@@ -40,13 +40,14 @@ import heapq
 import math
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.price import Terms, require_whole
+from dipp.core.price import Loss, Terms, require_whole
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError
 
@@ -129,6 +130,12 @@ class Weights(Terms):
     def public(self) -> tuple[Any, ...]:
         """All four numbers."""
         return self.candidates, self.best, self.heavy, self.light
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the worst pair: ε with probability j·a/W, −ε with probability j·b/W, 0 otherwise."""
+        gains, drops = (Fraction(self.differing * weight, self.total) for weight in (self.heavy, self.light))
+        return Loss(self.epsilon, gains, drops)
 
     @property
     def total(self) -> int:

@@ -40,6 +40,17 @@ class Charge(NamedTuple):
     """ρ (zCDP) of them."""
 
 
+class Loss(NamedTuple):
+    """The law of the privacy loss of one draw, for the two contents of a unit that are easiest to tell apart."""
+
+    epsilon: float
+    """ε, rounded up: the loss is ε, −ε or 0."""
+    gains: Fraction
+    """Probability that the loss is ε."""
+    drops: Fraction
+    """Probability that the loss is −ε."""
+
+
 class Moved(NamedTuple):
     """How far one coordinate can move a selection, in the step's integers."""
 
@@ -64,6 +75,11 @@ class Terms(ABC):
         if other != self:
             raise DippError("terms: two images were coded differently, which would tell about them; report this")
         return self
+
+    @property
+    def loss(self) -> Loss | None:
+        """The exact law of the privacy loss of one draw; None if only bounds of it are known."""
+        return None
 
     @property
     def shown(self) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@
 | `ledger` | what was released, in the integers that were used, and what it costs the worst pixel |
 | `certificate` | what follows from ledgers, in every form in which it can be stated |
 | `conversions` | pure ε, ρ and (ε, δ) |
+| `losses` | (ε, δ) of draws whose privacy loss has a known law |
 | `budget` | what may be spent |
 | `printing` | bounds as text, rounded so that they stay bounds |
 | `advice` | what an ε per pixel does not mean, in sentences that go with every release |

@@ -5,7 +5,8 @@ differ in one unit (`core.units`), in any way and however all others look, and a
 
 - pure:         P[file of x ∈ S] ≤ e^ε·P[file of y ∈ S];
 - zCDP:         every Rényi divergence of order a between the two is at most ρ·a;
-- approximate:  P[file of x ∈ S] ≤ e^ε'·P[file of y ∈ S] + δ, with ε' the smaller of ε and what ρ converts to.
+- approximate:  P[file of x ∈ S] ≤ e^ε'·P[file of y ∈ S] + δ, with ε' the smallest of ε, of what ρ converts to and,
+                where it is known, of what the law of the privacy loss gives.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import html
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -24,9 +26,10 @@ from numpy.typing import NDArray
 
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
+from dipp.core.price import Loss
 from dipp.core.units import Unit
 from dipp.errors import DippError
-from dipp.privacy import advice, conversions
+from dipp.privacy import advice, conversions, losses
 from dipp.privacy.ledger import Ledger
 from dipp.privacy.printing import upper
 
@@ -136,8 +139,19 @@ class Certificate:
         return conversions.group_zcdp(rho, self.units)
 
     def approximate(self, delta: float) -> float:
-        """ε of (ε, δ): the smaller of pure ε and the conversion of ρ; both hold, so either may be stated."""
-        return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
+        """Return ε of (ε, δ): the smallest of three bounds, each of which holds.
+
+        They are pure ε, the conversion of ρ and, if the law of every draw's privacy loss is known, what follows from
+        their sum (`losses`).
+        """
+        bounds = [self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta)]
+        ledgers = [ledger.draws for ledger in self.releases]
+        if None not in ledgers:
+            draws: Counter[Loss] = Counter()
+            for of_unit in ledgers:
+                draws.update({loss: count * self.units for loss, count in (of_unit or {}).items()})
+            bounds.append(losses.epsilon_of_draws(draws, delta))
+        return min(bounds)
 
     @property
     def epsilon_at_delta(self) -> float | None:
@@ -261,7 +275,7 @@ class Certificate:
                 raise
             raise DippError("certificate: the JSON that Certificate.to_json writes is needed") from None
         expected = {key: value for key, value in json.loads(found.to_json()).items() if key not in WORDS}
-        # The conversion of ρ goes through logarithms, whose last bit is the platform's.
+        # The conversions to (ε, δ) go through logarithms, whose last bit is the platform's.
         computed = expected.pop("epsilon_at_delta", None)
         near = isinstance(at_delta, float) and computed is not None and math.isclose(at_delta, computed, rel_tol=1e-9)
         if stated != expected or not (near or at_delta is computed is None):
@@ -338,9 +352,9 @@ def promise(epsilon: float, rho: float, protected: str) -> str:
     return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
 
 
-def _sum(losses: list[float]) -> float:
+def _sum(parts: list[float]) -> float:
     """One loss as it is, several added up and rounded up."""
-    return losses[0] if len(losses) == 1 else conversions.total(losses)
+    return parts[0] if len(parts) == 1 else conversions.total(parts)
 
 
 def _between(ledger: Ledger, changes: NDArray[np.int16], largest: NDArray[np.int16]) -> float:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +42,7 @@ from dipp.core.chunking import Chunks
 from dipp.core.code import Code
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
-from dipp.core.price import LEVELS, Charge, Observed, Terms, require_whole
+from dipp.core.price import LEVELS, Charge, Loss, Observed, Terms, require_whole
 from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
 
@@ -198,6 +198,18 @@ class Ledger:
             return 0.0
         charges = [one.charge(change).epsilon for one in self.selections]
         return self.mask.worst(charges, self.channels) / self.touches
+
+    @functools.cached_property
+    def draws(self) -> Counter[Loss] | None:
+        """How many draws of each loss a unit pays for; None if a law is not known, or not every step touches it."""
+        if self.period != 1 or not self.alone:
+            return None
+        draws: Counter[Loss] = Counter()
+        for one in self.selections:
+            if one.terms.loss is None or not one.apart:
+                return None
+            draws[one.terms.loss] += one.touched
+        return draws
 
     @property
     def alone(self) -> bool:

@@ -1,0 +1,113 @@
+"""(ε, δ) from the law of the privacy loss: against exact fractions, dp-accounting, and every other bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from helpers.toy_code import Nearest
+from helpers.toy_unit import Band
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dipp import codes
+from dipp.core import units
+from dipp.core.channels import Sign
+from dipp.core.closest import DECIMALS, Weights
+from dipp.core.geometry import Geometry
+from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.errors import DippError
+from dipp.privacy import conversions, losses
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.losses import epsilon_of_draws
+
+LAWS = (Weights(64, 16, 178145, 65536), Weights(4, 1, 3, 1), Weights(1024, 1, 2980, 1), Weights(6, 4, 9, 2))
+
+
+def exact(draws: list[Weights], epsilon: float) -> Decimal:
+    """Return δ(ε) by trying every outcome of every draw, in exact probabilities and losses of a hundred digits."""
+    found = Decimal(0)
+    with localcontext(DECIMALS):
+        for signs in itertools.product((1, 0, -1), repeat=len(draws)):
+            mass, loss = Fraction(1), Decimal(0)
+            for sign, law in zip(signs, draws, strict=True):
+                heavy, light = (Fraction(law.differing * weight, law.total) for weight in (law.heavy, law.light))
+                mass *= {1: heavy, -1: light, 0: 1 - heavy - light}[sign]
+                loss += sign * (Decimal(law.heavy) / law.light).ln()
+            told = 1 - (Decimal(epsilon) - loss).exp()
+            found += max(told, Decimal(0)) * mass.numerator / mass.denominator
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(LAWS), min_size=1, max_size=5), st.floats(-12, -0.3))
+def test_the_smallest_epsilon(draws: list[Weights], exponent: float) -> None:
+    """δ holds at the ε that is found, and not at one a little smaller, by every outcome in exact arithmetic."""
+    delta = 10.0**exponent
+    found = epsilon_of_draws(Counter(law.loss for law in draws), delta)
+    assert exact(draws, found) <= Decimal(delta)
+    assert found == 0 or exact(draws, found * (1 - 1e-7)) > Decimal(delta) * (1 - Decimal(10) ** -7)
+    assert found <= math.fsum(law.epsilon for law in draws) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("law", "count"), [(LAWS[0], 40), (LAWS[1], 200), (LAWS[2], 7)])
+@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+def test_dp_accounting_agrees(law: Weights, count: int, delta: float) -> None:
+    """Its distribution of the same two laws, whose losses it rounds up to a grid."""
+    heavy, light = (float(value) for value in (law.loss.gains, law.loss.drops))
+    first, second = {0: heavy, 1: light, 2: 1 - heavy - light}, {0: light, 1: heavy, 2: 1 - heavy - light}
+    logs = [{name: math.log(mass) for name, mass in law.items()} for law in (first, second)]
+    step = 1e-4
+    peer = privacy_loss_distribution.from_two_probability_mass_functions(*logs, value_discretization_interval=step)
+    theirs = peer.self_compose(count).get_epsilon_for_delta(delta)
+    ours = epsilon_of_draws({law.loss: count}, delta)
+    assert theirs - count * step - 1e-6 <= ours <= theirs + 1e-6
+
+
+def test_many_draws_take_no_time() -> None:
+    """Thousands of one law are summed; more, or too many laws, are left to the other bounds."""
+    law, other = LAWS[0].loss, LAWS[1].loss
+    begun = time.perf_counter()
+    found = epsilon_of_draws({law: losses.MAX_DRAWS}, 1e-6)
+    assert time.perf_counter() - begun < 20
+    assert found < conversions.epsilon_of_zcdp(LAWS[0].rho * losses.MAX_DRAWS, 1e-6)
+    assert epsilon_of_draws({law: losses.MAX_DRAWS + 1}, 1e-6) == math.inf
+    assert epsilon_of_draws({law: 1000, other: 1000}, 1e-6) == math.inf
+    assert epsilon_of_draws({law: 1}, 1e-300) == math.inf
+    assert epsilon_of_draws({law: 1}, 0.99) == 0.0
+    with pytest.raises(DippError, match="delta: a number between 0 and 1"):
+        epsilon_of_draws({law: 1}, 1.0)
+
+
+@pytest.fixture
+def band(monkeypatch: pytest.MonkeyPatch) -> Certificate:
+    """A certificate of eight questions to each band, at odds of three to one among four words."""
+    monkeypatch.setitem(units.UNITS, Band.number, Band)
+    monkeypatch.setitem(codes.CODES, Nearest.name, Nearest)
+    step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
+    return Certificate.of(Plan(Coding(Sign(period=1), Nearest()), (step,) * 8, unit=Band(4)), Geometry(16, 8, 3))
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_a_certificate_takes_the_smallest(band: Certificate, count: int) -> None:
+    """Over steps, releases and units: k units pay k times the draws."""
+    both, delta = band.compose(band, band).for_units(count), 1e-6
+    found = both.approximate(delta)
+    assert found == epsilon_of_draws({LAWS[1].loss: 8 * 3 * count}, delta)
+    assert found < min(both.epsilon, conversions.epsilon_of_zcdp(both.rho, delta))
+    stated = Certificate((*both.releases,), delta, count)
+    assert Certificate.from_json(stated.to_json()) == stated
+    assert stated.epsilon_at_delta == found
+    with pytest.raises(DippError, match="do not follow"):
+        Certificate.from_json(stated.to_json().replace(f'"epsilon_at_delta": {found}', '"epsilon_at_delta": 0.5'))
+
+
+def test_beyond_what_is_summed_the_conversion_holds(band: Certificate) -> None:
+    many = band.for_units(2000)
+    assert many.approximate(1e-6) == conversions.epsilon_of_zcdp(many.rho, 1e-6) < many.epsilon
