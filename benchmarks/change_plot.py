@@ -19,7 +19,8 @@ from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep, Step
 from dipp.planning.tilts import largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate

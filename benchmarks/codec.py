@@ -38,8 +38,8 @@ from dipp.codec.pictures import Pixels
 from dipp.codes import Pairs
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
-from dipp.core.plan import SensingStep
 from dipp.core.signal import to_signal
+from dipp.core.steps import SensingStep
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS, Preset
 from dipp.privacy.budget import Budget

@@ -90,7 +90,12 @@ def plan_by_hand(case: dict[str, Any], schedule: NoiseSchedule) -> Any:
     """The plan that a case spells out."""
     from dipp.codes import Flat, Functional, Pairs, StepLimited
     from dipp.core.channels import Gaussian, Laplace, Sign
-    from dipp.core.plan import Coding, Plan, SensingStep, Step
+    from dipp.core.plan import Coding, Plan
+
+    try:  # since the steps have a module of their own
+        from dipp.core.steps import SensingStep, Step
+    except ImportError:
+        from dipp.core.plan import SensingStep, Step  # type: ignore[no-redef, attr-defined]
 
     codes: dict[str, Any] = {
         "pairs": Pairs,

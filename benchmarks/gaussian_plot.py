@@ -15,7 +15,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.errors import DippError
 from dipp.planning.presets import PAPER
 from dipp.privacy.certificate import Certificate

@@ -75,7 +75,8 @@ def make_codec(model: str, count: int) -> Any:
     """A few steps of the preset sharp's coding, 2^12 candidates for chunks of 128 coordinates."""
     from dipp import models
     from dipp.codec import Codec
-    from dipp.core.plan import Plan, Step
+    from dipp.core.plan import Plan
+    from dipp.core.steps import Step
     from experiments.comparisons.unclipped import SHARP
 
     denoiser, steps = models.load(model), []

@@ -24,7 +24,8 @@ from provenance import provenance, write
 import dipp
 from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
-from dipp.core.plan import Plan, SensingStep
+from dipp.core.plan import Plan
+from dipp.core.steps import SensingStep
 from dipp.models import embedded
 
 SIDES = (32, 64, 128, 256, 512, 1024, 2048)

@@ -23,8 +23,8 @@ from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY, Decoding, End
 from dipp.codec.pictures import Pixels, to_pixels
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Step
 from dipp.core.signal import to_signal
+from dipp.core.steps import Step
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive

@@ -31,7 +31,8 @@ from dipp.codec.codec import Codec
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
 from dipp.format.archive import Archive
 from dipp.format.header import checksum
 from dipp.format.release import Release

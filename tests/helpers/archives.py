@@ -14,7 +14,8 @@ from dipp.codes import Flat, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.format.header import Claim, Header

@@ -29,7 +29,8 @@ from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import MAX_PIXELS
-from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep, Step
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive

@@ -16,7 +16,8 @@ from dipp.codec.decoding import Decoding, End
 from dipp.codec.encoder import encode_batch
 from dipp.codec.pictures import Picture
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.ledger import Recorder

@@ -19,7 +19,8 @@ import dipp
 from dipp import models
 from dipp.cli.main import app
 from dipp.codec.codec import Codec
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.data import manifest
 from dipp.data.shards import Shard
 from dipp.data.store import Store, sha256

@@ -12,7 +12,8 @@ from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
-from dipp.core.plan import Plan, SensingStep
+from dipp.core.plan import Plan
+from dipp.core.steps import SensingStep
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser

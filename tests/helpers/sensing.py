@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
 from dipp.core.code import Code
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
 from dipp.models.denoiser import Denoiser
 from dipp.planning.residuals import Residuals
 from helpers.networks import IDENTITY, linear_schedule

@@ -17,7 +17,8 @@ from helpers.ledgers import terms
 from helpers.statistics import integer_weights
 
 from dipp.core import selection
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.planning.presets import PAPER
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate

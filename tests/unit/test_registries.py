@@ -43,8 +43,9 @@ from dipp.core import channels, chunking, masks, randomness, selection, units
 from dipp.core.channels import Laplace, LocationChannel, Sign
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
 from dipp.core.price import Charge, Moved
+from dipp.core.steps import SensingStep
 from dipp.data import formats
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, privatize

@@ -29,9 +29,10 @@ from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
 from dipp.core.price import Moved
 from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.core.steps import SensingStep
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive

@@ -23,8 +23,8 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core import randomness, selection
-from dipp.core.plan import SensingStep, Step
 from dipp.core.price import Sensitivity
+from dipp.core.steps import SensingStep, Step
 
 
 class Plant(NamedTuple):

@@ -15,7 +15,8 @@ import numpy as np
 
 from dipp.codec.chain import Chain
 from dipp.core.geometry import Geometry
-from dipp.core.plan import CodedStep, Coding, Plan, SensingStep, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import CodedStep, SensingStep, Step
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.certificate import Certificate
 

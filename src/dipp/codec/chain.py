@@ -27,7 +27,8 @@ from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
 from dipp.core.geometry import Geometry
-from dipp.core.plan import CodedStep, Plan
+from dipp.core.plan import Plan
+from dipp.core.steps import CodedStep
 from dipp.models import watch
 
 if TYPE_CHECKING:

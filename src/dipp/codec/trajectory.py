@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Plan, SensingStep, Step
+from dipp.core.plan import Plan
+from dipp.core.steps import SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 

@@ -1,37 +1,27 @@
 """The plan of an encoding: everything public, fixed before any image is read, and stored in the file.
 
-A coding says how a step is coded: by which channel, under which code. The steps say along which timesteps, with which
-signal-to-noise gains, chunks and candidates. Sender and receiver hold equal plans, and the certificate follows from the
-plan alone.
+A coding says how a step is coded: by which channel, under which code. The steps (`core.steps`) say along which
+timesteps, with which signal-to-noise gains, chunks and candidates. Sender and receiver hold equal plans, and the
+certificate follows from the plan alone.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
-from dipp.core.arithmetic import Arithmetic, Clip
+from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
 from dipp.core.chunking import NOTHING, Chunks
 from dipp.core.code import Code
-from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.price import Terms
-from dipp.core.selection import MAX_CANDIDATES
+from dipp.core.steps import CodedStep
 from dipp.core.units import Pixel, Unit
-from dipp.core.words import counted
 from dipp.errors import DippError, NoCertificateError
-
-MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
 
 
 @dataclass(frozen=True)
@@ -55,188 +45,6 @@ class Coding:
         """Raise, where there is no certificate."""
         if not self.certified:
             raise NoCertificateError(f"{self.name}: it is not differentially private, so there is no certificate")
-
-
-class CodedStep(ABC):
-    """What every step has: a gain in SNR, the sizes of its chunks and indices, and its integers."""
-
-    number: ClassVar[int]
-    """Number of the kind in files."""
-    kind: ClassVar[str]
-    """Name of the kind: trajectories, checks and audits are registered under it."""
-    facts: ClassVar[tuple[str, ...]]
-    """What reports state of a step, beside its gain and its sizes."""
-    columns: ClassVar[tuple[Column, ...]]
-    """What files list of the kind, beside the columns of the code."""
-    snr_gain: float
-    chunk_size: int
-    """Coordinates of a chunk, at most: an image of d touched ones has ⌈d/chunk_size⌉ chunks of nearly equal size."""
-    index_bits: int
-    """log2 n: each chunk selects among 2^index_bits candidates."""
-    exponent_units: int
-    """The parameter of the index's entropy code (`Code.exponent_units`); 0 for fixed-length indices."""
-
-    @property
-    def candidates(self) -> int:
-        """n: what each chunk selects among."""
-        return 1 << self.index_bits
-
-    @classmethod
-    def to_columns(cls, steps: Sequence[Self]) -> dict[str, list[Any]]:
-        """Return the numbers of `columns`, by name."""
-        return {column.name: [getattr(step, column.name) for step in steps] for column in cls.columns}
-
-    @classmethod
-    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Self, ...]:
-        """Return the steps whose columns, those of the code included, these are."""
-        rows = zip(*columns.values(), strict=True)
-        return tuple(cls(**dict(zip(columns, row, strict=True))) for row in rows)
-
-    @abstractmethod
-    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the public integers of the step."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what reports state of the step."""
-        return {name: getattr(self, name) for name in (*self.facts, "snr_gain", "chunk_size", "index_bits")}
-
-    @classmethod
-    @abstractmethod
-    def words(cls, steps: Sequence[Self], groups: int) -> str:
-        """Return all steps in one line; `groups` is the number of steps of a pass."""
-
-    @classmethod
-    def require_sequence(cls, steps: Sequence[Self]) -> None:
-        """Raise if the steps cannot follow each other; by default any can."""
-        del steps
-
-    @classmethod
-    def calls(cls, steps: Sequence[Self]) -> int:
-        """Return the network calls along the chain."""
-        return len(steps)
-
-    def cells(self, number: int) -> tuple[str, str, str]:
-        """Return name, tilt and clip of step `number`, for a table."""
-        return f"{number:>12}", "", ""
-
-    def _check(self) -> None:
-        _require_float32("snr_gain", self.snr_gain)
-        if not 1 <= self.chunk_size < 1 << 32:
-            raise DippError(f"chunk_size: 1 to 2^32 - 1 coordinates are needed, got {self.chunk_size}")
-        if not 1 <= self.index_bits <= MAX_INDEX_BITS:
-            raise DippError(f"index_bits: 1 to {MAX_INDEX_BITS} is needed, got {self.index_bits}")
-        if not 0 <= self.exponent_units <= 255:
-            raise DippError(f"exponent_units: 0 to 255 is needed, got {self.exponent_units}")
-
-
-@dataclass(frozen=True)
-class Step(CodedStep):
-    """One coded step t → s of the diffusion, which conveys the shift (x0 − x̂0)·√ΔSNR."""
-
-    start: int
-    """Timestep t."""
-    end: int
-    """Timestep s < t."""
-    snr_gain: float
-    """SNR(s) − SNR(t), rounded down to a 32-bit float: this number, and not the model's, scales the private shifts."""
-    chunk_size: int
-    index_bits: int
-    exponent_units: int = 0
-    number, kind, facts = 0, "timesteps", ("start", "end")
-    columns = (Column("timesteps", 0, (1 << 16) - 1, more=1), floats("snr_gain"))
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.end < self.start < 1 << 16:
-            raise DippError(f"step: timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
-        self._check()
-
-    @classmethod
-    def to_columns(cls, steps: Sequence[Step]) -> dict[str, list[Any]]:
-        """Return the timestep at which the first step starts and those at which the steps end, and the gains."""
-        times = [steps[0].start, *(step.end for step in steps)]
-        return {"timesteps": times, "snr_gain": [step.snr_gain for step in steps]}
-
-    @classmethod
-    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Step, ...]:
-        """Return the steps from each timestep to the next."""
-        rest = {name: values for name, values in columns.items() if name != "timesteps"}
-        times = columns["timesteps"]
-        return super().from_columns({"start": times[:-1], "end": times[1:], **rest})
-
-    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the integers of an unclipped step."""
-        return _arithmetic(channel, self.snr_gain, alpha)
-
-    def cells(self, number: int) -> tuple[str, str, str]:  # noqa: ARG002
-        """Return the timesteps as the name."""
-        return f"{self.start:>5} → {self.end:<4}", "", ""
-
-    @classmethod
-    def words(cls, steps: Sequence[Step], groups: int) -> str:  # noqa: ARG003
-        """Return the timesteps, from the first to the last."""
-        return " → ".join(str(t) for t in (steps[0].start, *(step.end for step in steps)))
-
-    @classmethod
-    def require_sequence(cls, steps: Sequence[Step]) -> None:
-        """Raise if a step does not start where the one before it ended."""
-        for before, after in itertools.pairwise(steps):
-            if before.end != after.start:
-                raise DippError(f"steps: each must start where the last ended, got {before.end} and {after.start}")
-
-
-@dataclass(frozen=True)
-class SensingStep(CodedStep):
-    """One step of clipped sensing: tilted signs of clipped residuals, with tilt and gain as two numbers.
-
-    The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0. The gain is what the state's SNR grows
-    by: it is public, chosen so that the update of the state is right on the average over public pictures, and has no
-    part in the privacy.
-    """
-
-    tilt: float
-    """V: the largest tilt, in nats, as a 32-bit float."""
-    clip: float
-    """c: the residual from which on the tilt is V, as a 32-bit float."""
-    snr_gain: float
-    chunk_size: int
-    index_bits: int
-    exponent_units: int = 0
-    number, kind, facts = 1, "sensing", ("tilt", "clip")
-    columns = (floats("tilt"), floats("clip"), floats("snr_gain"))
-
-    def __post_init__(self) -> None:
-        _require_float32("tilt", self.tilt)
-        _require_float32("clip", self.clip)
-        self._check()
-
-    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the integers of a clipped step."""
-        return _arithmetic(channel, self.snr_gain, alpha, Clip(self.tilt, self.clip))
-
-    @classmethod
-    def calls(cls, steps: Sequence[SensingStep]) -> int:
-        """Return one less than the steps: before the first the prediction is mid-grey."""
-        return len(steps) - 1
-
-    def cells(self, number: int) -> tuple[str, str, str]:
-        """Return the number, the tilt and the clip."""
-        return f"{number:>12}", f"{self.tilt:.4f}", f"{self.clip:.4f}"
-
-    @classmethod
-    def words(cls, steps: Sequence[SensingStep], groups: int) -> str:
-        """Return the number of steps and of groups, and the SNR that they lead to."""
-        gained = sum(step.snr_gain for step in steps)
-        return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
-
-
-def _require_float32(name: str, value: float) -> None:
-    """Numbers that sender and receiver compute with are 32-bit floats, as the file has them."""
-    if not (math.isfinite(value) and value > 0 and value == float(np.float32(value))):
-        raise DippError(f"{name}: a finite 32-bit float above 0 is needed, got {value}")
-
-
-STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, SensingStep)}
-"""The kinds of steps by number. A new kind needs its class and an entry here."""
 
 
 @dataclass(frozen=True)
@@ -328,7 +136,3 @@ class Plan:
     def words(self, channels: int) -> str:
         """Return the steps in one line."""
         return self._kind.words(self.steps, self.mask.period // channels)
-
-
-# Cached, because laws with tables are costly to make and compare by identity.
-_arithmetic = functools.lru_cache(maxsize=4096)(Arithmetic)

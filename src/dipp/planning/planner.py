@@ -41,7 +41,8 @@ from numpy.typing import NDArray
 from dipp.core import arithmetic
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
-from dipp.core.plan import MAX_INDEX_BITS, Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import MAX_INDEX_BITS, Step
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.knapsack import Bits, Integers, Search

@@ -14,7 +14,8 @@ from typing import ClassVar, Protocol
 from dipp.codes import Flat, Functional, Pairs, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, SensingStep, Step
+from dipp.core.plan import Coding
+from dipp.core.steps import SensingStep, Step
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule

@@ -38,7 +38,8 @@ from dipp.core.channels import Sign
 from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
 from dipp.core.masks import MAX_PERIOD, of_period
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats

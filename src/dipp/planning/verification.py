@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from dipp import models
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, SensingStep, Step
+from dipp.core.plan import Coding
+from dipp.core.steps import SensingStep, Step
 from dipp.errors import DippError, InconsistentError
 from dipp.format.bytes import Integers
 from dipp.format.release import Release

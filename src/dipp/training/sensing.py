@@ -21,8 +21,9 @@ from dipp.codes import Flat, Pairs
 from dipp.core import randomness
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
 from dipp.core.signal import to_signal
+from dipp.core.steps import SensingStep
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import short_floats
 from dipp.planning.residuals import Residuals

@@ -30,8 +30,9 @@ from dipp.codes.exponential import Searched
 from dipp.core import randomness, selection
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, SensingStep
+from dipp.core.plan import Coding
 from dipp.core.price import Sensitivity
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
 from dipp.planning.presets import PAPER, PRESETS, SENSED

@@ -26,8 +26,9 @@ from dipp.core.channels import Sign
 from dipp.core.code import Indices, Scored
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Turns
-from dipp.core.plan import Coding, Plan, SensingStep, Step
+from dipp.core.plan import Coding, Plan
 from dipp.core.price import Sensitivity
+from dipp.core.steps import SensingStep, Step
 from dipp.planning.presets import PRESETS, SENSED, SensingPreset
 from dipp.privacy.certificate import Certificate
 from experiments.comparisons.unclipped import SHARP

@@ -23,7 +23,8 @@ from dipp.codec.decoding import Decoding
 from dipp.codes import Flat
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.release import MAX_STEPS, Release

@@ -30,9 +30,10 @@ from dipp.core import randomness
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.laws import SignLaw
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
 from dipp.core.price import Moved, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.privacy.ledger import Ledger, Selection
 

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.data import manifest
 from dipp.data.footer import require_uncompressed
 from dipp.data.shards import Image, Shard, Skipped, claim_of, write

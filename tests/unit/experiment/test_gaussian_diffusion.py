@@ -13,7 +13,8 @@ from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dipp.core.plan import Plan, Step
+from dipp.core.plan import Plan
+from dipp.core.steps import Step
 from dipp.errors import DippError
 from dipp.planning.presets import PAPER
 from dipp.privacy import conversions

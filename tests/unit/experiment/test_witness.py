@@ -14,7 +14,7 @@ from dipp import scoring
 from dipp.audit.setting import Subject, chain_of, plan_within
 from dipp.codec.encoder import Selector
 from dipp.core.geometry import Geometry
-from dipp.core.plan import SensingStep
+from dipp.core.steps import SensingStep
 from dipp.planning.presets import SENSED
 from dipp.privacy.certificate import Certificate
 from experiments.cifar10.witness import Witness, _only, log_likelihoods

@@ -43,8 +43,9 @@ from hypothesis import strategies as st
 from dipp.codes import Flat, Functional, StepLimited
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
 from dipp.core.selection import ETA
+from dipp.core.steps import Step
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive, packing
 from dipp.format.archive import Archive

@@ -26,7 +26,8 @@ from dipp.core.beacon import Beacon
 from dipp.core.channels import CHANNELS, Channel, Gaussian, Laplace, Sign
 from dipp.core.chunking import Shuffled
 from dipp.core.code import Code
-from dipp.core.plan import STEPS, Coding, Plan, SensingStep, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import STEPS, SensingStep, Step
 from dipp.core.units import Pixel
 from dipp.core.window import LEAST, MOST, Window
 from dipp.errors import DippError

@@ -24,7 +24,8 @@ from dipp.codec.decoding import Decoding
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.code import Tilted
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Plan, SensingStep
+from dipp.core.plan import Plan
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.format.release import Release
 from dipp.planning import verification

@@ -26,8 +26,9 @@ from dipp.codes import Flat, Functional, StepLimited
 from dipp.core import chunking, selection
 from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL
+from dipp.core.steps import Step
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER

@@ -21,9 +21,10 @@ from dipp.codes import Flat, StepLimited
 from dipp.core import chunking
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
 from dipp.core.price import Sensitivity
 from dipp.core.selection import ETA
+from dipp.core.steps import Step
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning.presets import PAPER
 from dipp.privacy import conversions

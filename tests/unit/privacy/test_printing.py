@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dipp.codes import Flat
 from dipp.core.channels import Sign
-from dipp.core.plan import Coding, Plan, Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate, promise
 from dipp.privacy.printing import lower, upper

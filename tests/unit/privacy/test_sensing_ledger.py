@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from dipp.codes import CODES, Flat, Pairs, StepLimited
 from dipp.core import chunking
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Plan, SensingStep, Step
+from dipp.core.plan import Plan
+from dipp.core.steps import SensingStep, Step
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.privacy.certificate import Certificate
