@@ -16,6 +16,7 @@ neighbours. So its pure ε is at most k times that of a unit (`privacy.certifica
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,6 +29,8 @@ from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]
+Size = tuple[int, int]
+"""Width and height of an object, in pixels."""
 
 MAX_SIDE = 4096
 """Largest side of a cell, in pixels."""
@@ -59,6 +62,11 @@ class Unit(ABC):
     def plural(self) -> str:
         """Several units in a word or two."""
         return f"{self.short}s"
+
+    @property
+    def reader(self) -> str:
+        """The reader to whom the bound of ε is made, in words that follow "for"."""
+        return "somebody who knows everything else in the picture"
 
     @property
     @abstractmethod
@@ -126,6 +134,11 @@ class Pixel(Unit):
     def several(self, count: int) -> str:
         """Return the words for any `count` pixels, with all their channels."""
         return f"any {count} pixels (all their channels) of the array that was encoded"
+
+    @property
+    def reader(self) -> str:
+        """Somebody who knows all pixels but one."""
+        return "somebody who knows every other pixel of the picture"
 
     @property
     def neighbours(self) -> str:
@@ -235,6 +248,11 @@ class Picture(Unit):
         return f"any {count} whole pictures (everything but their sizes), as the arrays that were encoded"
 
     @property
+    def reader(self) -> str:
+        """Somebody who has to choose between two pictures: there is nothing else in the picture to know."""
+        return "somebody who knows that it is one of two pictures"
+
+    @property
     def neighbours(self) -> str:
         """One whole image."""
         return "one whole image, in any way (everything but its size)"
@@ -272,6 +290,33 @@ def from_dict(content: Mapping[str, Any]) -> Unit:
         return kinds[content["kind"]](**parameters)
     except (AttributeError, KeyError, TypeError):
         raise DippError(f"unit: one of {', '.join(kinds)} with its parameters is needed, got {content!r:.80}") from None
+
+
+def parse(text: str) -> Unit:
+    """Return the unit that a text names: "pixel", "picture", or the side of cells in pixels.
+
+    Raises:
+        DippError: The text names none of them.
+
+    """
+    for unit in (Pixel(), Picture()):
+        if text == unit.kind:
+            return unit
+    if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
+        raise DippError(f"unit: pixel, picture or the side of square cells is needed, got {text:.40}")
+    return Cells(int(text)) if int(text) > 1 else Pixel()
+
+
+def parse_size(text: str) -> Size:
+    """Return the width and height that a text names as WIDTHxHEIGHT, such as "64x64", in pixels.
+
+    Raises:
+        DippError: The text names no size.
+
+    """
+    if not (found := re.fullmatch(r"([1-9]\d{0,8})[x×]([1-9]\d{0,8})", text, re.ASCII)):
+        raise DippError(f"size: WIDTHxHEIGHT in pixels is needed, such as 64x64, got {text:.40}")
+    return int(found[1]), int(found[2])
 
 
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:

@@ -239,7 +239,7 @@ class SensingPlanner:
     def _enough(self, budget: Budget) -> Budget:
         """A budget of the same kind that pays for a step, less than twice what is needed."""
         while not self._within(budget)[0]:
-            budget = replace(budget, **{"rho" if budget.epsilon is None else "epsilon": 2 * budget.limit})
+            budget = budget.doubled
         return budget
 
     @functools.cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dipp.core import arithmetic, selection
 from dipp.core.plan import Coding
+from dipp.core.units import Pixel, Size, Unit, within
 from dipp.errors import DippError
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate
@@ -33,11 +34,18 @@ AS_ASKED = "its steps end at the timestep that was asked for"
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that a pixel may be charged: pure ε, or (ε, δ), or ρ. Made by `pure`, `approximate` and `zcdp`."""
+    """The most that a unit, or any object of a size, may be charged: pure ε, or (ε, δ), or ρ.
+
+    Made by `pure`, `approximate` and `zcdp`.
+    """
 
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
+    unit: Unit = field(default_factory=Pixel)
+    """What may be charged so much, if nothing is to be hidden; otherwise what the plan may divide it into."""
+    hidden: Size | None = None
+    """Width and height of the objects that may be charged so much, wherever they lie; None for one unit."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
@@ -47,6 +55,8 @@ class Budget:
                 raise DippError(f"{name}: a finite number of at least {MIN_BUDGET} is needed, got {value!r}")
         if self.delta is not None and not (is_number(self.delta) and 0 < self.delta < 1):
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta!r}")
+        if self.hidden is not None:
+            within(*self.hidden, None)
 
     @classmethod
     def pure(cls, epsilon: float) -> Budget:
@@ -75,8 +85,17 @@ class Budget:
         """The number that a certificate is compared with: ε or ρ."""
         return self.epsilon or self.rho or 0.0
 
+    @property
+    def doubled(self) -> Budget:
+        """The budget of twice the ε or ρ."""
+        if self.epsilon is None:
+            return replace(self, rho=2 * self.limit)
+        return replace(self, epsilon=2 * self.limit)
+
     def measure(self, certificate: Certificate) -> float:
-        """What the certificate is in the budget's own terms: pure ε, the ε of (ε, δ), or ρ."""
+        """Return pure ε, the ε of (ε, δ) or ρ of a certificate, for one unit or for an object of the hidden size."""
+        if self.hidden is not None:
+            certificate = certificate.for_window(*self.hidden)
         if self.epsilon is None:
             return certificate.rho
         return certificate.epsilon if self.delta is None else certificate.approximate(self.delta)
@@ -88,7 +107,34 @@ class Budget:
     def __str__(self) -> str:
         stated = {"ε": self.epsilon, "δ": self.delta, "ρ": self.rho}
         known = [f"{name} = {upper(value)}" for name, value in stated.items() if value is not None]
-        return f"{', '.join(known)} per pixel"
+        return f"{', '.join(known)} {self.whose}"
+
+    @property
+    def whose(self) -> str:
+        """What may be charged so much, in words that follow a number."""
+        if self.hidden is None:
+            return f"per {self.unit.short}"
+        return f"for any object of at most {'×'.join(map(str, self.hidden))} pixels"
+
+    def for_unit(self, unit: Unit, *, alone: bool = True) -> Budget:
+        """Return a budget of one unit that keeps any object of the hidden size within this budget.
+
+        Args:
+            unit: The unit of a plan.
+            alone: Whether no two units share a draw: k units then pay kρ, and k²ρ otherwise.
+
+        Returns:
+            The share of one of the k units that an object can meet: pure ε/k for a pure budget. Of (ε, δ) it is the
+            share of the ρ that converts to it, which is safe and not the most that an exact law of the loss allows.
+            Without a hidden size, the same budget for the unit.
+
+        """
+        if self.hidden is None:
+            return replace(self, unit=unit)
+        met = unit.met(*self.hidden)
+        if self.epsilon is not None and self.delta is None:
+            return Budget(epsilon=conversions.epsilon_of_one(self.epsilon, met), unit=unit)
+        return Budget(rho=conversions.zcdp_of_one(self.zcdp_limit or 0.0, met, alone=alone), unit=unit)
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -82,6 +82,26 @@ def group_zcdp(rho: float, units: int) -> float:
     return rho * units * units * UP
 
 
+def epsilon_of_one(epsilon: float, units: int) -> float:
+    """Return the largest ε of one unit of which `group_epsilon` of k units is at most `epsilon`."""
+    return _share(epsilon, units, group_epsilon)
+
+
+def zcdp_of_one(rho: float, units: int, *, alone: bool) -> float:
+    """Return the largest ρ of one unit of which k units pay at most `rho`: kρ if they share no draw, otherwise k²ρ."""
+    return _share(rho, units, group_epsilon if alone else group_zcdp)
+
+
+def _share(loss: float, units: int, group: Callable[[float, int], float]) -> float:
+    """Return the largest loss of one unit, as far as floats have it, of which that of all is at most `loss`."""
+    if units == 1:
+        return loss
+    found = loss / (group(1.0, units) / UP)
+    while group(found, units) > loss:
+        found = found * (1 - 2.0**-52)
+    return found
+
+
 def _log_ratio(excess: float) -> float:
     """ln((α − 1)/α) for α = 1 + excess, without cancellation at either end."""
     return -math.log1p(1 / excess)

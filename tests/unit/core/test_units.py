@@ -169,3 +169,31 @@ def test_json_of_no_unit(content: Any) -> None:
 def test_a_window_that_is_impossible(window: tuple[Any, Any]) -> None:
     with pytest.raises(DippError, match="window: width and height must be whole numbers from 1"):
         Pixel().met(*window)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("pixel", Pixel()), ("picture", Picture()), ("16", Cells(16)), ("1", Pixel()), ("4096", Cells(4096))],
+)
+def test_a_unit_in_text(text: str, unit: Unit) -> None:
+    assert units.parse(text) == unit
+
+
+@pytest.mark.parametrize("text", ["", "cell", "16x16", "0", "-4", "016", "4097", "٣", "Pixel"])
+def test_no_unit_in_text(text: str) -> None:
+    with pytest.raises(DippError, match=r"^unit: "):
+        units.parse(text)
+
+
+def test_a_size_in_text() -> None:
+    assert units.parse_size("60x80") == units.parse_size("60×80") == (60, 80)
+    for text in ("", "64", "64x", "0x4", "4x4x4", "-1x4", "4 x 4", "1e3x4"):
+        with pytest.raises(DippError, match="size: WIDTHxHEIGHT in pixels is needed, such as 64x64"):
+            units.parse_size(text)
+
+
+def test_readers() -> None:
+    """Who the bound is about: it differs where there is nothing else in the picture."""
+    assert Pixel().reader == "somebody who knows every other pixel of the picture"
+    assert Cells(8).reader == "somebody who knows everything else in the picture"
+    assert Picture().reader == "somebody who knows that it is one of two pictures"

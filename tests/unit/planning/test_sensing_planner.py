@@ -251,7 +251,8 @@ def test_what_is_said_to_be_enough_is_enough() -> None:
             plans.choose(small)
         words = dict(pair.split(" = ") for pair in str(error.value).split("; ")[1].split(" per ")[0].split(", "))
         names = {"ε": "epsilon", "δ": "delta", "ρ": "rho"}
-        assert plans.choose(Budget(**{names[word]: float(value) for word, value in words.items()}))
+        limits = {names[word]: float(value) for word, value in words.items()}
+        assert plans.choose(Budget(limits.get("epsilon"), limits.get("delta"), limits.get("rho")))
 
 
 # Tilts, against the certificates of their integers.
