@@ -14,7 +14,8 @@ from dipp import codes
 from dipp.core import units
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
 from dipp.core.units import Cells, Picture, Pixel, Unit
 from dipp.errors import DippError
 from dipp.privacy import conversions

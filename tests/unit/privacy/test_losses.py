@@ -21,7 +21,8 @@ from dipp.core import units
 from dipp.core.channels import Sign
 from dipp.core.closest import DECIMALS, Weights
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Coding, Plan, SensingStep
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.privacy import conversions, losses
 from dipp.privacy.certificate import Certificate
