@@ -28,10 +28,10 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
         table = arithmetic.levels(SIGNAL_OF_PIXEL)
         used = Observed(
             plan.terms(step) if plan.coding.certified else None,
+            step.candidates,
             table,
             arithmetic.largest_shift,
             arithmetic.fraction_bits,
-            step.candidates,
         )
         integers = {name: value for name, value in changes.items() if name != "chunks"}
         dealt = changes.get("chunks", chunks)

@@ -2,6 +2,8 @@
 
     first state → for each step: x̂0 (public) → an index a chunk → noise z → next state → …
 
+A step whose chunks are asked in several rounds (`core.steps.Question`) goes round this loop once for each of them.
+
 The two differ only in where the indices come from: `Choose` selects them by the private image (`encoder.Selector`), or
 reads them from a file (`decoder.IndexReader`). All else is a function of the plan, the public seed and the indices, so
 the decoder follows the encoder exactly (but for the rounding of the network's floats, which moves pixels slightly and
@@ -22,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import scoring
+from dipp.codec import questions
+from dipp.codec.questions import ASKED, Asked
 from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
@@ -29,6 +33,7 @@ from dipp.core.channels import Channel
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.steps import CodedStep
+from dipp.errors import DippError
 from dipp.models import watch
 
 if TYPE_CHECKING:
@@ -55,8 +60,19 @@ class StepLayout:
     arithmetic: Arithmetic
     chunks: chunking.Chunks
     geometry: Geometry
+    """Geometry of the coordinates that the step asks for: of the picture, or of a coarser one (`CodedStep.grid`)."""
     sources: NDArray[np.uint32]
     """Key and nonce of each image's candidates at this step."""
+    turn: int
+    """Number of the round, from 0."""
+    first: int
+    """Number of the round's first chunk, among all chunks of the step."""
+    all_chunks: chunking.Chunks
+    """The chunks of all rounds of the step."""
+    picture: Geometry
+    """Geometry of the picture."""
+    asked: Asked | None
+    """The candidates of a question; None for steps of other kinds."""
 
     @functools.cached_property
     def streams(self) -> NDArray[np.uint32]:
@@ -81,11 +97,16 @@ class Chain:
     seed: bytes
     geometry: Geometry
 
-    def layout(self, number: int, images: Sequence[int]) -> StepLayout:
-        """Step `number` of the given images (their numbers in the archive)."""
+    def layout(self, number: int, images: Sequence[int], turn: int = 0) -> StepLayout:
+        """Return a round of step `number` of the given images (their numbers in the archive)."""
         sources = [randomness.stream(self.seed, image, number) for image in images]
-        step, rows = self.plan.steps[number], np.array(sources, np.uint32)
-        return StepLayout(number, step, self.plan.arithmetic(step), self._chunks(number), self.geometry, rows)
+        step, rows, dealt = self.plan.steps[number], np.array(sources, np.uint32), self._chunks(number)
+        _, grid = step.grid(self.plan.unit, self.geometry)
+        chunks = dealt if step.turns == 1 else dealt.in_round(turn)
+        first = (0, *dealt.rounds)[turn]
+        asked = ASKED[self.plan.kind](self.plan, self.denoiser, self.seed, number, turn)
+        own = self.plan.arithmetic(step)
+        return StepLayout(number, step, own, chunks, grid, rows, turn, first, dealt, self.geometry, asked)
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
@@ -97,28 +118,29 @@ class Chain:
     @functools.cached_property
     def trajectory(self) -> Trajectory:
         """How the state moves."""
-        return trajectory(self.plan, self.denoiser)
+        return trajectory(self.plan, self.denoiser, self.geometry)
 
     def run(
         self, images: Sequence[int], choose: Choose, steps: int | None = None
     ) -> tuple[torch.Tensor, list[Indices]]:
         """Walk the first `steps` steps, by default all: return the state that both sides reach, and the indices."""
         state, chosen = self.trajectory.start(self.seed, self.geometry), []
-        for number in range(len(self.plan.steps) if steps is None else steps):
-            layout = self.layout(number, images)
+        walked = self.plan.steps if steps is None else self.plan.steps[:steps]
+        for number, turn in ((number, turn) for number, step in enumerate(walked) for turn in range(step.turns)):
+            layout = self.layout(number, images, turn)
             watch.step(number)
             # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
-            x_hat = self.trajectory.predict(number, state).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+            x_hat = self.trajectory.predict(number, state, turn).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
             flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, state.device)]
             chosen.append(choose(layout, flat.expand(len(images), -1)))
-            state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]))
+            state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]), turn)
         return state.expand(len(images), -1, -1, -1), chosen
 
     def noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
         """Return what is observed of the chosen candidates, (N, C, H, W), and 0 where the step does not touch."""
         import torch
 
-        (height, width, channels), device = self.geometry.shape, self.denoiser.device
+        (height, width, channels), device = layout.geometry.shape, self.denoiser.device
         if not layout.chunks.count:
             return torch.zeros((1, channels, height, width), device=device)
         observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, device))
@@ -151,6 +173,15 @@ class SharedCandidates:
 
         table = _samples(self.layout.arithmetic.channel, self.layout.arithmetic.law.group_size, self.device)
         return table[torch.as_tensor(draws).to(torch.int64).to(self.device)]
+
+    def means(self, indices: Indices) -> torch.Tensor:
+        """Return what the candidates of a question mean for each coordinate, image after image."""
+        import torch
+
+        own = self.layout
+        if own.asked is None:
+            raise DippError("means: a question is needed, which has candidates of its own")
+        return torch.from_numpy(questions.observed(indices, own.chunks, own.first, own.geometry, own.asked))
 
 
 def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:

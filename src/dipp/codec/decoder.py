@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.codec import batches, work
+from dipp.codec import batches, questions, work
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoding import EXPECTED, Decoding, End
 from dipp.codec.pictures import Pixels
@@ -42,9 +42,9 @@ class IndexReader:
     """Chunks of each step."""
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:  # noqa: ARG002
-        """The columns of this step."""
-        first = sum(self.counts[: layout.number])
-        return self.indices[:, first : first + self.counts[layout.number]]
+        """Return the columns of this round of the step."""
+        first = sum(self.counts[: layout.number]) + layout.first
+        return self.indices[:, first : first + layout.chunks.count]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,7 @@ class Decoder:
         """
         release = source.release
         self.denoiser.require_identity(release.model)
+        questions.require_words(release.plan, self.denoiser, release.table)
         sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
         work.require_affordable(sizes, self.calls(release.plan, decoding), source.size, decoding.max_work)
         first = 0

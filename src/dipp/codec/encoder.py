@@ -6,8 +6,8 @@ and a record of the integers that their ε depends on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import scoring
+from dipp.codec import questions
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoding import End
 from dipp.codec.pictures import Picture
+from dipp.core.closest import Weights
 from dipp.core.plan import Plan
 from dipp.core.price import Observed, Terms
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.errors import MiscomputedError
+from dipp.core.steps import Question, SensingStep, Step
+from dipp.errors import DippError, MiscomputedError
 from dipp.models import watch
 from dipp.privacy.ledger import Recorder
+from dipp.scoring.blocks import Blocks
 
 if TYPE_CHECKING:
     import torch
@@ -49,9 +53,29 @@ class Selector:
         if not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
             return np.empty((len(self.pixels), 0), np.int64)
-        on = partial(scoring.backend, self.device)
-        scored = scoring.Candidates(self.task(layout, x_hat), on, self._terms(layout))
+        scored = READS[self.plan.kind](self, layout, x_hat)
         return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the blocks of a question, and record it: their content is private, from one look at the pixels.
+
+        Args:
+            layout: The round of the question.
+            x_hat: The public prediction of the coarse pixels, images × coordinates in the order of the chunks.
+        """
+        step, chunks, terms = layout.step, layout.chunks, self._terms(layout)
+        if not isinstance(step, Question) or not isinstance(terms, Weights) or layout.asked is None:
+            raise DippError("blocks: a question with its candidates is needed")
+        private = questions.coarse(self.pixels, layout.picture, self.plan.unit, step)
+        residuals = private[:, chunks.order] - x_hat.cpu().numpy()
+        blocks = questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms)
+        self._record(layout, Observed(replace(terms, candidates=len(blocks.candidates)), len(blocks.candidates)))
+        return blocks
+
+    def scored(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.Candidates:
+        """Return the scored candidates of a step that scores integer shifts."""
+        on = partial(scoring.backend, self.device)
+        return scoring.Candidates(self.task(layout, x_hat), on, self._terms(layout))
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
         """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
@@ -82,15 +106,25 @@ class Selector:
         """Return what is used of the step: its terms, the table A that pixels are looked up in, and the clip."""
         own = layout.arithmetic
         table = own.levels(SIGNAL_OF_PIXEL)
-        return Observed(self._terms(layout), table, own.largest_shift, own.fraction_bits, layout.step.candidates)
+        return Observed(self._terms(layout), layout.step.candidates, table, own.largest_shift, own.fraction_bits)
 
     def _terms(self, layout: StepLayout) -> Terms | None:
         """Return the terms by which the step is drawn; None if nothing is certified."""
         return self.plan.terms(layout.step) if self.plan.coding.certified else None
 
     def _record(self, layout: StepLayout, used: Observed) -> None:
-        """Write down what the ε of the step depends on, as it was used."""
-        self.recorder.observe(layout.number, self.plan, layout.geometry, len(self.pixels), layout.chunks, used)
+        """Write down what the ε of the step depends on, as it was used, once its last round is asked."""
+        if layout.turn + 1 == layout.step.turns:
+            chunks = layout.all_chunks
+            self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
+
+
+READS: dict[str, Callable[[Selector, StepLayout, Any], Any]] = {
+    Step.kind: Selector.scored,
+    SensingStep.kind: Selector.scored,
+    Question.kind: Selector.blocks,
+}
+"""How each kind of steps reads the private pixels."""
 
 
 def encode_batch(

@@ -7,6 +7,7 @@ unit variance over all coordinates, 0 where the step does not touch) is known. E
 |---|---|---|---|
 | `Diffusion` | steps along timesteps | x_t, of the noise schedule | x_T, common randomness |
 | `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | nothing: SNR 0 |
+| `Answers` | questions | what is known of the coarse pixels | nothing: mid-grey |
 
 **Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and
 of the new observation x̂0 + z/√g:
@@ -24,13 +25,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dipp.codec.grids import Cuts, between, interpolated, pooled
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.steps import SensingStep, Step
+from dipp.core.steps import BLOCK, ROUNDS, Question, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 
@@ -46,12 +48,14 @@ class Trajectory(ABC):
         """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
 
     @abstractmethod
-    def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
-        """x̂0 before step `number`."""
+    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:
+        """Return x̂0 before a round of step `number`, on the step's grid."""
 
     @abstractmethod
-    def advance(self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """The state after step `number`."""
+    def advance(
+        self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor, turn: int = 0
+    ) -> torch.Tensor:
+        """Return the state after a round of step `number`."""
 
     @abstractmethod
     def timestep(self, steps: int) -> int:
@@ -84,11 +88,18 @@ class Diffusion(Trajectory):
         shape = geometry.channels, geometry.height, geometry.width
         return torch.from_numpy(diffusion.start(seed, shape))[None].to(self.denoiser.device)
 
-    def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
+    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:  # noqa: ARG002
         """x̂0 at the step's first timestep."""
         return self.denoiser.x0(state, self.steps[number].start)
 
-    def advance(self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    def advance(
+        self,
+        number: int,
+        state: torch.Tensor,
+        x_hat: torch.Tensor,
+        noise: torch.Tensor,
+        turn: int = 0,  # noqa: ARG002
+    ) -> torch.Tensor:
         """x_s = μ_p + σ(s, t)·z."""
         step = self.steps[number]
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
@@ -124,11 +135,18 @@ class Sensing(Trajectory):
         shape = 1, geometry.channels, geometry.height, geometry.width
         return torch.from_numpy(np.zeros(shape, np.float32)).to(self.denoiser.device)
 
-    def predict(self, number: int, state: torch.Tensor) -> torch.Tensor:
+    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:  # noqa: ARG002
         """Mid-grey at first, then the denoiser's prediction at the SNR so far."""
         return self.denoiser.at_snr(state, self.snr(number)) if number else state
 
-    def advance(self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    def advance(
+        self,
+        number: int,
+        state: torch.Tensor,
+        x_hat: torch.Tensor,
+        noise: torch.Tensor,
+        turn: int = 0,  # noqa: ARG002
+    ) -> torch.Tensor:
         """The precision-weighted mean: see the module's text."""
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
@@ -149,13 +167,105 @@ class Sensing(Trajectory):
         return self.denoiser.at_snr(state, self.snr(steps), fast=True) if steps else state
 
 
-TRAJECTORIES: dict[str, Callable[[Sequence[Any], Denoiser], Trajectory]] = {
-    Step.kind: Diffusion,
-    SensingStep.kind: Sensing,
+@dataclass(frozen=True, eq=False)
+class Answers(Trajectory):
+    """What questions have told of the coarse pixels of their grids.
+
+    Before the first question nothing is known. In its later rounds, a block is predicted from the neighbours that have
+    answered: by their mean, weighted by a Gaussian of the block's size. Before every later question the network
+    predicts the coarse picture from all answers so far, and the prediction is interpolated to the finer grid.
+
+    A network that was trained on pictures of any size predicts at the resolution of the answers. Any other gets them
+    interpolated to the picture's own size first. `Question.snr_gain` is the SNR that it is told in either case.
+    """
+
+    plan: Plan
+    denoiser: Denoiser
+    geometry: Geometry
+
+    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:  # noqa: ARG002
+        """Return mid-grey."""
+        import torch
+
+        return torch.zeros((1, geometry.channels, geometry.height, geometry.width), device=self.denoiser.device)
+
+    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:
+        """Return what is expected of the coarse pixels of the step's grid."""
+        if number and not turn:
+            return self._picture(number, state, self._cuts(number))
+        grid = self._grid(number)
+        known = _rounds(grid, self.plan.steps[number].turns, self.denoiser.device) < turn
+        if not turn:
+            return state.new_zeros((1, grid.channels, grid.height, grid.width))
+        return between(state, known)
+
+    def advance(
+        self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor, turn: int = 0
+    ) -> torch.Tensor:
+        """Return the answers so far: of blocks that were asked, the prediction plus what the answer adds."""
+        asked = _rounds(self._grid(number), self.plan.steps[number].turns, self.denoiser.device) == turn
+        before = state if turn else x_hat
+        return asked * (x_hat + noise) + ~asked * before
+
+    def timestep(self, steps: int) -> int:
+        """Return the timestep of about the SNR that the answers have on the picture's own pixels."""
+        schedule = self.denoiser.schedule
+        if not steps:
+            return len(schedule) - 1
+        grid, step = self._grid(steps - 1), self.plan.steps[steps - 1]
+        share = 1.0 if not self.denoiser.any_size else grid.pixels / self.geometry.pixels
+        return schedule.nearest(step.snr_gain * share)
+
+    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """Return γ_t times the answers, interpolated to the picture's size, and the timestep t."""
+        t = self.timestep(steps)
+        if not steps:
+            return self.denoiser.schedule.gamma(t) * state, t
+        return self.denoiser.schedule.gamma(t) * interpolated(state, self._cuts(steps - 1), self._pixels), t
+
+    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+        """Return the network's picture of the answers, at the picture's size."""
+        return self._picture(steps, state, self._pixels) if steps else state
+
+    def _picture(self, steps: int, state: torch.Tensor, onto: Cuts) -> torch.Tensor:
+        """Return the network's prediction from the answers to the first `steps` questions, on a grid."""
+        snr, cuts = self.plan.steps[steps - 1].snr_gain, self._cuts(steps - 1)
+        if self.denoiser.any_size:
+            return interpolated(self.denoiser.at_snr(state, snr), cuts, onto)
+        predicted = self.denoiser.at_snr(interpolated(state, cuts, self._pixels), snr)
+        return pooled(predicted, onto)
+
+    def _grid(self, number: int) -> Geometry:
+        found: Geometry = self.plan.steps[number].grid(self.plan.unit, self.geometry)[1]
+        return found
+
+    def _cuts(self, number: int) -> Cuts:
+        """Return where rows and columns of the picture are cut by the grid of a step."""
+        parts = self.plan.steps[number].parts
+        return Cuts(*(self.plan.unit.divisions(side, parts) for side in (self.geometry.height, self.geometry.width)))
+
+    @property
+    def _pixels(self) -> Cuts:
+        return Cuts(np.arange(self.geometry.height + 1), np.arange(self.geometry.width + 1))
+
+
+def _rounds(grid: Geometry, turns: int, device: torch.device) -> torch.Tensor:
+    """Return the round in which each coarse pixel is asked (height × width)."""
+    import torch
+
+    pattern = np.array(ROUNDS[turns])
+    row, column = (np.arange(side) // BLOCK % len(pattern) for side in (grid.height, grid.width))
+    return torch.from_numpy(pattern[row][:, column]).to(device)
+
+
+TRAJECTORIES: dict[str, Callable[[Plan, Denoiser, Geometry], Trajectory]] = {
+    Step.kind: lambda plan, denoiser, _: Diffusion(plan.steps, denoiser),
+    SensingStep.kind: lambda plan, denoiser, _: Sensing(plan.steps, denoiser),
+    Question.kind: Answers,
 }
 """The trajectory of each kind of steps."""
 
 
-def trajectory(plan: Plan, denoiser: Denoiser) -> Trajectory:
-    """Return the trajectory of a plan, or raise if the plan does not fit the denoiser."""
-    return TRAJECTORIES[plan.kind](plan.steps, denoiser)
+def trajectory(plan: Plan, denoiser: Denoiser, geometry: Geometry | None = None) -> Trajectory:
+    """Return the trajectory of a plan for pictures of a geometry, or raise if the plan does not fit the denoiser."""
+    return TRAJECTORIES[plan.kind](plan, denoiser, geometry or denoiser.geometry())

@@ -6,6 +6,7 @@
 | `pairs` | `Pairs` | | one bit a coordinate: randomised response against the prediction | its integers |
 | `ppr` | `StepLimited` | `StepLimitedPPR` | the paper's Definition 3: α ≥ 1, Poisson order, zeta code | its integers |
 | `pfr` | `Functional` | `PFR` | α = ∞, no private randomness | none, and it says so |
+| `closest` | `Closest` | | one of the nearest of n candidates for each block of a unit | its integers |
 | `exact` | | `ExactPPR` | Definition 2, α > 1, any mechanism of bounded ratio | 2αε in exact arithmetic |
 
 What several share stands in `exponential` (the draw of `flat` and `ppr`, and its price), `ordered` (the Poisson order
@@ -15,6 +16,7 @@ The codec's codes have one face, `dipp.core.code.Code`, and a plan names one of 
 here and to name its class in `CODES`.
 """
 
+from dipp.codes.closest import Closest
 from dipp.codes.exact import ExactPPR
 from dipp.codes.flat import Flat, FlatCode
 from dipp.codes.pairs import Pairs
@@ -22,7 +24,18 @@ from dipp.codes.pfr import PFR, Functional
 from dipp.codes.ppr import StepLimited, StepLimitedPPR
 from dipp.core.code import Code
 
-CODES: dict[str, type[Code]] = {kind.name: kind for kind in (Flat, Pairs, StepLimited, Functional)}
+CODES: dict[str, type[Code]] = {kind.name: kind for kind in (Flat, Pairs, StepLimited, Functional, Closest)}
 """By name: the codes that a plan may take."""
 
-__all__ = ["CODES", "PFR", "ExactPPR", "Flat", "FlatCode", "Functional", "Pairs", "StepLimited", "StepLimitedPPR"]
+__all__ = [
+    "CODES",
+    "PFR",
+    "Closest",
+    "ExactPPR",
+    "Flat",
+    "FlatCode",
+    "Functional",
+    "Pairs",
+    "StepLimited",
+    "StepLimitedPPR",
+]

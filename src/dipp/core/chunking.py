@@ -7,6 +7,7 @@ chunks cut by the realised shifts would leak information about the image.
 |---|---|
 | `Shuffled` | of equal size, by a public shuffle: a step's divergence is too large for one index |
 | `ByUnit` | the touched coordinates of a unit, all of them |
+| `ByBlock` | the coarse pixels of a block of a unit (`core.steps.Question`), in the order of the rounds |
 
 **Shuffled.** Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after
 pixel: the i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel,
@@ -18,6 +19,7 @@ its channels starting from channel −r mod C, so that chunks mix the colours.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
+from dipp.core.steps import BLOCK, ROUNDS, CodedStep, Question
 from dipp.core.units import Pixel, Unit
 from dipp.errors import DippError
 
@@ -39,6 +42,14 @@ class Chunks:
 
     order: Integers
     offsets: Integers
+    rounds: tuple[int, ...] = ()
+    """Of chunks that are asked in several rounds, the number of the first chunk of each round after the first."""
+
+    def in_round(self, number: int) -> Chunks:
+        """Return the chunks of one round, whose number is counted from 0."""
+        first, last = (0, *self.rounds, self.count)[number : number + 2]
+        begin, end = self.offsets[first], self.offsets[last]
+        return Chunks(self.order[begin:end], self.offsets[first : last + 1] - begin)
 
     @property
     def count(self) -> int:
@@ -80,12 +91,21 @@ class Deal(ABC):
         """Raise if the deal does not serve a unit."""
 
     @abstractmethod
-    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, sizes: Integers) -> Integers:
-        """Return the chunks of each step, given the largest number of coordinates of a chunk of each."""
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
+        """Return the chunks of each step of a picture."""
 
     @abstractmethod
-    def touches(self, mask: Mask, channels: int) -> int:
+    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:
         """Return how often a unit takes part in the selections of a step, at most."""
+
+    def require_touched(self, touched: int, mask: Mask, channels: int) -> None:
+        """Raise if a unit cannot take part so often in the selections of a step, as a ledger says."""
+        if touched != (wanted := self._touches(mask, channels)):
+            raise DippError(f"touched: {wanted} in every step is needed with period {mask.period}")
+
+    def _touches(self, mask: Mask, channels: int) -> int:  # noqa: ARG002
+        """Return `touches` where it is the same for all steps."""
+        return 1
 
     @abstractmethod
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
@@ -93,9 +113,16 @@ class Deal(ABC):
 
     @abstractmethod
     def chunks(
-        self, seed: bytes, step: int, coordinates: Integers, unit: Unit, geometry: Geometry, size: int, apart: bool
+        self,
+        seed: bytes,
+        number: int,
+        step: CodedStep,
+        coordinates: Integers,
+        unit: Unit,
+        geometry: Geometry,
+        apart: bool,
     ) -> Chunks:
-        """Deal the coordinates that a step touches, ascending and at least one, to chunks of at most `size`."""
+        """Deal the coordinates that step `number` touches, ascending and at least one, to chunks."""
 
     @abstractmethod
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
@@ -112,12 +139,16 @@ class Shuffled(Deal):
         if unit != Pixel():
             raise DippError(f"unit: this code prices single pixels, got {unit.short}")
 
-    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, sizes: Integers) -> Integers:  # noqa: ARG002
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
         """Return the touched coordinates over the sizes, rounded up."""
+        sizes = np.array([step.chunk_size for step in steps])
         return -(-mask.counts(len(sizes), geometry) // sizes)
 
-    def touches(self, mask: Mask, channels: int) -> int:
+    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
         """Return the coordinates of a pixel that a step touches."""
+        return self._touches(mask, channels)
+
+    def _touches(self, mask: Mask, channels: int) -> int:
         return mask.touches(channels)
 
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
@@ -127,15 +158,16 @@ class Shuffled(Deal):
     def chunks(
         self,
         seed: bytes,
-        step: int,
+        number: int,
+        step: CodedStep,
         coordinates: Integers,
         unit: Unit,  # noqa: ARG002
         geometry: Geometry,
-        size: int,
         apart: bool,
     ) -> Chunks:
         """Deal in turn to as many chunks as the size needs."""
-        return chunks(seed, step, geometry, -(-len(coordinates) // size), apart=apart, coordinates=coordinates)
+        count = -(-len(coordinates) // step.chunk_size)
+        return chunks(seed, number, geometry, count, apart=apart, coordinates=coordinates)
 
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
         """Return the coordinates of each pixel, and whether no two of a pixel are in one chunk."""
@@ -153,11 +185,11 @@ class ByUnit(Deal):
     def require_unit(self, unit: Unit) -> None:
         """Accept any unit."""
 
-    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, sizes: Integers) -> Integers:
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
         """Return the units that each step touches."""
-        return mask.units(len(sizes), unit, geometry)
+        return mask.units(len(steps), unit, geometry)
 
-    def touches(self, mask: Mask, channels: int) -> int:  # noqa: ARG002
+    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
         """Return 1: a unit is a chunk."""
         return 1
 
@@ -168,11 +200,11 @@ class ByUnit(Deal):
     def chunks(
         self,
         seed: bytes,  # noqa: ARG002
-        step: int,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+        step: CodedStep,  # noqa: ARG002
         coordinates: Integers,
         unit: Unit,
         geometry: Geometry,
-        size: int,  # noqa: ARG002
         apart: bool,  # noqa: ARG002
     ) -> Chunks:
         """Deal by the partition alone, in the order of the units."""
@@ -189,7 +221,56 @@ class ByUnit(Deal):
         return Dealt(np.bincount(pairs[0], minlength=unit.count(geometry)), pairs.shape[1] == dealt.count)
 
 
-SHUFFLED, BY_UNIT = Shuffled(), ByUnit()
+class ByBlock(ByUnit):
+    """The 4×4 coarse pixels of each block of a unit, as `core.steps.Question` divides it: a draw for each block.
+
+    Coordinates, unit and geometry are those of the coarse picture (`CodedStep.grid`). Each unit is divided by whole
+    blocks, so a block lies in one unit; at the picture's edges blocks may be cut off. Blocks come in the order of the
+    rounds, and within a round row by row.
+    """
+
+    def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
+        """Return the blocks of the coarse picture of each step."""
+        grids = (step.grid(unit, geometry)[1] for step in steps)
+        return np.array([-(-grid.height // BLOCK) * -(-grid.width // BLOCK) for grid in grids], np.int64)
+
+    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
+        """Return the blocks of a unit."""
+        if not isinstance(step, Question):
+            raise DippError(f"step: a question divides units into blocks, got steps of {step.kind}")
+        return step.split**2
+
+    def require_touched(self, touched: int, mask: Mask, channels: int) -> None:  # noqa: ARG002
+        """Raise if this is not the number of blocks of a unit that is divided by a power of two."""
+        if touched not in {4**i for i in range(6)}:
+            raise DippError(f"touched: 1, 4, 16, 64, 256 or 1024 blocks of a unit are needed, got {touched}")
+
+    def chunks(
+        self,
+        seed: bytes,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+        step: CodedStep,
+        coordinates: Integers,
+        unit: Unit,  # noqa: ARG002
+        geometry: Geometry,
+        apart: bool,  # noqa: ARG002
+    ) -> Chunks:
+        """Deal by the grid of blocks alone, in the order of the rounds."""
+        row, column = np.divmod(coordinates // geometry.channels, geometry.width)
+        row, column = row // BLOCK, column // BLOCK
+        blocks = row * -(-geometry.width // BLOCK) + column
+        pattern = np.array(ROUNDS[step.turns])
+        turn = pattern[row % len(pattern), column % len(pattern)]
+        keys = turn * (int(blocks.max()) + 1) + blocks
+        dealt, sizes = np.argsort(keys, kind="stable"), np.unique(keys, return_counts=True)[1]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        starts = np.searchsorted(turn[dealt][offsets[:-1]], np.arange(1, step.turns))
+        order = coordinates[dealt]
+        order.flags.writeable = offsets.flags.writeable = False
+        return Chunks(order, offsets, tuple(starts.tolist()))
+
+
+SHUFFLED, BY_UNIT, BY_BLOCK = Shuffled(), ByUnit(), ByBlock()
 
 
 def chunks(

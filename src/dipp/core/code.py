@@ -73,6 +73,9 @@ class Shared(Protocol):
     def noise(self, draws: Any) -> Any:
         """Return the unit-variance noise of each draw."""
 
+    def means(self, indices: Indices) -> Any:
+        """Return what the candidates indices[i] of a question mean for each coordinate of chunk i."""
+
 
 class Code(ABC):
     """A code that the codec can use. Codes are frozen dataclasses: equal parameters make equal codes."""
@@ -88,6 +91,8 @@ class Code(ABC):
     """What its draws are priced from."""
     deal: ClassVar[Deal] = SHUFFLED
     """How coordinates are dealt to chunks."""
+    metric: ClassVar[bool] = True
+    """Whether a small change of a unit costs less than a large one."""
     searches: ClassVar[bool] = True
     """Whether the index is one of many candidates that a backend scores."""
     uniform: ClassVar[bool] = False
@@ -120,6 +125,11 @@ class Code(ABC):
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
         """Raise if the code is not made for a channel, or for these sizes of the chunks and indices of a step."""
+
+    def require_kind(self, kind: str) -> None:
+        """Raise if the code is not made for steps of this kind; by default for questions alone, which need a code."""
+        if kind == "questions":
+            raise DippError(f"code: questions need the code closest, got {self.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:
         """Return the sizes of chunks and indices that the code takes where these are wanted."""

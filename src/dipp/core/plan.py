@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
 from dipp.core.chunking import NOTHING, Chunks
@@ -66,7 +64,9 @@ class Plan:
             raise DippError("steps: steps of one kind are needed")
         self.mask.require_unit(self.unit)
         self.code.deal.require_unit(self.unit)
+        self.code.require_kind(self.kind)
         for step in self.steps:
+            step.require_unit(self.unit)
             self.code.require_sizes(self.channel, step.chunk_size, step.index_bits)
         self._kind.require_sequence(self.steps)
 
@@ -103,26 +103,29 @@ class Plan:
 
         A step that touches no coordinate of a very small picture has no chunk, and takes no bits.
         """
-        sizes = np.array([step.chunk_size for step in self.steps])
-        return tuple(self.code.deal.counts(self.mask, self.unit, geometry, sizes).tolist())
+        return tuple(self.code.deal.counts(self.mask, self.unit, geometry, self.steps).tolist())
 
     def apart(self, chunks: int, channels: int) -> bool:
         """Return whether no chunk of a step with `chunks` chunks can have two parts of one unit."""
         return self.code.deal.apart(self.mask, channels, chunks, self.separate)
 
-    def touches(self, channels: int) -> int:
+    def touches(self, channels: int, step: CodedStep) -> int:
         """Return how often a unit takes part in the selections of a step, at most."""
-        return self.code.deal.touches(self.mask, channels)
+        return self.code.deal.touches(self.mask, channels, step)
 
     def deal(self, seed: bytes, number: int, geometry: Geometry) -> Chunks:
-        """Return the chunks of step `number`, the same for all images of a geometry."""
+        """Return the chunks of step `number`, the same for all images of a geometry.
+
+        Their coordinates are those of the step's grid (`CodedStep.grid`).
+        """
+        step = self.steps[number]
+        unit, geometry = step.grid(self.unit, geometry)
         touched = self.mask.touched(seed, number, geometry)
         if not len(touched):  # a picture of few pixels, in a cycle of many steps
             return NOTHING
-        size = self.steps[number].chunk_size
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
-        apart = self.apart(-(-len(touched) // size), geometry.channels)
-        return self.code.deal.chunks(seed, number, touched, self.unit, geometry, size, apart)
+        apart = self.apart(-(-len(touched) // step.chunk_size), geometry.channels)
+        return self.code.deal.chunks(seed, number, step, touched, unit, geometry, apart)
 
     def terms(self, step: CodedStep) -> Terms:
         """Return what the draws of a step are priced from."""

@@ -180,12 +180,13 @@ class Observed(NamedTuple):
 
     terms: Terms | None
     """The terms that the draw was given; None if nothing is certified."""
-    table: NDArray[np.int32]
-    """A of each of the 256 pixel values: what the private pixels were looked up in."""
-    clip: int | None
-    """What the shifts were clipped to, if they were."""
-    fraction_bits: int
     candidates: int
+    table: NDArray[np.int32] = np.zeros(1, np.int32)
+    """A of each of the 256 pixel values: what the private pixels were looked up in. Only codes that pay for a
+    sensitivity ask for it."""
+    clip: int | None = None
+    """What the shifts were clipped to, if they were."""
+    fraction_bits: int = 0
 
     @property
     def spread(self) -> int:

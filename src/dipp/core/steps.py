@@ -4,6 +4,7 @@
 |---|---|---|
 | `timesteps` | `Step`, along the timesteps of a diffusion | x_t of the noise schedule |
 | `sensing` | `SensingStep`, with tilt, clip and gain | y, an estimate of x0 with noise of power 1/SNR |
+| `questions` | `Question`, to blocks of units | the means of coarse pixels, as far as they are known |
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import numpy as np
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
 from dipp.core.columns import Column, floats
+from dipp.core.geometry import Geometry
 from dipp.core.selection import MAX_CANDIDATES
+from dipp.core.units import Unit
 from dipp.core.words import counted
 from dipp.errors import DippError
 
@@ -67,6 +70,18 @@ class CodedStep(ABC):
     @abstractmethod
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
         """Return the public integers of the step."""
+
+    @property
+    def turns(self) -> int:
+        """How many rounds the chunks of the step are asked in, each after the answers of those before it."""
+        return 1
+
+    def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
+        """Return the unit and the geometry of the coordinates that the step asks for: by default the picture's own."""
+        return unit, geometry
+
+    def require_unit(self, unit: Unit) -> None:  # noqa: B027 - most kinds leave that to mask and deal
+        """Raise if the step cannot ask for parts of this unit."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what reports state of the step."""
@@ -201,13 +216,127 @@ class SensingStep(CodedStep):
         return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
 
 
+BLOCK = 4
+"""Coarse pixels along a side of a block."""
+MAX_SPLIT = 32
+ROUNDS: dict[int, tuple[tuple[int, ...], ...]] = {1: ((0,),), 2: ((0, 1), (1, 0)), 4: ((0, 2), (3, 1))}
+"""By number of rounds: in which round a block is asked, by its row and column modulo the size of the pattern."""
+WORDS, SIGNS = 0, 1
+"""What the candidates of a question are: words of the model's books, or random signs times a scale."""
+MAX_WEIGHT = 1 << 62
+
+
+@dataclass(frozen=True)
+class Question(CodedStep):
+    """One question to every unit of a picture: which candidate is nearest to what each of its blocks shows.
+
+    A unit is divided into split × split blocks, a block into 4 × 4 coarse pixels. The private content of a block is the
+    vector of the means of its coarse pixels, less the public prediction of them. Each block gets one index, drawn by
+    the code `closest`; so a unit pays for split² draws. Blocks are asked in rounds, so that a prediction can follow
+    from the neighbours that have answered.
+
+    Raises:
+        DippError: A number is out of its range.
+
+    """
+
+    split: int
+    """Blocks along a side of a unit."""
+    rounds: int
+    """Number of rounds, one of `ROUNDS`."""
+    candidate: int
+    """`WORDS` or `SIGNS`."""
+    scale: float
+    """What an observed candidate is multiplied by, as a 32-bit float: 1 for words."""
+    best: int
+    """m: how many of the candidates are drawn with the heavy weight."""
+    heavy: int
+    """a: the weight of each of the m nearest candidates."""
+    light: int
+    """b: the weight of each other candidate."""
+    snr_gain: float
+    """SNR by which the network is told how well the means are known after this step; public, and no part of ε."""
+    chunk_size: int
+    index_bits: int
+    exponent_units: int = 0
+    number, kind, facts = 2, "questions", ("split", "rounds", "candidate", "scale", "best", "heavy", "light")
+    columns = (
+        Column("split", 1, MAX_SPLIT),
+        Column("rounds", 1, max(ROUNDS)),
+        Column("candidate", WORDS, SIGNS),
+        floats("scale"),
+        Column("best", 1, MAX_CANDIDATES - 1),
+        Column("heavy", 1, MAX_WEIGHT),
+        Column("light", 1, MAX_WEIGHT),
+        floats("snr_gain"),
+    )
+
+    def __post_init__(self) -> None:
+        _require_float32("scale", self.scale)
+        if not 1 <= self.split <= MAX_SPLIT or self.split & (self.split - 1):
+            raise DippError(f"split: must be a power of two from 1 to {MAX_SPLIT}, got {self.split}")
+        if self.rounds not in ROUNDS:
+            raise DippError(f"rounds: must be one of {', '.join(map(str, ROUNDS))}, got {self.rounds}")
+        if self.candidate not in (WORDS, SIGNS) or (self.candidate == WORDS and self.scale != 1):
+            raise DippError(f"candidate: must be 0 (words, at the scale 1) or 1 (signs), got {self.candidate}")
+        if self.chunk_size != 1:
+            raise DippError(f"chunk_size: must be 1 where a chunk is a block, got {self.chunk_size}")
+        self._check()
+
+    @property
+    def turns(self) -> int:
+        """The number of rounds."""
+        return self.rounds
+
+    @property
+    def parts(self) -> int:
+        """Coarse pixels along a side of a unit."""
+        return BLOCK * self.split
+
+    def require_unit(self, unit: Unit) -> None:
+        """Raise if the unit cannot be divided into the step's coarse pixels."""
+        unit.divisions(1, self.parts)
+
+    def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
+        """Return unit and geometry of the coarse picture."""
+        height, width = (len(unit.divisions(side, self.parts)) - 1 for side in (geometry.height, geometry.width))
+        return unit.divided(self.parts), Geometry(height, width, geometry.channels)
+
+    def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
+        """Return the integers of an unclipped step of gain 1; no draw of a question depends on them."""
+        return _arithmetic(channel, 1.0, alpha)
+
+    @classmethod
+    def calls(cls, steps: Sequence[Question]) -> int:
+        """Return one less than the steps: before the first nothing is known."""
+        return len(steps) - 1
+
+    @classmethod
+    def require_sequence(cls, steps: Sequence[Question]) -> None:
+        """Raise if a step is coarser than one before it, or if one after the first has rounds."""
+        if any(after.split < before.split for before, after in itertools.pairwise(steps)):
+            raise DippError(f"split: must not fall from step to step, got {[step.split for step in steps]}")
+        if any(step.rounds > 1 for step in steps[1:]):
+            raise DippError("rounds: must be 1 after the first step, whose answers are all known then")
+
+    def cells(self, number: int) -> tuple[str, str, str]:
+        """Return the number and the division of a unit."""
+        return f"{number:>12}", f"{self.split}×{self.split}", ""
+
+    @classmethod
+    def words(cls, steps: Sequence[Question], groups: int) -> str:  # noqa: ARG003
+        """Return the number of questions, and how many indices a unit answers with."""
+        answers = "+".join(str(step.split**2) for step in steps)
+        return f"{counted(len(steps), 'question')} to each unit, answered with {answers} draws"
+
+
 def _require_float32(name: str, value: float) -> None:
     """Numbers that sender and receiver compute with are 32-bit floats, as the file has them."""
     if not (math.isfinite(value) and value > 0 and value == float(np.float32(value))):
         raise DippError(f"{name}: a finite 32-bit float above 0 is needed, got {value}")
 
 
-STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, SensingStep)}
+STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, SensingStep, Question)}
 """The kinds of steps by number. A new kind needs its class and an entry here."""
 
 

@@ -100,6 +100,26 @@ class Unit(ABC):
 
         """
 
+    def divisions(self, length: int, parts: int) -> Integers:
+        """Return where an axis of a picture is cut if each unit is divided into `parts` equal parts along it.
+
+        Args:
+            length: Height or width of the picture.
+            parts: Number of parts of a whole unit; units that the picture's edge cuts off may have fewer.
+
+        Returns:
+            The cuts, ascending from 0 to `length`: part i has the pixels cuts[i] … cuts[i + 1] − 1, all of one unit.
+
+        Raises:
+            DippError: The units cannot be divided so.
+
+        """
+        raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts of the {length} pixels")
+
+    def divided(self, parts: int) -> Unit:
+        """Return this unit on the coarse picture that has one pixel for each of the parts of `divisions`."""
+        raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts")
+
     def to_bytes(self) -> bytes:
         """Return the number of the kind, and the parameters behind it: what `from_bytes` reads."""
         return bytes([self.number]) + self._parameters_to_bytes()
@@ -220,6 +240,16 @@ class Cells(Unit):
             wide, high = min(wide, -(-geometry.width // self.side)), min(high, -(-geometry.height // self.side))
         return wide * high
 
+    def divisions(self, length: int, parts: int) -> Integers:
+        """Return the multiples of side/parts, which must be a whole number: so no part lies in two cells."""
+        if parts < 1 or self.side % parts:
+            raise DippError(f"unit: a {self.short} cannot be divided into {parts} equal parts; take a multiple of it")
+        return np.append(np.arange(0, length, self.side // parts), length)
+
+    def divided(self, parts: int) -> Cells:
+        """Return cells of as many coarse pixels a side."""
+        return Cells(parts)
+
     def _parameters_to_bytes(self) -> bytes:
         """Return the side in two bytes, the lower one first."""
         return self.side.to_bytes(2, "little")
@@ -269,6 +299,14 @@ class Picture(Unit):
         """Return 1: a window lies in one picture."""
         within(width, height, geometry)
         return 1
+
+    def divisions(self, length: int, parts: int) -> Integers:
+        """Return the cuts ⌊i·length/parts⌋; an axis of fewer pixels than parts is cut at every pixel."""
+        return np.unique(np.arange(parts + 1, dtype=np.int64) * length // parts)
+
+    def divided(self, parts: int) -> Picture:  # noqa: ARG002
+        """Return the picture, whatever its parts."""
+        return self
 
 
 UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel, Cells, Picture)}

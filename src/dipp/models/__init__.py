@@ -12,6 +12,7 @@
 | `running`, `engine`, `tf32` | what networks share, and how they run; fp32 convolutions on tensor cores |
 | `watch`, `bars` | how far pictures have got; progress bars on a terminal |
 | `export` | denoisers for photographs as ONNX files |
+| `books` | the public words of a model, by which questions describe blocks |
 | `identity`, `hub` | the hash by which a file names its denoiser; models in folders and on the hub |
 | `embedded/` | the denoiser that ships with dipp |
 
@@ -21,12 +22,14 @@ and an entry in `ARCHITECTURES`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dipp.errors import DippError
-from dipp.models import hub, photonet, unet
+from dipp.models import books, hub, photonet, unet
+from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser, torch_device
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
@@ -47,7 +50,8 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Deno
     kind = str(config.get("_class_name"))
     if kind not in ARCHITECTURES:
         raise DippError(f"model: {name} holds a {kind}; one of {', '.join(ARCHITECTURES)} is needed")
-    return ARCHITECTURES[kind](name, folder, config, path, place)
+    found = ARCHITECTURES[kind](name, folder, config, path, place)
+    return dataclasses.replace(found, books=Books.read(hub.fetch(name, (books.NAME,))))  # type: ignore[type-var]
 
 
 def schedule(name_or_folder: str | Path) -> NoiseSchedule:

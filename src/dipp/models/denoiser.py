@@ -21,6 +21,8 @@ from dipp.models.diffusion import NoiseSchedule
 if TYPE_CHECKING:
     import torch
 
+    from dipp.models.books import Books
+
 DEVICES = ("auto", "cuda", "mps", "cpu")
 """Names of devices; auto is the first of the others that this machine has."""
 MAX_PICTURE = 1 << 26
@@ -53,6 +55,8 @@ class Denoiser(ABC):
     any_size: bool = False
     """Whether it was trained on pictures of many sizes, and is calibrated on them."""
     device: torch.device
+    books: Books | None = None
+    """The public words by which questions describe blocks; None if the model has none."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles are made of: all but engines, which a copy makes anew when it needs them."""

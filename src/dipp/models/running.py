@@ -6,7 +6,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dipp.errors import DippError
@@ -16,6 +16,7 @@ from dipp.models.diffusion import NoiseSchedule
 if TYPE_CHECKING:
     import torch
 
+    from dipp.models.books import Books
     from dipp.models.engine import Graphs
 
 
@@ -28,6 +29,7 @@ class NetworkDenoiser(Denoiser):
     identity: str
     """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
     device: torch.device
+    books: Books | None = field(default=None, kw_only=True)
 
     number: ClassVar[type[int] | type[float]]
     """Type of the number that the network takes beside the states: an `int` timestep, or a `float` SNR."""

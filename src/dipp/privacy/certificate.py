@@ -235,6 +235,8 @@ class Certificate:
         changes, geometry = np.abs(first.astype(np.int16) - second).reshape(-1), Geometry.of(first.shape)
         largest = np.zeros(self.unit.count(geometry), np.int16)
         np.maximum.at(largest, self.unit.ids(geometry), changes)
+        if not all(ledger.metric for ledger in self.releases):
+            return self.for_units(int(np.count_nonzero(largest))).epsilon if largest.any() else 0.0
         found = _sum([_between(ledger, changes, largest) for ledger in self.releases])
         # The certificate of as many units bounds the same thing, and rounds up at fewer places.
         changed = np.count_nonzero(largest)

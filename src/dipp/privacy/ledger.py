@@ -136,8 +136,7 @@ class Ledger:
         for one in self.selections:
             deal = one.rule.deal
             deal.require_unit(self.unit)
-            if one.touched != (touched := deal.touches(self.mask, self.channels)):
-                raise DippError(f"touched: {touched} in every step is needed with period {self.period}")
+            deal.require_touched(one.touched, self.mask, self.channels)
 
     @classmethod
     def planned(cls, plan: Plan, smallest: Geometry) -> Ledger:
@@ -153,7 +152,7 @@ class Ledger:
                 terms=plan.terms(step),
                 candidates=step.candidates,
                 chunks=chunks,
-                touched=plan.touches(channels),
+                touched=plan.touches(channels, step),
                 apart=plan.apart(chunks, channels),
             )
             for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(smallest), strict=True))
@@ -230,6 +229,11 @@ class Ledger:
         return all(one.rule.alone for one in self.selections)
 
     @property
+    def metric(self) -> bool:
+        """Whether a small change of a unit costs less than a large one, in every selection."""
+        return all(one.rule.metric for one in self.selections)
+
+    @property
     def touches(self) -> int:
         """How often a unit takes part in the selections of a step, at most."""
         return max(one.touched for one in self.selections)
@@ -272,8 +276,10 @@ class Recorder:
             return
         self._images[step] += images
         self._designs.add((geometry.channels, plan.mask.period, plan.unit))
-        parts, apart = plan.code.deal.dealt(chunks, plan.unit, geometry)
-        touched = int(parts.max(initial=1))
+        own = plan.steps[step]
+        parts, apart = plan.code.deal.dealt(chunks, *own.grid(plan.unit, geometry))
+        # A unit that the edge of a small picture cuts off has fewer parts, and is charged like a whole one.
+        touched = max(int(parts.max(initial=1)), plan.touches(geometry.channels, own))
         met = Selection(
             step=step,
             code=plan.code.name,

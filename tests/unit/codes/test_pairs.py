@@ -429,6 +429,9 @@ class Unsearched:
     def noise(self, draws: Any) -> Any:
         return Sign(12).sample(draws)
 
+    def means(self, indices: Any) -> Any:
+        raise AssertionError(f"nothing has words, got {indices}")
+
 
 def test_what_was_drawn_is_the_noise() -> None:
     """1 stands for + and 0 for −, without a look at any candidate."""

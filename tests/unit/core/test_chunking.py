@@ -17,6 +17,7 @@ from dipp.core import randomness
 from dipp.core.chunking import BY_UNIT, Chunks, chunks
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Everywhere, Turns
+from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 
 SEED = bytes(range(16))
@@ -163,12 +164,15 @@ def test_bad_coordinates(coordinates: list[int]) -> None:
         chunks(SEED, 0, of_pixels(10, 1), 1, coordinates=np.array(coordinates))
 
 
+STEP = SensingStep(1.0, 1.0, 1.0, 1, 1)
+
+
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 3), st.integers(1, 4))
 def test_a_deal_by_unit_is_the_partition(height: int, width: int, channels: int, rows: int) -> None:
     geometry, unit = Geometry(height, width, channels), Band(rows)
     everything = np.arange(geometry.coordinates)
-    found = BY_UNIT.chunks(SEED, 0, everything, unit, geometry, 1, True)
-    assert found.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, np.ones(1, np.int64))[0]
+    found = BY_UNIT.chunks(SEED, 0, STEP, everything, unit, geometry, True)
+    assert found.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, [STEP])[0]
     for number in range(found.count):
         assert found.part(number).tolist() == np.flatnonzero(unit.ids(geometry) == number).tolist()
     parts, apart = BY_UNIT.dealt(found, unit, geometry)

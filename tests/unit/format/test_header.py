@@ -261,7 +261,7 @@ def test_newer_versions_get_one_line(version: int) -> None:
         assert str(error.value) == f"written by a newer dipp (format {version}); upgrade"
 
 
-@pytest.mark.parametrize("kind", [2, 255])
+@pytest.mark.parametrize("kind", [3, 255])
 def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
     public = release(sensing_plan())
     data = release_to_bytes(public)
@@ -307,9 +307,10 @@ def test_codes_channels_and_steps_have_their_numbers() -> None:
         1: "pairs",
         2: "step-limited PPR",
         3: "PFR",
+        4: "closest",
     }
     assert {number: kind.name for number, kind in CHANNELS.items()} == {0: "laplace", 1: "gaussian", 2: "sign"}
-    assert {number: kind.__name__ for number, kind in STEPS.items()} == {0: "Step", 1: "SensingStep"}
+    assert {number: kind.__name__ for number, kind in STEPS.items()} == {0: "Step", 1: "SensingStep", 2: "Question"}
 
 
 @given(st.lists(float32(2**-20, 2**20), min_size=1, max_size=9))

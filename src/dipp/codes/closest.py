@@ -1,0 +1,121 @@
+"""The code `closest`: one draw for each block of a unit, at a price that no score can change.
+
+A block has n public candidates. T is the set of the m that are nearest to its private content, by any measure; the
+index is drawn with the heavy weight for each candidate in T, and with the light one for each other. The law, its proof
+and its price stand in `core.closest`.
+
+*What a unit pays.* A unit of split × split blocks takes part in split² draws of a step, each of which depends on that
+unit alone and costs ε = ln(a/b), whatever was drawn before. So the ε add up, and so do the ρ. Other units' draws do not
+depend on it at all: k units pay k times as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dipp.core.channels import Channel
+from dipp.core.chunking import BY_BLOCK
+from dipp.core.closest import Weights
+from dipp.core.code import Code, Floats, Indices, Shared
+from dipp.core.columns import INDEX_BITS
+from dipp.core.outcomes import Outcomes, Share
+from dipp.core.price import LEVELS, Charge, Terms
+from dipp.core.steps import Question
+from dipp.errors import DippError
+
+
+@dataclass(frozen=True)
+class Closest(Code):
+    """One of the nearest candidates of each block, or another one, by `core.closest.Weights`."""
+
+    name, number = "closest", 4
+    columns, terms_kind, deal = (INDEX_BITS,), Weights, BY_BLOCK
+    metric = False
+
+    @property
+    def score_alpha(self) -> Fraction:
+        """1: nothing is folded into scores that only rank."""
+        return Fraction(1)
+
+    def require_kind(self, kind: str) -> None:
+        """Raise for steps that are not questions."""
+        if kind != Question.kind:
+            raise DippError(f"code: closest answers questions, and not steps of {kind}")
+
+    def draw(self, scored: Any) -> Indices:
+        """Draw an index for each block by one private integer each.
+
+        Args:
+            scored: The private content of the blocks (`scoring.blocks.Blocks`).
+
+        Returns:
+            The indices, one for each block.
+        """
+        terms: Weights = scored.terms
+        return terms.draw(scored.nearest(terms.best))
+
+    def observe(self, indices: Indices, shared: Shared) -> Any:
+        """Return what the drawn candidates mean for each coordinate of the blocks."""
+        return shared.means(indices)
+
+    def terms(self, step: Any, channel: Channel) -> Weights:  # noqa: ARG002
+        """Return the weights of a question."""
+        return Weights(step.candidates, step.best, step.heavy, step.light)
+
+    @classmethod
+    def priced_by(cls, terms: Terms) -> Closest:
+        """Return the code; any weights will do."""
+        if not isinstance(terms, Weights):
+            raise DippError(f"closest: weights are needed, got {type(terms).__name__}")
+        return cls()
+
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:  # noqa: ARG002
+        """Return the price of the draws of a unit, whatever its content and however little of it changes.
+
+        `touched` is a power of four, so that the products are exact.
+        """
+        if not isinstance(terms, Weights) or not apart:
+            raise DippError("closest: weights, and a draw for each block, are needed")
+        return Charge(touched * terms.epsilon, touched * terms.rho)
+
+    def outcomes(self, scored: Any) -> list[Outcomes]:
+        """Return the law of the index of each block."""
+        terms: Weights = scored.terms
+        return [Drawn(tuple(best), terms) for best in scored.nearest(terms.best).tolist()]
+
+
+@dataclass(frozen=True)
+class Drawn(Outcomes):
+    """The outcomes of one draw."""
+
+    best: tuple[int, ...]
+    """T, ascending."""
+    weights: Weights
+
+    @property
+    def total(self) -> int:
+        """W: the sum of all weights."""
+        return self.weights.total
+
+    def log_law(self) -> Floats:
+        """Return ln(a/W) in T and ln(b/W) outside."""
+        law = np.full(self.weights.candidates, float(self.weights.light))
+        law[list(self.best)] = self.weights.heavy
+        return np.asarray(np.log(law / self.total), np.float64)
+
+    def share(self, integer: int) -> Share:
+        """Return the share of the candidate that the integer stands for, by `Weights.index_at`."""
+        law, heavy = self.weights, self.weights.best * self.weights.heavy
+        size, base = (law.heavy, 0) if integer < heavy else (law.light, heavy)
+        begin = base + (integer - base) // size * size
+        index = law.index_at(np.array([integer], np.uint64), np.array([self.best], np.int64))
+        return Share(int(index[0]), begin, begin + size)
+
+    @staticmethod
+    def private_bytes(integer: int) -> bytes:
+        """Return one limb of 64 bits."""
+        return np.array([integer], np.uint64).tobytes()

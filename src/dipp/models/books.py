@@ -1,0 +1,137 @@
+"""Books: the public words of a model, by which blocks of pictures are described.
+
+A word is a vector over the 4×4 coarse pixels of a block and their channels. Each family of words describes what blocks
+differ by from one kind of prediction:
+
+| family | prediction |
+|---|---|
+| `raw` | mid-grey: nothing is known |
+| `between 1` … `between 3` | the neighbours that have answered in earlier rounds |
+| `again` | the network's, from answers to a question of the same division |
+| `finer` | the network's, from answers to a question of a coarser division |
+
+A book has 2^bits words, the centres of clusters of public blocks, and the number of public blocks of each cluster. What
+a word means to a receiver follows from both and from the law of the draw. Let π_k be the share of cluster k and μ_k its
+mean. With m = 1 and the weights a and b of `core.closest`, Bayes' rule gives
+
+    E[content | index k] = ((a − b)·π_k·μ_k + b·Σ_j π_j·μ_j)/((a − b)·π_k + b).
+
+`words.safetensors` in a model's folder has all books, and in its metadata the public table of questions for planners
+(`planning.questions`). A file names it by its SHA-256: sender and receiver must have the same words.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp import files
+from dipp.core.closest import Weights
+from dipp.core.steps import BLOCK, Question
+from dipp.errors import DippError
+
+Floats = NDArray[np.float32]
+
+NAME = "words.safetensors"
+RAW, AGAIN, FINER = "raw", "again", "finer"
+TABLE = "questions"
+"""Key of the planner's table in the metadata."""
+
+
+def family(steps: tuple[Question, ...], number: int, turn: int) -> str:
+    """Return the family of the words of a round of step `number`."""
+    if number == 0:
+        return RAW if turn == 0 else f"between {turn}"
+    return AGAIN if steps[number - 1].split == steps[number].split else FINER
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """The words of one family and number."""
+
+    words: Floats
+    """Words × dimensions."""
+    counts: NDArray[np.int64]
+    """How many public blocks each word is nearest to."""
+
+    def means(self, weights: Weights) -> Floats:
+        """Return what each index means, words × dimensions, by the formula of the module's text."""
+        shares = self.counts / self.counts.sum()
+        excess = (weights.heavy - weights.light) / weights.light * shares[:, None]
+        mean = shares @ self.words.astype(np.float64)
+        return np.asarray((excess * self.words + mean) / (excess + 1), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Books:
+    """All books of a model."""
+
+    books: Mapping[tuple[str, int], Book]
+    """By family and bits."""
+    table: Any
+    """The planner's public table, as JSON has it."""
+    digest: str
+    """Hex SHA-256 of the file."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Books | None:
+        """Return the books in a model's folder; None if it has none."""
+        path = folder / NAME
+        return _read(path, path.stat().st_mtime_ns) if path.is_file() else None
+
+    @staticmethod
+    def write(folder: Path, books: Mapping[tuple[str, int], Book], table: Any) -> None:
+        """Write books and table into a model's folder; words are stored in half precision."""
+        from safetensors.numpy import save
+
+        tensors = {}
+        for (name, bits), book in books.items():
+            tensors[f"{name}/{bits}/words"] = book.words.astype(np.float16)
+            tensors[f"{name}/{bits}/counts"] = book.counts.astype(np.uint32)
+        content = save(tensors, {TABLE: json.dumps(table, separators=(",", ":"))})
+        with files.atomic(folder / NAME) as part:
+            part.write_bytes(content)
+
+    def book(self, name: str, bits: int) -> Book:
+        """Return a book, or raise if the model has no such book."""
+        if (name, bits) not in self.books:
+            raise DippError(f"words: the model has no {1 << bits} words for {name}; make them with `dipp words`")
+        return self.books[name, bits]
+
+    def require(self, digest: str | None) -> None:
+        """Raise if a file was made with other words."""
+        if digest != self.digest:
+            raise DippError("words: the file was made with other words than this model has; name another with --model")
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> Books:
+    """Read a file; `changed` is its time of change, so that a file that is written again is read again."""
+    del changed
+    from safetensors import SafetensorError, safe_open
+
+    content = path.read_bytes()
+    try:
+        with safe_open(path, "numpy") as opened:
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no dictionary
+            table = json.loads((opened.metadata() or {}).get(TABLE, "[]"))
+        books = {}
+        for name in sorted({key.rsplit("/", 1)[0] for key in tensors}):
+            words, counts = (tensors[f"{name}/{kind}"] for kind in ("words", "counts"))
+            kind, bits = name.split("/")
+            if len(words) != 1 << int(bits) or counts.shape != (len(words),) or words.shape[1] % BLOCK**2:
+                raise ValueError(name)
+            if not (np.isfinite(words).all() and counts.sum() > 0):
+                raise ValueError(name)
+            books[kind, int(bits)] = Book(words.astype(np.float32), counts.astype(np.int64))
+    except (SafetensorError, ValueError, KeyError):
+        raise DippError(f"model: {NAME} is damaged; fetch the model again, or make it with `dipp words`") from None
+    return Books(books, table, hashlib.sha256(content).hexdigest())
