@@ -142,7 +142,7 @@ class Shuffled(Deal):
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
         """Return the touched coordinates over the sizes, rounded up."""
         sizes = np.array([step.chunk_size for step in steps])
-        return -(-mask.counts(len(sizes), geometry) // sizes)
+        return np.asarray(-(-mask.counts(len(sizes), geometry) // sizes), np.int64)
 
     def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
         """Return the coordinates of a pixel that a step touches."""

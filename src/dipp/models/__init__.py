@@ -51,7 +51,8 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Deno
     if kind not in ARCHITECTURES:
         raise DippError(f"model: {name} holds a {kind}; one of {', '.join(ARCHITECTURES)} is needed")
     found = ARCHITECTURES[kind](name, folder, config, path, place)
-    return dataclasses.replace(found, books=Books.read(hub.fetch(name, (books.NAME,))))  # type: ignore[type-var]
+    words = Books.read(hub.fetch(name, (books.NAME,)))
+    return found if words is None else dataclasses.replace(found, books=words)  # type: ignore[type-var]
 
 
 def schedule(name_or_folder: str | Path) -> NoiseSchedule:

@@ -12,6 +12,7 @@ give their known answers (`known`), and a public share of selections is checked 
 | `cpu`, `cpu_kernels` | the backend of the CPU, and its loops |
 | `gpu`, `triton_kernels`, `cuda_kernels` | the backend of CUDA devices, and its kernels |
 | `known`, `rescoring` | the two checks |
+| `blocks` | the private content of blocks, and which candidates of a question are nearest to it |
 """
 
 from __future__ import annotations
