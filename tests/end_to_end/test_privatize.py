@@ -51,6 +51,7 @@ from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import Decoding
 from dipp.core.beacon import Beacon
 from dipp.data import engines
+from dipp.data.encoding import Encoder, EncodeTask
 from dipp.data.engines import Local
 from dipp.data.privatize import Choices, Conduct, privatize
 from dipp.data.progress import Bar
@@ -59,7 +60,7 @@ from dipp.data.sources import Columns, Record
 from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
 from dipp.data.survey import Survey
 from dipp.data.tables import Tables
-from dipp.data.worker import Job, Worker
+from dipp.data.worker import Job
 from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
 from dipp.models import embedded
@@ -463,7 +464,8 @@ def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(1), choices)
     record = json.loads((target / RUN / RUN_FILE).read_text())
-    spoilt = [{**record, "archive": "x"}, {**record, "archive": ""}, {**record, "source": [3]}]
+    spoilt = [{**record, "purpose": wrong} for wrong in ({"archive": "x"}, {"archive": ""}, {"archive": 3}, {}, [3])]
+    spoilt += [{**record, "source": [3]}]
     spoilt += [{**record, "source": {**record["source"], "kind": "Nothing"}}]
     for wrong in spoilt + [{key: record[key] for key in record if key != name} for name in record]:
         (target / RUN / RUN_FILE).write_text(json.dumps(wrong))
@@ -520,10 +522,10 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
     store.prepare()
     token = store.begin({})["token"]
     survey = Survey(store.run_folder / "survey", 5)
-    release = codec.release(bytes(16))
-    job = Job(source, store, token, release, codec.budget, str(model), "cpu", 5, True, strict=False, survey=survey)
+    task = EncodeTask(codec.release(bytes(16)), codec.budget, str(model))
+    job = Job(source, store, token, "cpu", 5, True, strict=False, survey=survey, task=task)
     with pytest.raises(DippError, match="fewer pictures"):
-        Worker(job, codec).release(0)
+        Encoder(job, task, codec).release(0)
     assert not store.shards()
 
 

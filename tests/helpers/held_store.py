@@ -11,7 +11,7 @@ from typing import BinaryIO
 from dipp.data.store import Store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeldStore(Store):
     """Once so many shards are out, no worker publishes another before the file `gate` is there."""
 

@@ -8,7 +8,9 @@
 | `repeats`, `states` | files that have two names; files that change |
 | `rows` | Arrow files of many rows in a run's own folder |
 | `survey` | what every picture was before the first was encoded |
-| `worker` | encodes a range of the source as a shard of indices |
+| `worker` | a job, and reading its pictures: what every worker does |
+| `purpose` | what a run is for |
+| `encoding` | a run that encodes: its workers, and what is recorded of it |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `footer` | sees that a Parquet file is not compressed, before it is read |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |

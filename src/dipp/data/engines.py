@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -24,13 +24,10 @@ from itertools import islice
 from typing import Any, Protocol
 
 from dipp.data.shards import Contents
-from dipp.data.worker import Job, Worker, limit_threads
+from dipp.data.worker import Job, Progress, Worker, limit_threads
 from dipp.errors import DippError, MiscomputedError
 from dipp.models.denoiser import torch_device
 
-Progress = Callable[[float], None]
-"""Called with the number of images encoded since the last call, whole or in parts; for display only, because it is not
-exact."""
 TASK_RETRIES = 4
 """How often Ray repeats a shard whose worker died: a picture that kills its reader must not do so for ever."""
 TICK = 0.5
@@ -40,13 +37,13 @@ TICK = 0.5
 class Engine(Protocol):
     """Runs workers."""
 
-    def run(self, worker: Worker, shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
+    def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Release shards, and yield what each holds, in any order.
 
         Args:
             worker: The worker of this process; workers in other processes are made from its job.
             shards: Numbers of the shards.
-            progress: Callback that receives the number of images encoded since its last call.
+            progress: Callback that receives the number of images done since its last call.
         """
 
 
@@ -86,7 +83,7 @@ class Local:
     workers: int = 1
     """Number of processes; 1 means this process alone."""
 
-    def run(self, worker: Worker, shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
+    def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Run in this process, or in spawned ones that share the cores; a pool that lost a process is started again."""
         left = dict.fromkeys(shards)
         workers = min(self.workers, len(left))
@@ -140,7 +137,7 @@ def _urgency(done: Future[Contents]) -> int:
     return 0 if error is None else 1 if isinstance(error, MiscomputedError) else 2
 
 
-_worker: Worker
+_worker: Worker[Any]
 """The worker of a spawned process; `_start` sets it."""
 
 
@@ -161,7 +158,7 @@ def _start(job: Job, threads: int, shared: Any) -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     limit_threads(threads)
-    _worker = Worker(job, progress=progress)
+    _worker = job.worker(progress)
 
 
 def _release(shard: int) -> Contents:
@@ -179,7 +176,7 @@ class Ray:
     """Address of the cluster. None means the one that this process is connected to, or else a new one on this
     machine."""
 
-    def run(self, worker: Worker, shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
+    def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Send shard numbers through a Ray Data pipeline of actors; pixels are read by the actors and stay in them.
 
         A pipeline that Ray gives up is made anew for what is left, as long as each gets on: before a cluster notices
@@ -274,7 +271,7 @@ class _Actor:
     def __init__(self, job: Job) -> None:
         limit_threads(1)
         self._encoded = 0.0
-        self._worker = Worker(job, progress=self._count)
+        self._worker = job.worker(self._count)
 
     def _count(self, images: float) -> None:
         self._encoded += images

@@ -1,16 +1,17 @@
 """`dipp privatize`: release every picture of a private source once.
 
-The codec brings a plan that was made within the budget. A run has four parts, in this order:
+A run encodes pictures, by a codec that brings a plan within the budget, or redacts them: that is its purpose. It has
+four parts, in this order:
 
-1. *Begin.* The public seed is drawn, the source is listed, and the run is recorded (`run`), or its record is found and
-   compared. No picture is read before that, so nothing public depends on one.
+1. *Begin.* The public seed of an encoding is drawn, the source is listed, and the run is recorded (`run`), or its
+   record is found and compared. No picture is read before that, so nothing public depends on one.
 2. *Survey.* Every picture is read once. Its digest is kept (`survey`), and all pictures are charged to the odometer, in
    one transaction. A refusal depends on the pixels, so it comes before any shard is published, and stops all of them.
-3. *Release.* An engine runs workers, which encode shards and publish each once. A picture whose content is no longer
-   what was surveyed is not encoded.
+3. *Release.* An engine runs workers, which publish each shard once. A picture whose content is no longer what was
+   surveyed is not released.
 4. *Finish.* The manifest, or one archive, is made from what the published shards hold.
 
-An interrupted run goes on with the same seed and plan, and encodes the shards that were not published. Overwriting
+An interrupted run goes on with the same choices, and makes the shards that were not published. Overwriting
 replaces a finished release, or a run of another command, but never a run that the same command has begun: to repeat the
 command must not release a picture twice.
 """
@@ -30,16 +31,17 @@ from typing import TYPE_CHECKING, Any
 from dipp import files
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
-from dipp.core.geometry import Geometry
 from dipp.core.window import Window
 from dipp.data import manifest
+from dipp.data.encoding import Encoding
 from dipp.data.engines import Engine
+from dipp.data.purpose import Purpose
 from dipp.data.run import Run
 from dipp.data.shards import Contents
 from dipp.data.sources import Columns, Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.survey import FILE, Sight, Survey
-from dipp.data.worker import Job, Seen, Worker
+from dipp.data.worker import Job, Seen
 from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
 from dipp.models.hub import HUB_ID
@@ -77,7 +79,7 @@ class Summary:
     skipped: tuple[tuple[int, str, str], ...]
     """Position, reason and name of each skipped picture; names are for the terminal only."""
     encoded: int
-    """Images that this run encoded, without those that were published before."""
+    """Images that this run made, without those that were published before."""
     seconds: float
     """Duration of this run."""
     labels_left_out: bool = False
@@ -91,13 +93,13 @@ class Watcher:
         """A release, or an unfinished run, is about to be removed."""
 
     def surveying(self, images: int) -> None:
-        """This number of pictures is about to be read, before the first is encoded."""
+        """This number of pictures is about to be read, before the first is released."""
 
     def start(self, images: int, published: int) -> None:
         """The run starts: the number of pictures, and of those in shards that were published before."""
 
     def encoded(self, images: float) -> None:
-        """About this number of images were encoded since the last call, whole or in parts."""
+        """About this number of images were made since the last call, whole or in parts."""
 
     def released(self, contents: Contents) -> None:
         """A shard was published."""
@@ -120,7 +122,7 @@ class Conduct:
     skip_changed: bool = False
     """Whether the run is finished without the pictures that have changed since it began; otherwise these end it."""
     meter: Meter | None = None
-    """The odometer that every picture is charged to before the first is encoded; None counts nothing."""
+    """The odometer that every picture is charged to before the first is released; None counts nothing."""
     watcher: Watcher = QUIET
 
 
@@ -155,23 +157,29 @@ def privatize(
             odometer would be exceeded, or a picture has changed since the run began.
     """
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
+    purpose = Encoding(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
+    return carry_out(source, destination, purpose, engine, choices, conduct)
+
+
+def carry_out(
+    source: str, destination: Path, purpose: Purpose, engine: Engine, choices: Choices, conduct: Conduct = DEFAULT
+) -> Summary:
+    """Release every picture of a source once, for any purpose; `privatize` says what the arguments are."""
     single = destination.suffix == ".dipp"
-    store = Store(destination.with_name(f".{destination.name}.work") if single else destination)
-    return _Task(source, destination, codec, model, engine, choices, conduct, seed, store, single).run()
+    place = destination.with_name(f".{destination.name}.work") if single else destination
+    return _Call(source, destination, purpose, engine, choices, conduct, Store(place, purpose.suffix), single).run()
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
-    """One call of `privatize`."""
+class _Call:
+    """One call of `carry_out`."""
 
     source: str
     destination: Path
-    codec: Codec
-    model: str
+    purpose: Purpose
     engine: Engine
     choices: Choices
     conduct: Conduct
-    seed: bytes
     store: Store
     """Where shards are published: the destination or, for one archive, a folder of the run's own."""
     single: bool
@@ -252,14 +260,12 @@ class _Task:
             wanted.source,
             store,
             record["token"],
-            Run.from_json(record, store).release,
-            self.codec.budget,
-            self.model,
-            str(self.codec.denoiser.device),
+            self.purpose.device,
             wanted.shard_size,
             labelled=wanted.labelled,
             strict=conduct.strict,
             survey=Survey(store.run_folder / FILE, len(wanted.source)),
+            task=self.purpose.task(Run.from_json(record, store).purpose),
             skip_changed=conduct.skip_changed,
         )
 
@@ -275,34 +281,28 @@ class _Task:
         source: Source = open_source(self.source, columns, scratch)
         if not len(source):
             raise DippError("src: a picture is needed, there is none")
-        release = self.codec.release(
-            self.seed, given=choices.seed is not None, beacon=choices.beacon, window=choices.window
-        )
         labelled = source.labels is not None and not choices.drop_labels and not self.single
-        return Run(release, source, self._place, choices.shard_size, labelled)
+        return Run(self.purpose.begun(source, scratch), source, self._place, choices.shard_size, labelled)
 
     def _differences(self, record: dict[str, Any], wanted: Run) -> list[str]:
         """Return the names of the choices in which a recorded run differs from this one; without any, it goes on."""
         if not Run.known(record, self.store):
             return ["version of dipp"]
-        begun, choices = Run.from_json(record, self.store), self.choices
-        release = begun.release
-        own = release.seed if release.beacon is None else release.beacon.own
-        again = self.codec.release(own, given=release.seed_given, beacon=release.beacon, window=release.window)
-        same = {
-            "seed": choices.seed in (None, own),
-            "beacon": release.beacon == (None if choices.beacon is None else choices.beacon.mixed_with(own)),
-            "model or budget": release == again,
-            "window": release.window == choices.window,
+        begun = Run.from_json(record, self.store)
+        try:
+            same = self.purpose.same(begun.purpose, wanted.purpose)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self.store.damaged() from None
+        same |= {
             "source": begun.source.fingerprint == wanted.source.fingerprint and len(begun.source) == len(wanted.source),
-            "shard-size": begun.shard_size == choices.shard_size,
+            "shard-size": begun.shard_size == self.choices.shard_size,
             "labels": begun.labelled == wanted.labelled,
         }
         return [name for name, is_same in same.items() if not is_same]
 
     def _another(self, different: list[str]) -> DippError:
         """Return the error about a run that was begun with other choices, or with another state of the source."""
-        folder, published = self.store.folder, bool(self.store.shards())
+        folder, published = self.store.folder, self.store.has_published
         told = RELEASED_TWICE if published else "nothing of it was published, but the odometer may have charged it"
         if different == ["source"] and not self.single:
             return DippError(
@@ -316,10 +316,10 @@ class _Task:
 
     def _survey(self, job: Job) -> Job:
         """Read every picture once and charge it, unless that was done; return the job with what was seen."""
-        conduct, worker = self.conduct, Worker(job, self.codec)
-        decode = conduct.meter is not None or self.single or conduct.strict
+        conduct, worker = self.conduct, self.purpose.worker(job)
+        decode = conduct.meter is not None or self.single or conduct.strict or self.purpose.surveys
 
-        def seen() -> Iterator[Seen]:
+        def seen() -> Iterator[Seen[Any]]:
             conduct.watcher.surveying(len(job.source))
             try:
                 with job.survey.writing() as add:
@@ -331,13 +331,9 @@ class _Task:
                 raise
 
         def charges(meter: Meter) -> Iterator[Charge]:
-            from dipp.codec.charging import losses
-
             for one in seen():
                 if one.picture is not None:
-                    position, mark = one.record.position, meter.mark(one.picture.known_by)
-                    cost = losses(self.codec.plan, Geometry.of(one.picture.pixels.shape))
-                    yield meter.item(position, mark, cost, job.source.name(position), self.codec.plan.unit)
+                    yield self.purpose.charge(meter, one, job.source.name(one.record.position))
 
         if conduct.meter is not None:
             try:
@@ -354,12 +350,12 @@ class _Task:
         return dataclasses.replace(job, bad=bad)
 
     def _release(self, job: Job) -> Iterator[Contents]:
-        """Encode and publish what is not published yet, and yield what each shard holds."""
+        """Make and publish what is not published yet, and yield what each shard holds."""
         watcher = self.conduct.watcher
         before = {shard for shard in range(job.shards) if job.store.published(shard)}
         watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
         left = (shard for shard in range(job.shards) if shard not in before)
-        for contents in self.engine.run(Worker(job, self.codec), left, watcher.encoded):
+        for contents in self.engine.run(self.purpose.worker(job), left, watcher.encoded):
             watcher.released(contents)
             yield contents
 
@@ -384,7 +380,7 @@ class _Task:
             whole = manifest.archive(store)
             facts, skipped = whole.facts(), job.survey.bad()
         else:
-            facts = manifest.manifest(store, job.source.labels if job.labelled else None, contents)
+            facts = self.purpose.manifest(job, contents)
             skipped = [(one["position"], one["reason"]) for one in facts["skipped"]]
         # Names must be looked up before the listing is removed.
         named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)

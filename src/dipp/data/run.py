@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from typing import Any
 
 from dipp.data.sources import Source, recorded, restored
 from dipp.data.store import Store
-from dipp.format.header import release_from_bytes, release_to_bytes
-from dipp.format.release import Release
 
-VERSION = 2
+VERSION = 3
 """Version of the record."""
 
 
@@ -19,7 +16,8 @@ VERSION = 2
 class Run:
     """What a run releases, from what."""
 
-    release: Release
+    purpose: dict[str, Any]
+    """What the purpose of the run keeps (`Purpose.begun`)."""
     source: Source
     """The source, with the states of its files when the run began."""
     place: str
@@ -33,7 +31,7 @@ class Run:
         """Return the record."""
         return {
             "version": VERSION,
-            "archive": base64.b64encode(release_to_bytes(self.release)).decode(),
+            "purpose": self.purpose,
             "source": recorded(self.source),
             "place": self.place,
             "shard_size": self.shard_size,
@@ -52,7 +50,7 @@ class Run:
         """Return the run of a record; raise if that is damaged."""
         try:
             return cls(
-                release_from_bytes(base64.b64decode(record["archive"])),
+                dict(record["purpose"]),
                 restored(record["source"]),
                 str(record["place"]),
                 int(record["shard_size"]),

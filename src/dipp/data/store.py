@@ -1,6 +1,8 @@
 """The store: shards are published exactly once and whole, even if processes or machines fail.
 
     DST/shard-000000.parquet …   published shards, each the one release of its positions of the source
+    DST/shard-000000.json …      the same of a redaction: lists of the pictures that were published
+    DST/pictures/                redacted pictures and their records
     DST/manifest.json            written last: a store that has it is finished
     DST/.run/                    while a run lasts: its public seed and options, listings, unpublished attempts
 
@@ -47,14 +49,16 @@ RUN = ".run"
 RUN_FILE = "run.json"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 """Errors of link(2) on file systems without hard links."""
-SHARD = re.compile(r"shard-\d{6,}\.parquet")
+SHARD = re.compile(r"shard-\d{6,}\.(parquet|json)")
+PICTURES = "pictures"
+"""Folder of the redacted pictures of a release, which belongs to it alone."""
 ENDED = "dst: the run was ended or overwritten by another"
 RELEASED_TWICE = "a second release of the same images adds its ε to that of the first"
 
 
-def shard_name(number: int) -> str:
+def shard_name(number: int, suffix: str = ".parquet") -> str:
     """File name of a shard."""
-    return f"shard-{number:06d}.parquet"
+    return f"shard-{number:06d}{suffix}"
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Store:
     """A folder of shards, of a release that is finished or under way."""
 
     folder: Path
+    suffix: str = ".parquet"
+    """Ending of the names of shards: .parquet for indices, .json for redacted pictures."""
 
     @property
     def run_folder(self) -> Path:
@@ -148,6 +154,9 @@ class Store:
                 (self.folder / name).unlink(missing_ok=True)
             for path in self.shards():
                 path.unlink()
+            if (self.folder / PICTURES).is_dir():
+                (self.folder / PICTURES).rename(self.folder / f"{RUN}-{secrets.token_hex(8)}")
+                self._forget()
         except NotADirectoryError:
             raise DippError(f"dst: {self.folder} is not a folder") from None
         except OSError as error:
@@ -155,7 +164,7 @@ class Store:
 
     def abandon(self) -> None:
         """Give up a run that has published nothing, and leave nothing behind; one that has published stays."""
-        if not self.shards():
+        if not self.has_published:
             self._forget()
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
@@ -183,20 +192,49 @@ class Store:
         found = (path for path in self.folder.iterdir() if SHARD.fullmatch(path.name))
         return sorted(found, key=lambda path: (len(path.name), path.name))
 
+    @property
+    def has_published(self) -> bool:
+        """Whether anything was published."""
+        return bool(self.shards()) or (self.folder / PICTURES).exists()
+
+    def shard(self, number: int) -> Path:
+        """Where a shard is published."""
+        return self.folder / shard_name(number, self.suffix)
+
     def published(self, number: int) -> bool:
         """Whether a shard is published."""
-        return (self.folder / shard_name(number)).exists()
+        return self.shard(number).exists()
 
     def publish(self, token: str, number: int, write: Callable[[BinaryIO], object]) -> None:
         """Publish a shard, unless another attempt has done so; `write` writes its content."""
+        self._publish(token, self.shard(number), write)
+
+    def publish_picture(self, token: str, name: str, content: bytes) -> bytes:
+        """Publish a file among the redacted pictures, unless another attempt has done so; return what was published.
+
+        Args:
+            token: Token of the run.
+            name: Path of the file below the folder of pictures.
+            content: What the file is to hold.
+        """
+        place = self.folder / PICTURES / name
         try:
-            publish(self._attempts(token), self.folder / shard_name(number), write)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self._publish(token, place, lambda file: file.write(content))
+            return place.read_bytes()
+        except OSError as error:
+            raise DippError(f"dst: {name} cannot be written ({error.strerror}); see what is there") from None
+
+    def _publish(self, token: str, place: Path, write: Callable[[BinaryIO], object]) -> None:
+        """Publish a file, unless another attempt has done so; `write` writes its content."""
+        try:
+            publish(self._attempts(token), place, write)
         except FileNotFoundError:
-            if not self.published(number):
+            if not place.exists():
                 raise DippError(ENDED) from None
         except OSError as error:
             raise DippError(
-                f"dst: {shard_name(number)} cannot be written ({error.strerror}); what was published is safe, "
+                f"dst: {place.name} cannot be written ({error.strerror}); what was published is safe, "
                 "run the same command again to go on"
             ) from None
 

@@ -1,0 +1,254 @@
+"""Runs that encode: each worker holds the model, encodes a range of the source, and publishes a shard of indices."""
+
+from __future__ import annotations
+
+import base64
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dipp.core.beacon import Beacon
+from dipp.core.geometry import Geometry
+from dipp.core.window import Window
+from dipp.data.purpose import Purpose
+from dipp.data.sources import Content, Record, Source
+from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
+from dipp.errors import DippError, MiscomputedError
+from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.format.release import Release
+from dipp.models import watch
+from dipp.odometer import Charge, Meter
+from dipp.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from dipp.codec.codec import Codec
+    from dipp.codec.pictures import Picture
+    from dipp.data.shards import Contents, Image, Skipped
+    from dipp.privacy.ledger import Ledger
+
+HELD_PIXELS = 1 << 25
+"""Pixels of all pictures that wait for others of their size to fill a batch. Beyond this, the largest group is encoded
+as it is."""
+
+
+@dataclass(frozen=True)
+class EncodeTask(Task):
+    """Everything that a worker must know to encode pictures."""
+
+    release: Release
+    """Plan, identity of the model, and public seed."""
+    budget: Budget | None
+    """Budget that the certificate of every picture must keep; None if there is none."""
+    model: str
+    """Folder or hub id of the denoiser."""
+
+    def worker(self, job: Job, progress: Progress = quiet) -> Encoder:
+        """Return a worker that loads the model when it is needed."""
+        return Encoder(job, self, progress=progress)
+
+
+class _Told(watch.Share):
+    """Tells of images, in parts, as they are encoded."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        super().__init__()
+        self._tell, self._told = tell, 0.0
+
+    def step(self, number: int) -> None:
+        """Tell what was done before it."""
+        super().step(number)
+        self._update()
+
+    def predicted(self, pixels: int) -> None:
+        """Tell it."""
+        super().predicted(pixels)
+        self._update()
+
+    def _update(self) -> None:
+        told, self._told = self._told, self.images * self.done
+        self._tell(self._told - told)
+
+
+class Encoder(Worker["Picture"]):
+    """A worker with the codec, which is loaded when it is needed."""
+
+    def __init__(self, job: Job, task: EncodeTask, codec: Codec | None = None, progress: Progress = quiet) -> None:
+        super().__init__(job, progress)
+        self.task, self._codec = task, codec
+
+    def release(self, shard: int) -> Contents:
+        """Encode and publish a shard, unless it is published already; return what the published file holds."""
+        from dipp.data import shards
+
+        job = self.job
+        if not job.store.published(shard):
+            try:
+                images, skipped, recorded = self._encode(shard)
+            except MiscomputedError:
+                # What was drawn is thrown away for a reason that may depend on it. So nobody may draw again for this
+                # run, neither an engine that has lost this worker's answer nor the same command: another is charged.
+                job.store.stop()
+                raise
+            labels = job.source.labels if job.labelled else None
+            positions = job.positions(shard)
+            first, count = job.number(positions.start), len(images) + len(skipped)
+            if job.number(positions.stop) != first + count:
+                raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
+            content = (self.task.release, labels, images, first, count, skipped, recorded)
+            job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
+        path = job.store.shard(shard)
+        return shards.Contents.of(path, shards.Shard.read(path))
+
+    @property
+    def codec(self) -> Codec:
+        """The codec with the plan of the run; a new plan is never made here."""
+        from dipp.codec.codec import Codec
+
+        if self._codec is None:
+            task = self.task
+            self._codec = Codec.for_release(task.release, task.model, device=self.job.device, budget=task.budget)
+        return self._codec
+
+    def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
+        """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
+        from dipp.codec.batches import batch_size
+        from dipp.codec.chain import Chain
+        from dipp.codec.encoder import encode_batch
+        from dipp.data.shards import Image, Skipped
+        from dipp.privacy.ledger import Recorder
+
+        job, codec, recorder = self.job, self.codec, Recorder()
+        images: list[Image] = []
+        skipped: list[Skipped] = []
+        waiting: dict[Geometry, list[tuple[Record, Picture]]] = {}
+        bad = frozenset(job.bad or ())
+
+        def flush(geometry: Geometry) -> None:
+            batch = waiting.pop(geometry)
+            numbers = [job.number(record.position) for record, _ in batch]
+            with watch.watching(_Told(self.progress)):
+                chain = Chain(codec.plan, codec.denoiser, self.task.release.seed, geometry)
+                rows, _ = encode_batch(chain, [picture for _, picture in batch], numbers, recorder)
+            for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
+                label = record.label if job.labelled else None
+                images.append(Image(number, geometry, label, row, picture.grey))
+
+        for record, picture, problem, _ in self.pictures(shard):
+            if picture is None:
+                if job.bad is not None and record.position in bad:
+                    continue
+                if job.strict or job.bad is not None:
+                    raise DippError(f"src: {job.source.name(record.position)}: {problem}")
+                skipped.append(Skipped(record.position, problem))
+                continue
+            geometry = Geometry.of(picture.pixels.shape)
+            group = waiting.setdefault(geometry, [])
+            group.append((record, picture))
+            if len(group) == batch_size(codec.denoiser.device.type, geometry):
+                flush(geometry)
+            elif sum(len(some) * size.pixels for size, some in waiting.items()) > HELD_PIXELS:
+                flush(max(waiting, key=lambda size: len(waiting[size]) * size.pixels))
+        for geometry in list(waiting):
+            flush(geometry)
+        return images, skipped, recorder.ledger(codec.plan, len(images))
+
+    def decoded(self, _: int, content: Content) -> tuple[Picture | None, str]:
+        """Return a picture that the codec takes, or None and what is wrong with it."""
+        from dipp.codec import pictures
+
+        channels, window = self.codec.denoiser.channels, self.task.release.window
+        try:
+            picture = (
+                pictures.read_picture(content, channels, window)
+                if isinstance(content, bytes)
+                else pictures.of_colour(content, channels, window)
+            )
+        except DippError as error:
+            return None, str(error).removeprefix("image: ")
+        problem = self._refusal(Geometry.of(picture.pixels.shape))
+        return (None, problem.removeprefix("image: ")) if problem else (picture, "")
+
+    @functools.cached_property
+    def _refusal(self) -> Callable[[Geometry], str]:
+        """Function that says why the codec refuses a size, or "". It remembers answers, because the check is slow."""
+        from dipp.codec.charging import require_within
+
+        def refusal(geometry: Geometry) -> str:
+            try:
+                require_within(self.codec.plan, self.codec.budget, geometry)
+            except DippError as error:
+                return str(error)
+            return ""
+
+        return functools.lru_cache(maxsize=4096)(refusal)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding(Purpose):
+    """The purpose of a run that encodes."""
+
+    codec: Codec
+    """The codec, with a plan within the budget."""
+    model: str
+    """Folder or hub id from which other processes load the codec's denoiser."""
+    seed: bytes
+    """Public seed of a run that begins; with a beacon, the sender's own part of it."""
+    seed_given: bool
+    """Whether the caller chose the seed."""
+    beacon: Beacon | None
+    window: Window | None
+    suffix: ClassVar[str] = ".parquet"
+    surveys: ClassVar[bool] = False
+
+    @property
+    def device(self) -> str:
+        """Device of the codec."""
+        return str(self.codec.denoiser.device)
+
+    def begun(self, source: Source, scratch: Path) -> dict[str, Any]:  # noqa: ARG002
+        """Return the public parameters of the encoding."""
+        made = self.codec.release(self.seed, given=self.seed_given, beacon=self.beacon, window=self.window)
+        return {"archive": base64.b64encode(release_to_bytes(made)).decode()}
+
+    def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:  # noqa: ARG002
+        """Compare seed, beacon, plan and window. A run that was begun keeps its seed, unless the caller chose one."""
+        made = _release(begun)
+        own = made.seed if made.beacon is None else made.beacon.own
+        again = self.codec.release(own, given=made.seed_given, beacon=made.beacon, window=made.window)
+        return {
+            "seed": not self.seed_given or self.seed == own,
+            "beacon": made.beacon == (None if self.beacon is None else self.beacon.mixed_with(own)),
+            "model or budget": made == again,
+            "window": made.window == self.window,
+        }
+
+    def task(self, begun: dict[str, Any]) -> EncodeTask:
+        """Return what workers do, with the public parameters that were recorded."""
+        return EncodeTask(_release(begun), self.codec.budget, self.model)
+
+    def worker(self, job: Job) -> Encoder:
+        """Return a worker with the codec of this process."""
+        task = job.task
+        assert isinstance(task, EncodeTask)  # noqa: S101 - `task` made it
+        return Encoder(job, task, self.codec)
+
+    def charge(self, meter: Meter, seen: Seen[Picture], name: str) -> Charge:
+        """Return the row of a picture: its mark, and what its file costs."""
+        from dipp.codec.charging import losses
+
+        picture = seen.picture
+        assert picture is not None  # noqa: S101 - the caller has looked
+        cost = losses(self.codec.plan, Geometry.of(picture.pixels.shape))
+        return meter.item(seen.record.position, meter.mark(picture.known_by), cost, name, self.codec.plan.unit)
+
+    def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:
+        """Return the manifest of the published shards."""
+        from dipp.data import manifest
+
+        return manifest.manifest(job.store, job.source.labels if job.labelled else None, contents)
+
+
+def _release(begun: dict[str, Any]) -> Release:
+    return release_from_bytes(base64.b64decode(begun["archive"]))
