@@ -77,7 +77,7 @@ def redact(
 
     Beside each picture its record is written, NAME.record.json, which `dipp check` checks.
     """
-    from dipp.redaction.redact import Redactor, read
+    from dipp.redaction.redact import Redactor, named, read
 
     redactor = Redactor.of(**given(options))
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
@@ -89,7 +89,7 @@ def redact(
     records = []
     for path, one in zip(images, chosen, strict=True):
         made = redactor.redact(path.name, read(path), one, output if single else None)
-        place = output if single else output / _named(path, made.kind)
+        place = output if single else output / named(path.name, made.kind)
         place.parent.mkdir(exist_ok=True)
         made.save(place)
         records.append(made.record)
@@ -151,17 +151,11 @@ def _declared(images: list[Path], regions: Path, gaps: str | None) -> list[Decla
     """Return what is declared for each picture."""
     from dipp.redaction import formats, tracks
 
-    loaded = formats.load(regions)
     order = sorted(range(len(images)), key=lambda number: images[number].name)
+    in_order = tracks.declared(formats.load(regions), [images[number] for number in order], gaps)
     found: list[Declared | None] = [None] * len(images)
-    for frame, number in enumerate(order):
-        found[number] = loaded.of(images[number], frame)
-    if loaded.frames and gaps is None:
-        raise DippError("regions: they are for the frames of a video; pass all frames, and --gaps refuse or cover")
-    if gaps is not None:
-        filled = tracks.filled([found[number] for number in order], [images[number].name for number in order], gaps)
-        for frame, number in enumerate(order):
-            found[number] = filled[frame]
+    for number, one in zip(order, in_order, strict=True):
+        found[number] = one
     return found
 
 
@@ -174,13 +168,6 @@ def _refuse_same(images: list[Path], output: Path, *, single: bool) -> None:
         target = output if single else folder / path.name
         if target.exists() and path.exists() and target.samefile(path):
             raise DippError(f"output: {target} is the original; name another file or folder")
-
-
-def _named(path: Path, kind: str) -> str:
-    """Return the name of a redacted picture in a folder."""
-    from dipp.redaction.redact import SUFFIXES
-
-    return path.name if path.suffix.lower() in SUFFIXES[kind] else path.stem + SUFFIXES[kind][0]
 
 
 def _summary(record: Record) -> str:

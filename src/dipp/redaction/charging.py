@@ -38,16 +38,29 @@ class Left:
 def charge(meter: Meter, name: str, content: bytes, source: Source, mask: Mask) -> None:
     """Charge the release of everything that a mask (H, W) does not hide, and warn if less is hidden than before."""
     meter.prepare()
-    mark = meter.mark(_known_by(content, source))
-    loss = 0.0 if mask.all() else math.inf
-    row = Charge(0, mark, loss, loss, name if meter.names else None, hidden=packed(mask))
-    meter.charge(fresh_release(), COMMAND, [row])
-    found = left(meter.odometer, mark)
+    made = row(meter, 0, name, content, source, mask)
+    meter.charge(fresh_release(), COMMAND, [made])
+    found = left(meter.odometer, made.picture)
     if found is not None and found.pixels < mask.sum():
         LOGGER.warning(
             f"odometer: {name} was released before with other regions: of {int(mask.sum())} pixels that are hidden "
             f"now, only {found.pixels} were hidden each time"
         )
+
+
+def row(meter: Meter, number: int, name: str, content: bytes, source: Source, mask: Mask) -> Charge:
+    """Return the row of the odometer for the release of everything that a mask (H, W) does not hide.
+
+    Args:
+        meter: The odometer.
+        number: Number of the picture in the release.
+        name: Its name, which is kept if names are kept.
+        content: Its file.
+        source: The picture, as it was opened.
+        mask: The pixels that are hidden.
+    """
+    mark, loss = meter.mark(_known_by(content, source)), 0.0 if mask.all() else math.inf
+    return Charge(number, mark, loss, loss, name if meter.names else None, hidden=packed(mask))
 
 
 def left(odometer: Odometer, mark: bytes) -> Left | None:

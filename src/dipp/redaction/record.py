@@ -75,7 +75,7 @@ class Record:
                     "size": [width, height],
                     "orientation": source.orientation,
                 },
-                "regions": [_region(region) for region in placed.regions],
+                "regions": [own.entry(region) for region in placed.regions],
                 "turned": placed.turned,
                 "margin": {"pixels": margin.pixels, "share": margin.share},
                 "hidden": {"cell": [across, down], "runs": runs(cells), "pixels": int(source.covered(cells).sum())},
@@ -137,11 +137,6 @@ def certificate(regions: Sequence[Region], assumptions: Sequence[str]) -> dict[s
         "public": list(PUBLIC),
         "assumptions": [CHOSEN, NOT_COVERED, *assumptions],
     }
-
-
-def _region(region: Region) -> dict[str, Any]:
-    who = {} if region.id is None else {"id": region.id}
-    return {"kind": region.kind, **who, **region.outline.facts()}
 
 
 def beside(path: Path) -> Path:

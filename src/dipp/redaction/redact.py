@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from dipp.odometer import Meter
 from dipp.redaction import charging, formats, paint
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.record import Record, beside
-from dipp.redaction.regions import Box, Declared, Margin, Pixels, Region
+from dipp.redaction.regions import Box, Declared, Margin, Mask, Pixels, Placed, Region
 from dipp.redaction.sources import Source, open_source
 
 SUFFIXES = {
@@ -64,6 +64,27 @@ def require_suffix(path: Path, kind: str) -> None:
     """Raise if the ending of a name is not that of a format."""
     if path.suffix.lower() not in SUFFIXES[kind]:
         raise DippError(f"output: a {kind} file goes to a name in {SUFFIXES[kind][0]}, got {path.name}")
+
+
+def named(name: str, kind: str) -> str:
+    """Return the name of a redacted picture: its own, with another ending if it is written in another format."""
+    path = PurePosixPath(name)
+    return name if path.suffix.lower() in SUFFIXES[kind] else str(path.with_suffix(SUFFIXES[kind][0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A picture that was opened, and what is to be hidden in it."""
+
+    source: Source
+    placed: Placed
+    cells: Mask
+    """(rows, columns): which cells of the source are hidden."""
+
+    @property
+    def hidden(self) -> Mask:
+        """The pixels (H, W) that are hidden."""
+        return self.source.covered(self.cells)
 
 
 class RedactOptions(RunOptions, total=False):
@@ -145,32 +166,42 @@ class Redactor:
         return found
 
     def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
-        """Return a picture with its regions replaced; `declared` has passed `chosen`.
+        """Return a picture with its regions replaced; it is charged before it is returned.
 
-        A `target` whose ending is that of another format is refused before the picture is charged.
+        Args:
+            name: Name of the picture.
+            content: Its file.
+            declared: Its regions, which have passed `chosen`.
+            target: Where it will be saved; a name whose ending is that of another format is refused at once.
+        """
+        opened = self.opened(name, content, declared)
+        if target is not None:
+            require_suffix(target, opened.source.kind)
+        redacted = self.filled(name, opened)
+        if self.meter is not None:
+            charging.charge(self.meter, name, content, opened.source, opened.hidden)
+        return redacted
+
+    def opened(self, name: str, content: bytes, declared: Declared) -> Opened:
+        """Return a picture with what is to be hidden in it; nothing is charged or painted.
+
+        Raises:
+            DippError: The picture cannot be redacted, or its regions are for another one.
         """
         try:
             source = open_source(content, accept_lossy=self.accept_lossy)
-            return self.apply(name, content, source, declared, target)
+            placed = declared.placed(source.size, source.orientation, self.oriented)
         except DippError as error:
             raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
+        return Opened(source, placed, source.cells(placed.mask(self.margin)))
 
-    def apply(
-        self, name: str, content: bytes, source: Source, declared: Declared, target: Path | None = None
-    ) -> Redacted:
-        """Return a picture that was opened with its regions replaced; it is charged before it is returned."""
-        placed = declared.placed(source.size, source.orientation, self.oriented)
-        cells = source.cells(placed.mask(self.margin))
+    def filled(self, name: str, opened: Opened) -> Redacted:
+        """Return a picture with its regions replaced."""
         fill = paint.fill(self.fill, self.model, self.device)
-        made = source.redacted(cells, fill)
+        content = opened.source.redacted(opened.cells, fill)
         model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None
-        record = Record.of(name, made, source, placed, cells, margin=self.margin, fill=self.fill, model=model)
-        redacted = Redacted(made, record)
-        if target is not None:
-            require_suffix(target, redacted.kind)
-        if self.meter is not None:
-            charging.charge(self.meter, name, content, source, source.covered(cells))
-        return redacted
+        about = opened.source, opened.placed, opened.cells
+        return Redacted(content, Record.of(name, content, *about, margin=self.margin, fill=self.fill, model=model))
 
 
 @takes(RedactOptions)

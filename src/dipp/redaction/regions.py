@@ -107,8 +107,11 @@ class Box(Outline):
         mask[rows, columns] = True
 
     def facts(self) -> dict[str, Any]:
-        """Return left, top, width and height, as our own JSON has them."""
-        return {"box": [self.left, self.top, self.right - self.left, self.bottom - self.top]}
+        """Return left, top, width and height as our own JSON; the four edges where rounding would move one."""
+        width, height = self.right - self.left, self.bottom - self.top
+        if (self.left + width, self.top + height) == (self.right, self.bottom):
+            return {"box": [self.left, self.top, width, height]}
+        return {"edges": [self.left, self.top, self.right, self.bottom]}
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,32 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 from dipp.errors import DippError
+from dipp.redaction.formats.reading import Declarations
 from dipp.redaction.regions import Box, Declared, Region
 
+FRAMES = "regions: they are for the frames of a video; pass all frames, and --gaps refuse or cover"
 REFUSE, COVER = "refuse", "cover"
 GAPS = (REFUSE, COVER)
+
+
+def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -> list[Declared | None]:
+    """Return the regions of each picture; None where nothing is declared.
+
+    Args:
+        loaded: The regions of all pictures.
+        pictures: Paths of the pictures; of frames, in the order of time.
+        gaps: For frames, `refuse` or `cover`; None for pictures that have nothing to do with each other.
+
+    Raises:
+        DippError: Several entries mean one picture, or a track has a gap that is not to be covered.
+    """
+    if loaded.frames and gaps is None:
+        raise DippError(FRAMES)
+    found = [loaded.of(path, number) for number, path in enumerate(pictures)]
+    return found if gaps is None else filled(found, [path.name for path in pictures], gaps)
 
 
 def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -> list[Declared | None]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dipp.errors import DippError
-from dipp.redaction.formats import FORMATS, Declarations, coco, load
+from dipp.redaction.formats import FORMATS, Declarations, coco, load, own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.regions import Box, Declared, Margin, Pixels, Polygon, Region
 
@@ -213,7 +213,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "entities": ("r.xml", BOMB, "r.xml: XML with a document type is not read; remove its DOCTYPE line"),
     "binary": ("r.bin", b"\xff\xfe\x00", "r.bin: no known format of regions"),
     "version": ("r.json", {"format": "dipp regions", "version": 9, "pictures": []}, "version 1 with a list"),
-    "two shapes": ("r.json", own_file({"box": [0, 0, 1, 1], "polygon": SQUARE}), "one of box, polygon and mask"),
+    "two shapes": ("r.json", own_file({"box": [0, 0, 1, 1], "polygon": SQUARE}), "one of box, edges, polygon and mask"),
     "empty box": ("r.json", own_file({"box": [3, 3, 0, 4]}), r"r\.json: a box of 0×4 is empty"),
     "short box": ("r.json", own_file({"box": [3, 3, 4]}), r"r\.json: 4 numbers are needed, got \[3, 3, 4\]"),
     "words": ("r.json", own_file({"box": [3, 3, "wide", 4]}), r"r\.json: a number is needed, got wide"),
@@ -314,3 +314,23 @@ def variants(content: Any) -> list[Any]:
         for at, value in enumerate(content[:3]):
             found += [[*content[:at], changed, *content[at + 1 :]] for changed in variants(value)]
     return found
+
+
+NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.floats(1e-3, 1e6), st.floats(1e-3, 1e6)), max_size=4), st.booleans())
+def test_packing_gives_back_every_edge_exactly(boxes: list[tuple[float, ...]], relative: bool) -> None:
+    """A width of rounded floats would move the right edge of some boxes, and with it a row of pixels."""
+    outlines = [Box(x, y, x + width, y + height) for x, y, width, height in boxes if x + width > x and y + height > y]
+    shapes = [*outlines, Polygon(((0.1, 0.2), (7.3, 0.7), (3.1, 9.9))), Pixels(np.eye(3, dtype=bool), 4, 5)]
+    declared = Declared(
+        tuple(Region(one, "face", str(n)) for n, one in enumerate(shapes)), (9, 8), relative, "f.json", True
+    )
+    found = own.unpacked(own.packed(declared))
+    assert found is not None
+    assert (found.size, found.relative, found.source, found.oriented) == ((9, 8), relative, "f.json", True)
+    assert [(one.kind, one.id) for one in found.regions] == [(one.kind, one.id) for one in declared.regions]
+    assert [one.outline for one in found.regions[:-1]] == shapes[:-1]
+    assert found.regions[-1].outline.facts() == shapes[-1].facts()
+    assert own.unpacked(own.packed(None)) is None

@@ -37,6 +37,14 @@ def test_a_redacted_picture_is_its_own_redaction(kind: str, fill: str, tmp_path:
     assert (found.regions, found.repainted) == (1, "same bytes")
 
 
+def test_a_record_has_every_edge_exactly(tmp_path: Path) -> None:
+    """−1000 + 1000.1 is more than 0.1: a width would hide another row of pixels than the record says."""
+    edges = Box(-1000.0, -1000.0, np.nextafter(50.0, 0), np.nextafter(40.0, 100))
+    path = tmp_path / "out.png"
+    dipp.redact(saved(scene(), "PNG"), regions=[Region(edges)], fill="grey").save(path)
+    assert check(path, Record.read(beside(path)), "cpu").repainted == "same bytes"
+
+
 def test_what_a_record_says(tmp_path: Path) -> None:
     path = tmp_path / "out.jpg"
     regions = [

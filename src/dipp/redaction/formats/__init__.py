@@ -51,7 +51,7 @@ def load(path: Path) -> Declarations:
         found = Declarations()
         for one in places:
             if one.name not in yolo.NAMES:
-                found = found.joined(_load(File.open(one)))
+                found = found.add(_load(File.open(one)))
         if not places:
             raise DippError(f"regions: {path} is empty; name a folder with files of regions")
         return found

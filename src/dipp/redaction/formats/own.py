@@ -3,6 +3,7 @@
     {"format": "dipp regions", "version": 1, "pictures": [
       {"name": "street.jpg", "size": [4000, 3000], "boxes": "raw", "regions": [
         {"kind": "face", "id": "anna", "box": [LEFT, TOP, WIDTH, HEIGHT]},
+        {"kind": "face", "edges": [LEFT, TOP, RIGHT, BOTTOM]},
         {"kind": "plate", "polygon": [[X, Y], [X, Y], [X, Y]]},
         {"kind": "name", "mask": {"size": [WIDTH, HEIGHT], "corner": [LEFT, TOP], "runs": [OUT, IN, OUT, …]}}]}]}
 
@@ -12,6 +13,8 @@ a mask go row by row and begin with pixels outside.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from dipp.errors import DippError
@@ -52,9 +55,9 @@ def _picture(file: File, entry: Any) -> tuple[str, Declared]:
 
 def region(file: File, entry: Any) -> Region:
     """Return one region from its JSON."""
-    shapes = {"box", "polygon", "mask"} & set(entry) if isinstance(entry, dict) else set()
+    shapes = {"box", "edges", "polygon", "mask"} & set(entry) if isinstance(entry, dict) else set()
     if len(shapes) != 1:
-        file.fail("every region needs one of box, polygon and mask")
+        file.fail("every region needs one of box, edges, polygon and mask")
     try:
         outline = _outline(file, entry)
     except DippError as error:
@@ -66,6 +69,8 @@ def _outline(file: File, entry: dict[str, Any]) -> Outline:
     if "box" in entry:
         left, top, width, height = numbers(file, entry["box"], 4)
         return box(file, left, top, left + width, top + height)
+    if "edges" in entry:
+        return box(file, *numbers(file, entry["edges"], 4))
     if "polygon" in entry:
         if not isinstance(entry["polygon"], list):
             file.fail("a polygon is a list of points")
@@ -78,3 +83,26 @@ def _outline(file: File, entry: dict[str, Any]) -> Outline:
     left, top = (int(side) for side in numbers(file, mask.get("corner", [0, 0]), 2))
     lengths = [int(length) for length in numbers(file, mask["runs"])]
     return Pixels(mask_of_runs(lengths, height, width), left, top)
+
+
+def packed(declared: Declared | None) -> str | None:
+    """Return the regions of one picture as text, exactly; None if nothing is declared for it."""
+    if declared is None:
+        return None
+    facts = [entry(region) for region in declared.regions]
+    return json.dumps([facts, declared.size, declared.relative, declared.source, declared.oriented])
+
+
+def unpacked(text: str | None) -> Declared | None:
+    """Return the regions that `packed` has packed."""
+    if text is None:
+        return None
+    facts, size, relative, source, oriented = json.loads(text)
+    regions = tuple(region(File(Path(source), b""), one) for one in facts)
+    return Declared(regions, None if size is None else (size[0], size[1]), relative, source, oriented)
+
+
+def entry(region: Region) -> dict[str, Any]:
+    """Return one region as its JSON."""
+    who = {} if region.id is None else {"id": region.id}
+    return {"kind": region.kind, **who, **region.outline.facts()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -91,22 +92,19 @@ class Declarations:
     everywhere: Declared | None = None
     """For every picture."""
 
-    def joined(self, other: Declarations) -> Declarations:
-        """Return these and others; raise if both declare regions for one picture."""
-        for own, theirs in ((self.named, other.named), (self.stems, other.stems), (self.frames, other.frames)):
-            if twice := own.keys() & theirs.keys():
-                name: Any = min(twice)
-                files = f"{own[name].source} and {theirs[name].source}"
-                raise DippError(f"regions: {files} both declare regions for {name}; keep one of them")
+    def add(self, other: Declarations) -> Declarations:
+        """Add others to these and return both; raise if both declare regions for one picture."""
+        parts: Any = (self.named, other.named), (self.stems, other.stems), (self.frames, other.frames)
+        for own, theirs in parts:
+            small, large = (own, theirs) if len(own) < len(theirs) else (theirs, own)
+            if twice := [name for name in small if name in large]:
+                files = f"{own[min(twice)].source} and {theirs[min(twice)].source}"
+                raise DippError(f"regions: {files} both declare regions for {min(twice)}; keep one of them")
+            own.update(theirs)
         if self.everywhere is not None and other.everywhere is not None:
             files = f"{self.everywhere.source} and {other.everywhere.source}"
             raise DippError(f"regions: {files} both declare regions for every picture; keep one of them")
-        return Declarations(
-            {**self.named, **other.named},
-            {**self.stems, **other.stems},
-            {**self.frames, **other.frames},
-            self.everywhere or other.everywhere,
-        )
+        return replace(self, everywhere=self.everywhere or other.everywhere)
 
     def of(self, picture: Path, number: int = 0) -> Declared | None:
         """Return the regions of a picture; None if nothing is declared for it.
@@ -129,11 +127,18 @@ class Declarations:
 
     def _by_name(self, picture: Path) -> Iterator[Declared]:
         """Yield the entries whose name is that of a picture: the whole path, or the last part of one."""
-        whole = "/" + picture.absolute().as_posix()
-        paths = {name: PurePosixPath(name.replace("\\", "/")) for name in self.named}
-        exact = [name for name, path in paths.items() if len(path.parts) > 1 and whole.endswith(f"/{path}")]
-        chosen = exact or [name for name, path in paths.items() if path.name == picture.name]
-        yield from (self.named[name] for name in chosen)
+        whole, alike = "/" + picture.absolute().as_posix(), self._by_last_part.get(picture.name, [])
+        exact = [one for path, one in alike if len(path.parts) > 1 and whole.endswith(f"/{path}")]
+        yield from exact or (one for _, one in alike)
+
+    @functools.cached_property
+    def _by_last_part(self) -> dict[str, list[tuple[PurePosixPath, Declared]]]:
+        """Entries by the last part of their names, so that each of many pictures is found at once."""
+        found: defaultdict[str, list[tuple[PurePosixPath, Declared]]] = defaultdict(list)
+        for name, one in self.named.items():
+            path = PurePosixPath(name.replace("\\", "/"))
+            found[path.name].append((path, one))
+        return dict(found)
 
 
 class Format(Protocol):
