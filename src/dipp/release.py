@@ -9,16 +9,17 @@ import contextlib
 import logging
 import mimetypes
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack, cast
 
 from dipp.codec.codec import Codec
-from dipp.codec.options import EncodeOptions, plan_of, takes
+from dipp.codec.options import DEFAULT_PRESET, EncodeOptions, plan_of, takes
 from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.data import engines
 from dipp.data import privatize as runs
 from dipp.data.privatize import SHARD_SIZE, Choices, Conduct, Summary
 from dipp.data.progress import Bar
+from dipp.data.purpose import Purpose
 from dipp.data.shards import MAX_ROWS
 from dipp.data.sources import Columns
 from dipp.data.store import Store
@@ -30,6 +31,7 @@ from dipp.papers import writing
 from dipp.papers.guarantee import Words
 from dipp.privacy import advice
 from dipp.privacy.budget import why_unused
+from dipp.redaction.redact import MISSED, RedactOptions
 
 LOGGER = logging.getLogger("dipp")
 TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
@@ -41,15 +43,38 @@ class Privatized(NamedTuple):
 
     summary: Summary
     papers: tuple[Path, ...]
-    """Files that describe the release: a dataset card, Croissant metadata, an entry for a registry."""
+    """Files that describe the release: a dataset card, and for encoded pictures Croissant metadata and an entry for a
+    registry."""
     warnings: tuple[str, ...]
     """Warnings about its certificate, as `dipp info` prints them."""
     unused: tuple[str, ...]
     """Why the plan uses far less than the budget, if it does."""
 
 
-class PrivatizeOptions(EncodeOptions, total=False):
+ENCODING: dict[str, Any] = {
+    **dict.fromkeys(("epsilon", "delta", "rho", "bpp", "final_timestep", "calibration", "seed", "beacon", "window")),
+    "preset": DEFAULT_PRESET,
+    "drop_labels": False,
+}
+REDACTING: dict[str, Any] = {
+    **dict.fromkeys(("kinds", "boxes", "gaps")),
+    "margin": "0",
+    "fill": "paint",
+    "accept_lossy": False,
+    "allow_none": False,
+}
+"""Options that go with one purpose of a run alone, with their defaults."""
+
+
+class PrivatizeOptions(EncodeOptions, RedactOptions, total=False):
     """How a dataset is released."""
+
+    regions: str | Path | None
+    """A file, or a folder of files, that declares regions: they are hidden, and redacted pictures are released. By
+    default, pictures are encoded."""
+    gaps: str | None
+    """Pictures are frames of a video, in the order of their names: "refuse" a region that is missing between two
+    frames, or "cover" its way. By default, pictures have nothing to do with each other."""
 
     split: str | None
     """Part of the source, where it has parts."""
@@ -84,8 +109,9 @@ def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptio
 
     Args:
         src: Folder of images, CIFAR-10, Parquet, tar shards, a saved dataset, or a hub id.
-        dst: New folder of Parquet shards, or a .dipp file.
-        options: The budget (`epsilon=4`) and other keywords, which `PrivatizeOptions` and `EncodeOptions` describe.
+        dst: New folder of Parquet shards, or a .dipp file; with `regions`, a new folder of redacted pictures.
+        options: The budget (`epsilon=4`) or `regions`, and other keywords, which `PrivatizeOptions`, `EncodeOptions`
+            and `RedactOptions` describe.
 
     Returns:
         The facts of the release, and what was skipped.
@@ -104,7 +130,8 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     """Release as `privatize` does, but return the warnings instead of logging them."""
     target, shard_size = Path(dst), options.get("shard_size", SHARD_SIZE)
     model, device = options.get("model", embedded.FOLDER), str(options.get("device", "auto"))
-    runner = engines.engine(options.get("engine", "local"), options.get("workers"), options.get("address"), device)
+    regions = options.get("regions")
+    _refuse_others(options, ENCODING if regions is not None else REDACTING, regions is not None)
     choices = Choices(
         Columns(options.get("image_column"), options.get("label_column"), options.get("split")),
         shard_size,
@@ -115,28 +142,36 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     )
     if not 1 <= shard_size <= MAX_ROWS:
         raise DippError(f"shard-size: 1 to {MAX_ROWS} is needed, got {shard_size}")
-    _refuse_file_names(target)
+    _refuse_file_names(target, single=regions is None)
     if not target.parent.is_dir():
         raise DippError(f"dst: the folder {target.parent} does not exist")
-    meter = Meter.of(options.get("odometer", True), options.get("delta"))
+    if regions is not None:
+        return Privatized(*_carried_out(src, target, _redacting(regions, options), choices, options), (MISSED,), ())
     codec = Codec.from_pretrained(model, device=device, **plan_of(options))
+    place = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
+    summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)
+    claim = summary.facts["certificate"]
+    warnings = advice.warnings(claim["epsilon"], claim["delta"], summary.facts["pixels"]) if claim else ()
+    unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
+    return Privatized(summary, papers, warnings, unused)
+
+
+def _carried_out(
+    src: str | Path, target: Path, purpose: Purpose, choices: Choices, options: PrivatizeOptions
+) -> tuple[Summary, tuple[Path, ...]]:
+    """Carry out a run and write its papers; return what was released, and the papers."""
+    device = str(options.get("device", "auto"))
+    runner = engines.engine(options.get("engine", "local"), options.get("workers"), options.get("address"), device)
     bar = Bar(console()) if options.get("progress", True) else None
+    conduct = Conduct(
+        options.get("strict", False),
+        options.get("overwrite", False),
+        options.get("skip_changed", False),
+        Meter.of(options.get("odometer", True), options.get("delta")),
+        bar or runs.QUIET,
+    )
     with contextlib.nullcontext() if bar is None else bar.bar:
-        summary = runs.privatize(
-            str(src),
-            target.resolve(),
-            codec,
-            str(Path(model).resolve()) if Path(model).is_dir() else str(model),
-            runner,
-            choices,
-            Conduct(
-                options.get("strict", False),
-                options.get("overwrite", False),
-                options.get("skip_changed", False),
-                meter,
-                bar or runs.QUIET,
-            ),
-        )
+        summary = runs.carry_out(str(src), target.resolve(), purpose, runner, choices, conduct)
     if bar is not None:
         bar.finished(summary)
     if not summary.facts["images"]:
@@ -145,14 +180,31 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
             f"src: none of its pictures can be used, the first because: {summary.skipped[0][1]}; nothing was released"
         )
     papers = writing.write(target, Words(), overwrite=True)  # those of an earlier release at this place are replaced
-    claim = summary.facts["certificate"]
-    warnings = advice.warnings(claim["epsilon"], claim["delta"], summary.facts["pixels"]) if claim else ()
-    unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
-    return Privatized(summary, tuple(papers), warnings, unused)
+    return summary, tuple(papers)
 
 
-def _refuse_file_names(dst: Path) -> None:
-    """Raise for a new folder with the name of a file."""
+def _redacting(regions: str | Path, options: PrivatizeOptions) -> Purpose:
+    """Return the purpose of a run that redacts."""
+    from dipp.data.redacting import Redacting
+    from dipp.redaction.redact import Redactor
+
+    wanted = {name: value for name, value in options.items() if name in RedactOptions.__annotations__}
+    return Redacting(Redactor.of(**cast(RedactOptions, wanted)), Path(regions), options.get("gaps"))
+
+
+def _refuse_others(options: PrivatizeOptions, names: dict[str, Any], redacts: bool) -> None:
+    """Raise for options that go with the other purpose of a run."""
+    wrong = [name for name, default in names.items() if options.get(name, default) != default]
+    if wrong:
+        option = wrong[0].replace("_", "-")
+        advice = "goes without --regions: redacted pictures have no ε of pixels" if redacts else "goes with --regions"
+        raise DippError(f"{option}: it {advice}; leave it out")
+
+
+def _refuse_file_names(dst: Path, *, single: bool) -> None:
+    """Raise for a new folder with the name of a file; `single` says whether one .dipp file may be made."""
+    if not single and dst.suffix == ".dipp":
+        raise DippError(f"dst: redacted pictures go into a new folder, got {dst.name}")
     kind = mimetypes.guess_type(f"a{dst.suffix}")[0] or ""
     if not dst.is_dir() and (str(dst) == "-" or dst.suffix.lower() in TABLES or kind.startswith("image/")):
         raise DippError(f"dst: a new folder of shards, or a name in .dipp, is needed, got {dst.name}")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from dipp.core.geometry import Geometry
-from dipp.data import manifest
+from dipp.data import manifest, redacted
 from dipp.data.shards import Shard
-from dipp.data.store import MANIFEST, Store
+from dipp.data.store import MANIFEST, REDACTED, Store, manifest_of
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive as archives
 from dipp.format.bytes import Integers
@@ -82,6 +82,8 @@ def check(release: Path, against: Against | None = None) -> Checked:
     """
     if release.name.endswith(record.SUFFIX):
         return _redaction(release)
+    if release.is_dir() and manifest_of(release)["format"] == REDACTED:
+        return _redacted_dataset(release)
     subject = release / MANIFEST if release.is_dir() else release
     public, facts, images = _dataset(release) if release.is_dir() else _archive(release)
     if facts["certificate"] is None:
@@ -98,6 +100,14 @@ def _redaction(release: Path) -> Checked:
     reason = f"{REPAINTED} ({checked.repainted}); that nothing else of the original was given away, {NO_FILE}"
     facts = {"certificate": found.facts["certificate"], "model": found.facts["model"], "record": found.facts}
     return Checked(release, facts, True, reason)
+
+
+def _redacted_dataset(release: Path) -> Checked:
+    """Check every picture of a release of redacted pictures."""
+    found = redacted.verify(release)
+    reason = f"{REPAINTED}, in every picture; that nothing else of the originals was given away, {NO_FILE}"
+    facts = {"certificate": found["certificate"], "model": ", ".join(found["models"]) or None, "record": found}
+    return Checked(release / MANIFEST, facts, True, reason)
 
 
 Parts = tuple[Release, dict[str, Any], Iterable[tuple[Geometry, Integers]]]

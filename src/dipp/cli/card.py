@@ -27,12 +27,14 @@ def card(
 
     They replace those that privatize wrote; --overwrite replaces filled-in or edited ones, and other files, as well.
     """
-    from dipp.data import manifest
+    from dipp.data import manifest, redacted
+    from dipp.data.store import REDACTED, manifest_of
     from dipp.papers import writing
     from dipp.papers.guarantee import Words
 
     if release.is_dir():
-        manifest.verify(release)  # no number is taken from a manifest that does not follow from its shards
+        verify = redacted.verify if manifest_of(release)["format"] == REDACTED else manifest.verify
+        verify(release)  # no number is taken from a manifest that does not follow from its shards
     words = Words(name, tuple(curator or ()), licence, use, region, url)
     for path in writing.write(release, words, output, overwrite=overwrite):
         typer.echo(path)

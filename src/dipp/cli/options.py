@@ -97,6 +97,40 @@ class PlanOptions:
     calibration: Calibration = None
 
 
+WHAT_TO_HIDE = (
+    "What to hide: a file or a folder of files in dipp's JSON, COCO, YOLO, LabelMe, VOC, CVAT, deid, or PNG masks."
+)
+
+
+@dataclass(frozen=True)
+class HidingOptions:
+    """Options that determine how regions are hidden."""
+
+    margin: Annotated[str, typer.Option(help="Grow regions: pixels, or a percentage of their size as 10%.")] = "0"
+    kinds: Annotated[str | None, typer.Option(help="Hide these kinds alone, such as face,plate.")] = None
+    fill: Annotated[str, typer.Option(help="paint continues the surroundings; grey and black are plain.")] = "paint"
+    boxes: Annotated[
+        str | None,
+        typer.Option(help="For pictures with an EXIF orientation: boxes as stored (raw) or as shown (oriented)."),
+    ] = None
+    allow_none: Annotated[
+        bool, typer.Option("--allow-none", help="Pictures without an entry have nothing to hide.")
+    ] = False
+    accept_lossy: Annotated[
+        bool,
+        typer.Option(
+            "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
+        ),
+    ] = False
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            help="The pictures are frames, in the order of their names: refuse a region that is missing between two "
+            "frames, or cover its way."
+        ),
+    ] = None
+
+
 @dataclass(frozen=True)
 class OdometerOptions:
     """Options of what is counted over all releases of a picture."""

@@ -12,8 +12,10 @@ import typer
 from dipp.cli.console import LOGGER
 from dipp.cli.options import (
     AUTO,
+    WHAT_TO_HIDE,
     BeaconRound,
     Device,
+    HidingOptions,
     OdometerOptions,
     PlanOptions,
     Seed,
@@ -61,16 +63,25 @@ class RunOptions:
 
 def privatize(
     src: Annotated[str, typer.Argument(help="Folder of images, CIFAR-10, Parquet, tar shards, datasets, hub id.")],
-    dst: Annotated[Path, typer.Argument(help="New folder of Parquet shards, or a .dipp file.")],
+    dst: Annotated[
+        Path, typer.Argument(help="New folder of Parquet shards, or a .dipp file; with --regions, of pictures.")
+    ],
     plan: PlanOptions,
+    hiding: HidingOptions,
     source: SourceOptions,
     run: RunOptions,
     counting: OdometerOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     seed: Seed = None,
     beacon: BeaconRound = None,
+    regions: Annotated[
+        Path | None, typer.Option(help=f"{WHAT_TO_HIDE} Redacted pictures are released, and nothing is encoded.")
+    ] = None,
 ) -> None:
     """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.
+
+    Pictures are encoded within --epsilon, or with --regions redacted: pictures come out, and what their regions hide
+    was never read.
 
     Exit code 3: released, but bad pictures were skipped.
     """
@@ -81,7 +92,8 @@ def privatize(
         made = release.privatized(
             src,
             dst,
-            **given(plan, source, run),
+            **given(plan, hiding, source, run),
+            regions=regions,
             seed=public_seed(seed),
             beacon=beacon,
             odometer=counting.meter(plan.delta) or False,
@@ -90,8 +102,8 @@ def privatize(
         LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
         raise typer.Exit(130) from None
     summary = made.summary
-    facts = progress.summary_facts(summary)
-    typer.echo(json.dumps(facts) if as_json else progress.summary_text(summary, dst, made.papers))
+    facts = progress.summary_facts(made)
+    typer.echo(json.dumps(facts) if as_json else progress.summary_text(made, dst))
     for line in made.unused:
         LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

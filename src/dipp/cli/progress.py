@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dipp import report
+from dipp.core.words import counted
 from dipp.data import manifest
 from dipp.data.privatize import Summary
+from dipp.data.store import PICTURES, REDACTED
+from dipp.release import Privatized
 
 LEFT_OUT = "left out: a single .dipp file has no place for them; name a folder to release them"
 
@@ -17,11 +19,16 @@ def _not_hidden(facts: dict[str, Any]) -> str:
     return manifest.not_hidden(facts.get("labels") is not None, bool(facts.get("grey")))
 
 
-def summary_facts(summary: Summary) -> dict[str, Any]:
-    """The summary of a run, for JSON; it contains no names of pictures."""
+def _redacts(summary: Summary) -> bool:
+    return bool(summary.facts.get("format") == REDACTED)
+
+
+def summary_facts(made: Privatized) -> dict[str, Any]:
+    """The summary of a run, for JSON; of an encoding, it contains no names of pictures."""
+    summary = made.summary
     return {
         **summary.facts,
-        **report.advice_facts(summary.facts),
+        **({"warnings": list(made.warnings)} if _redacts(summary) else report.advice_facts(summary.facts)),
         "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
         "labels_left_out": summary.labels_left_out,
         "encoded_now": summary.encoded,
@@ -30,16 +37,32 @@ def summary_facts(summary: Summary) -> dict[str, Any]:
     }
 
 
-def summary_text(summary: Summary, destination: Path, papers: Sequence[Path]) -> str:
+def summary_text(made: Privatized, destination: Path) -> str:
     """The summary of a run, as text."""
+    summary = made.summary
+    facts = summary.facts
     return "\n".join(
         (
-            *report.release_lines(summary.facts),
-            *report.source_lines(summary.facts),
+            *(_redacted_lines(facts) if _redacts(summary) else report.release_lines(facts)),
+            *report.source_lines(facts),
             *((f"labels       {LEFT_OUT}",) if summary.labels_left_out else ()),
-            f"not hidden   {_not_hidden(summary.facts)}",
+            f"not hidden   {facts['not_hidden'] if _redacts(summary) else _not_hidden(facts)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
-            f"written to   {destination}",
-            f"papers       {', '.join(path.name for path in papers)}",
+            f"written to   {destination / PICTURES if _redacts(summary) else destination}",
+            f"papers       {', '.join(path.name for path in made.papers)}",
+            *(made.warnings if _redacts(summary) else ()),
         )
     )
+
+
+def _redacted_lines(facts: dict[str, Any]) -> list[str]:
+    """What was hidden, and what is promised for it."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in facts["kinds"].items())
+    hidden = f"{counted(sum(facts['kinds'].values()), 'region')} ({kinds})" if kinds else "nothing"
+    claim = facts["certificate"]["epsilon"]
+    return [
+        f"certificate  {report.NO_CERTIFICATE if claim is None else 'ε = 0 for what the regions hide'}; the rest was "
+        "released as it was",
+        f"hidden       {hidden}, {facts['hidden_pixels'] / facts['pixels']:.1%} of all pixels",
+        f"images       {facts['images']}, {facts['without_regions']} of them without regions",
+    ]

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dipp import files
-from dipp.cli.options import AUTO, EMBEDDED, AsJson, Device, Model, Overwrite, given
+from dipp.cli.options import (
+    AUTO,
+    EMBEDDED,
+    WHAT_TO_HIDE,
+    AsJson,
+    Device,
+    HidingOptions,
+    Model,
+    Overwrite,
+    given,
+)
 from dipp.core.words import counted
 from dipp.errors import DippError
 
@@ -22,29 +32,12 @@ DETECTED = (
     "What the detector missed is not protected, and no detector finds everything: look at every picture, and add what "
     "is missing."
 )
-MISSED = "What no region covers is not protected: look at every picture before you give it away."
 
 
 @dataclass(frozen=True)
 class RedactOptions:
-    """How pictures are redacted: the same names as in `dipp.redaction.redact.RedactOptions`."""
+    """Options that redaction has beside those of regions."""
 
-    margin: Annotated[str, typer.Option(help="Grow regions: pixels, or a percentage of their size as 10%.")] = "0"
-    kinds: Annotated[str | None, typer.Option(help="Hide these kinds alone, such as face,plate.")] = None
-    fill: Annotated[str, typer.Option(help="paint continues the surroundings; grey and black are plain.")] = "paint"
-    boxes: Annotated[
-        str | None,
-        typer.Option(help="For pictures with an EXIF orientation: boxes as stored (raw) or as shown (oriented)."),
-    ] = None
-    allow_none: Annotated[
-        bool, typer.Option("--allow-none", help="Pictures without an entry have nothing to hide.")
-    ] = False
-    accept_lossy: Annotated[
-        bool,
-        typer.Option(
-            "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
-        ),
-    ] = False
     odometer: Annotated[
         bool, typer.Option(help="Remember what was hidden and what was released, for this user on this machine.")
     ] = True
@@ -55,21 +48,9 @@ class RedactOptions:
 def redact(
     images: Annotated[list[Path], typer.Argument(help="JPEG, PNG, TIFF, WebP or DICOM files.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A folder; or, for one picture, the name of a file.")],
-    regions: Annotated[
-        Path,
-        typer.Option(
-            help="What to hide: a file or a folder of files in dipp's JSON, COCO, YOLO, LabelMe, VOC, CVAT, deid, or "
-            "PNG masks."
-        ),
-    ],
+    regions: Annotated[Path, typer.Option(help=WHAT_TO_HIDE)],
+    hiding: HidingOptions,
     options: RedactOptions,
-    gaps: Annotated[
-        str | None,
-        typer.Option(
-            help="The pictures are frames, in the order of their names: refuse a region that is missing between two "
-            "frames, or cover its way."
-        ),
-    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -77,11 +58,11 @@ def redact(
 
     Beside each picture its record is written, NAME.record.json, which `dipp check` checks.
     """
-    from dipp.redaction.redact import Redactor, named, read
+    from dipp.redaction.redact import MISSED, Redactor, named, read
 
-    redactor = Redactor.of(**given(options))
+    redactor = Redactor.of(**{name: value for name, value in given(hiding, options).items() if name != "gaps"})
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
-    declared = _declared(images, regions, gaps)
+    declared = _declared(images, regions, hiding.gaps)
     chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
@@ -99,16 +80,24 @@ def redact(
 
 
 def check(
-    picture: Annotated[Path, typer.Argument(help="A picture that dipp redact wrote.")],
+    picture: Annotated[
+        Path, typer.Argument(help="A picture that dipp redact wrote, or a folder of dipp privatize --regions.")
+    ],
     record: Annotated[
         Path | None, typer.Argument(help="Its record.", show_default="NAME.record.json beside it")
     ] = None,
     device: Device = AUTO,
     as_json: AsJson = False,
 ) -> None:
-    """Check a redacted picture against its record, and that its regions follow from their surroundings."""
+    """Check redacted pictures against their records, and that regions follow from their surroundings."""
     from dipp.redaction import record as records
+    from dipp.redaction.redact import MISSED
 
+    if picture.is_dir():
+        if record is not None:
+            raise DippError(f"record: {picture} is a folder, which has its own records; leave it out")
+        _check_release(picture, device, as_json)
+        return
     found = records.Record.read(record or records.beside(picture))
     checked = records.check(picture, found, device)
     if as_json:
@@ -119,6 +108,24 @@ def check(
         f"file         the one of the record\n"
         f"regions      {_summary(found)}\n"
         f"painted      again from the surroundings alone: {checked.repainted}\n"
+        f"certificate  ε = 0 for what the regions hide; the rest was released as it was\n{MISSED}"
+    )
+
+
+def _check_release(folder: Path, device: str, as_json: bool) -> None:
+    """Check a whole release, and print what was found."""
+    from dipp.data import redacted
+    from dipp.redaction.redact import MISSED
+
+    facts = redacted.verify(folder, device)
+    if as_json:
+        typer.echo(
+            json.dumps({"images": facts["images"], "kinds": facts["kinds"], "certificate": facts["certificate"]})
+        )
+        return
+    typer.echo(
+        f"files        {counted(facts['images'], 'picture')}, each the one of its record\n"
+        f"regions      {counted(sum(facts['kinds'].values()), 'region')}, painted again from their surroundings\n"
         f"certificate  ε = 0 for what the regions hide; the rest was released as it was\n{MISSED}"
     )
 

@@ -11,6 +11,7 @@
 | `worker` | a job, and reading its pictures: what every worker does |
 | `purpose` | what a run is for |
 | `encoding` | a run that encodes: its workers, and what is recorded of it |
+| `redacting`, `redacted` | a run that redacts, with its workers; the lists and the manifest of what it released |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `footer` | sees that a Parquet file is not compressed, before it is read |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |

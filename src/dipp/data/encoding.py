@@ -243,6 +243,9 @@ class Encoding(Purpose):
         cost = losses(self.codec.plan, Geometry.of(picture.pixels.shape))
         return meter.item(seen.record.position, meter.mark(picture.known_by), cost, name, self.codec.plan.unit)
 
+    def surveyed(self) -> None:
+        """Log nothing: the odometer has."""
+
     def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:
         """Return the manifest of the published shards."""
         from dipp.data import manifest

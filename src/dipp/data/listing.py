@@ -117,6 +117,17 @@ class Files(Source):
         (entry,) = self.entries(position, position + 1)
         return "".join(letter if letter.isprintable() else "?" for letter in _text(entry.name))
 
+    def file(self, position: int) -> str:
+        """The file's path below the source; of a member, below the name of its tar without the ending."""
+        (entry,) = self.entries(position, position + 1)
+        return _text(entry.name) if entry.path.endswith(entry.name) else str(Path(*_member_parts(entry)))
+
+    def place(self, position: int) -> Path:
+        """The file's path; of a member, as if its tar were unpacked into a folder of its name."""
+        (entry,) = self.entries(position, position + 1)
+        whole = Path(os.fsdecode(entry.path))
+        return whole if entry.path.endswith(entry.name) else whole.parent.joinpath(*_member_parts(entry))
+
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Rows start … stop − 1 of the listing."""
         return (Entry(**row) for row in rows.read(self.listing, start, stop))
@@ -248,6 +259,12 @@ def _tar_entries(path: Path) -> Iterator[Listed]:
         raise DippError(
             f"src: {path.name} is no whole, uncompressed tar ({error}); unpack it, or fetch again"
         ) from None
+
+
+def _member_parts(entry: Entry) -> tuple[str, str]:
+    """The name of a tar without its ending, and that of the member."""
+    tar = Path(os.fsdecode(entry.path))
+    return tar.stem, _text(entry.name).removeprefix(f"{tar.name}: ").lstrip("/")
 
 
 def _member(path: Path, name: str) -> Identity:

@@ -156,9 +156,13 @@ def privatize(
         DippError: If the source cannot be read, the destination cannot be written or holds another run, a limit of the
             odometer would be exceeded, or a picture has changed since the run began.
     """
+    return carry_out(source, destination, encoding(codec, model, choices), engine, choices, conduct)
+
+
+def encoding(codec: Codec, model: str, choices: Choices) -> Encoding:
+    """Return the purpose of a run that encodes; the public seed is drawn here, before the source is looked at."""
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
-    purpose = Encoding(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
-    return carry_out(source, destination, purpose, engine, choices, conduct)
+    return Encoding(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
 
 
 def carry_out(
@@ -341,6 +345,7 @@ class _Call:
             except LimitError:
                 self.store.abandon()
                 raise
+            self.purpose.surveyed()
             if not job.survey.done:  # what was charged is written down before it is charged
                 raise self.store.damaged()
         elif not job.survey.done:

@@ -57,5 +57,9 @@ class Purpose(ABC):
         """Return the row of the odometer for a picture that will be released."""
 
     @abstractmethod
+    def surveyed(self) -> None:
+        """Log what there is to say when all pictures were charged."""
+
+    @abstractmethod
     def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:
         """Return the manifest of the published shards; `contents` are those of this run."""

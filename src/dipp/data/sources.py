@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from dipp.data import cifar
 from dipp.data.repeats import refuse_twice
 from dipp.data.states import State, machine, same, state_at
-from dipp.data.store import read_manifest
+from dipp.data.store import manifest_of
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 
@@ -138,6 +138,14 @@ class Source(ABC):
     def name(self, position: int) -> str:
         """Name of a picture, for the terminal only."""
 
+    def file(self, position: int) -> str | None:  # noqa: ARG002
+        """Path of a picture below the source, by which it is released if names are; None if pictures are not files."""
+        return None
+
+    def place(self, position: int) -> Path | None:  # noqa: ARG002
+        """Whole path of a picture, by which its regions are found; None if pictures are not files."""
+        return None
+
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
@@ -157,7 +165,7 @@ def _is_release(path: Path) -> bool:
     if path.suffix == ".dipp":
         return path.is_file()
     try:
-        read_manifest(path)
+        manifest_of(path)
     except DippError:
         return False
     return True

@@ -44,7 +44,7 @@ PAPERS = ("README.md", "croissant.json", "deployment.yaml")
 """What `dipp.papers` writes into a release: card, metadata, and a draft for a registry."""
 ATTESTATION = "attestation.json"
 """What `dipp.attest` writes into a release."""
-FORMAT = "dipp dataset"
+FORMAT, REDACTED = "dipp dataset", "dipp redacted dataset"
 RUN = ".run"
 RUN_FILE = "run.json"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
@@ -146,7 +146,7 @@ class Store:
     def overwrite(self) -> None:
         """Remove a release and everything of its run, and nothing else."""
         if self.finished:
-            read_manifest(self.folder)  # raises, so that the manifest of something else is never removed
+            manifest_of(self.folder)  # raises, so that the manifest of something else is never removed
         try:
             self._forget()
             (self.folder / MANIFEST).unlink(missing_ok=True)  # first: an incomplete release must not look finished
@@ -297,10 +297,25 @@ def sha256(path: Path) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished release of encoded pictures; any other is refused."""
+    found = manifest_of(folder)
+    if found["format"] == REDACTED:
+        raise DippError(
+            f"{folder}: its pictures are ordinary files in {folder / PICTURES}, with nothing to decode; open them with "
+            f"any program, and check them by dipp check {folder}"
+        )
+    return found
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of a finished release; refused if it is missing, damaged or of a newer version."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or found["format"] != FORMAT or not isinstance(found["version"], int):
+        if (
+            not isinstance(found, dict)
+            or found["format"] not in (FORMAT, REDACTED)
+            or not isinstance(found["version"], int)
+        ):
             raise DippError(f"{folder}: {MANIFEST} is not one of dipp's")
     except FileNotFoundError:
         hint = "the run is not finished: run the same command again" if (folder / RUN).exists() else "no dataset"

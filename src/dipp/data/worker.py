@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from dipp.data import survey
 from dipp.data.sources import CHANGED, Content, Record, Source
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 READERS = {"cpu": 1, "mps": 1, "cuda": 4}
 """Threads that decode pictures ahead of the worker, for each kind of device."""
-READ_TOGETHER = 8
-"""Pictures that a thread decodes in one task."""
 
 Progress = Callable[[float], None]
 """Called with the number of images done since the last call, whole or in parts; for display only, because it is not
@@ -119,6 +117,9 @@ def limit_threads(threads: int) -> None:
 class Worker(ABC, Generic[Decoded]):
     """Reads pictures of a job, and releases them shard by shard."""
 
+    together: ClassVar[int] = 8
+    """Pictures that a thread decodes in one task."""
+
     def __init__(self, job: Job, progress: Progress = quiet) -> None:
         self.job, self.progress = job, progress
 
@@ -141,9 +142,14 @@ class Worker(ABC, Generic[Decoded]):
         """
         for shard in range(self.job.shards):
             for seen in self.pictures(shard, decode=decode):
-                if seen.problem and self.job.strict:
-                    raise DippError(f"src: {self.job.source.name(seen.record.position)}: {seen.problem}")
+                if seen.problem:
+                    self.require_lenient(seen.record.position, seen.problem)
                 yield seen
+
+    def require_lenient(self, position: int, problem: str) -> None:
+        """Raise for a bad picture if the job is strict."""
+        if self.job.strict:
+            raise DippError(f"src: {self.job.source.name(position)}: {problem}")
 
     def pictures(self, shard: int, *, decode: bool = True) -> Iterator[Seen[Decoded]]:
         """Yield the pictures of a shard."""
@@ -156,7 +162,7 @@ class Worker(ABC, Generic[Decoded]):
         records = zip(job.source.read(positions.start, positions.stop), sights, strict=False)
         readers = READERS[job.device.partition(":")[0]]
         with ThreadPoolExecutor(readers) as pool:
-            for made in _ahead(pool, read, _lists(records, READ_TOGETHER), 2 * readers):
+            for made in _ahead(pool, read, _lists(records, self.together), 2 * readers):
                 yield from made
 
     def _seen(self, record: Record, sight: Sight | None, decode: bool) -> Seen[Decoded]:

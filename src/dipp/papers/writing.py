@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from dipp import files
 from dipp.data.shards import Shard
-from dipp.data.store import PAPERS
+from dipp.data.store import PAPERS, REDACTED, manifest_of
 from dipp.errors import DippError
-from dipp.papers import croissant, registry
+from dipp.papers import croissant, redaction, registry
 from dipp.papers.card import card
 from dipp.papers.guarantee import Released, Words
 
@@ -25,13 +27,15 @@ def folder_of(release: Path) -> Path:
 
 
 def write(release: Path, words: Words, output: Path | None = None, *, overwrite: bool = False) -> list[Path]:
-    """Write the papers and say where; a release without certificate has two.
+    """Write the papers and say where; a release without certificate has two, one of redacted pictures a card alone.
 
     They replace those that `dipp privatize` wrote and nobody has changed since. What else is there, such as papers that
     were filled in or edited, is replaced only with `overwrite`.
     """
-    released = Released.read(release, words)
     target = output or folder_of(release)
+    if release.is_dir() and (facts := manifest_of(release))["format"] == REDACTED:
+        return [_write_card(facts, words, release, target, overwrite=overwrite)]
+    released = Released.read(release, words)
     base = "../" if target == folder_of(release) and not released.is_dataset else ""
     text_labels = released.is_dataset and _text_labels(release / released.parts[0].name)
     texts = _texts(released, base, text_labels)
@@ -49,6 +53,19 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
     return [target / name for name in texts]
 
 
+def _write_card(facts: dict[str, Any], words: Words, release: Path, target: Path, *, overwrite: bool) -> Path:
+    """Write the card of a release of redacted pictures, and say where."""
+    named = replace(words, name=words.name or release.resolve().name)
+    draft = replace(Words(), name=release.resolve().name)
+    place = target / CARD
+    if not _is_written(place, lambda day: redaction.card(facts, draft, day)):
+        files.require_new(place, overwrite=overwrite)
+    target.mkdir(exist_ok=True)
+    with files.atomic(place) as part:
+        part.write_text(redaction.card(facts, named, datetime.now(UTC).date()), encoding="utf-8")
+    return place
+
+
 def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
     """The papers by their names. The files of the release are found behind `base`."""
     metadata = croissant.metadata(released, base, text_labels)
@@ -59,13 +76,18 @@ def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
 
 
 def _is_draft(place: Path, draft: Released, base: str, text_labels: bool) -> bool:
-    """Whether a paper is exactly what `dipp privatize` has written, on one of the days that it names."""
+    """Whether a paper is exactly what `dipp privatize` has written."""
+    return _is_written(place, lambda day: _texts(replace(draft, day=day), base, text_labels)[place.name])
+
+
+def _is_written(place: Path, text: Callable[[date], str]) -> bool:
+    """Whether a paper is exactly the text of one of the days that it names."""
     try:
         found = place.read_text(encoding="utf-8")
         days = {date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", found)}
     except (OSError, ValueError):
         return False
-    return any(_texts(replace(draft, day=day), base, text_labels)[place.name] == found for day in days)
+    return any(text(day) == found for day in days)
 
 
 def _text_labels(shard: Path) -> bool:

@@ -36,16 +36,29 @@ class Left:
 
 
 def charge(meter: Meter, name: str, content: bytes, source: Source, mask: Mask) -> None:
-    """Charge the release of everything that a mask (H, W) does not hide, and warn if less is hidden than before."""
+    """Charge the release of everything that a mask (H, W) does not hide; warn if earlier releases hid others."""
     meter.prepare()
     made = row(meter, 0, name, content, source, mask)
+    different = differs(meter.odometer, made.picture, mask)
     meter.charge(fresh_release(), COMMAND, [made])
-    found = left(meter.odometer, made.picture)
-    if found is not None and found.pixels < mask.sum():
-        LOGGER.warning(
-            f"odometer: {name} was released before with other regions: of {int(mask.sum())} pixels that are hidden "
-            f"now, only {found.pixels} were hidden each time"
-        )
+    if different:
+        LOGGER.warning(f"odometer: {name} was released before with other regions: {different}")
+
+
+def differs(odometer: Odometer, mark: bytes, mask: Mask) -> str:
+    """Return what a release that hides a mask (H, W) changes about what earlier ones hid, in words; empty for nothing.
+
+    Two things can happen: what is hidden now was shown before, or what is shown now was hidden until now.
+    """
+    before, after = left(odometer, mark), left(odometer, mark, mask)
+    if before is None or after is None:
+        return ""
+    now = int(mask.sum())
+    if after.pixels < now:
+        return f"of {now} pixels that are hidden now, only {after.pixels} were hidden each time"
+    if after.pixels < before.pixels:
+        return f"{before.pixels - after.pixels} pixels that were hidden each time are shown now"
+    return ""
 
 
 def row(meter: Meter, number: int, name: str, content: bytes, source: Source, mask: Mask) -> Charge:
@@ -63,12 +76,20 @@ def row(meter: Meter, number: int, name: str, content: bytes, source: Source, ma
     return Charge(number, mark, loss, loss, name if meter.names else None, hidden=packed(mask))
 
 
-def left(odometer: Odometer, mark: bytes) -> Left | None:
-    """Return what is still hidden of a picture; None if nothing of it was ever released without a certificate."""
+def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Left | None:
+    """Return what is still hidden of a picture; None if nothing of it was ever released without a certificate.
+
+    Args:
+        odometer: The odometer.
+        mark: The mark by which the picture is known.
+        now: Pixels (H, W) that a release hides which is not charged yet; None if there is none.
+    """
     rows = odometer.hidden(mark)
     if not rows:
         return None
     masks = [unpacked(row) for row in rows if row is not None]
+    if len(masks) == len(rows) and now is not None:
+        masks.append(now)
     if len(masks) < len(rows) or len({mask.shape for mask in masks}) != 1:
         return Left(len(rows), 0, 0.0)
     common = np.logical_and.reduce(masks)

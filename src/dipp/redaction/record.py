@@ -69,8 +69,7 @@ class Record:
                 "dipp": __version__,
                 "output": {
                     "name": name,
-                    "sha256": hashlib.sha256(content).hexdigest(),
-                    "bytes": len(content),
+                    **_digest(content),
                     "kind": source.kind,
                     "size": [width, height],
                     "orientation": source.orientation,
@@ -84,6 +83,11 @@ class Record:
                 "certificate": certificate(placed.regions, source.assumptions),
             }
         )
+
+    def about(self, content: bytes) -> Record:
+        """Return the record of another file that was made from the same picture in the same way."""
+        output = {**self.facts["output"], **_digest(content)}
+        return Record({**self.facts, "output": output})
 
     @classmethod
     def read(cls, path: Path) -> Record:
@@ -124,19 +128,26 @@ def certificate(regions: Sequence[Region], assumptions: Sequence[str]) -> dict[s
     with one id are one unit: what belongs to one person.
     """
     named = {region.id for region in regions if region.id is not None}
+    return promise(
+        len(regions), len(named) + sum(one.id is None for one in regions), [CHOSEN, NOT_COVERED, *assumptions]
+    )
+
+
+def promise(regions: int, units: int, assumptions: Sequence[str]) -> dict[str, Any]:
+    """Return a certificate of regions, as JSON; `certificate` proves it."""
     return {
-        "unit": {
-            "kind": "region",
-            "regions": len(regions),
-            "units": len(named) + sum(one.id is None for one in regions),
-        },
+        "unit": {"kind": "region", "regions": regions, "units": units},
         "epsilon": 0.0 if regions else None,
         "rho": 0.0 if regions else None,
         "delta": 0.0 if regions else None,
         "outside": "released as it was",
         "public": list(PUBLIC),
-        "assumptions": [CHOSEN, NOT_COVERED, *assumptions],
+        "assumptions": list(assumptions),
     }
+
+
+def _digest(content: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
 def beside(path: Path) -> Path:

@@ -29,6 +29,9 @@ SUFFIXES = {
     "DICOM": (".dcm", ".dicom", ""),
 }
 """Endings of names, by what is written; the first is the usual one."""
+MISSED = "What no region covers is not protected: look at every picture before you give it away."
+ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if ending} | {".avif", ".jp2", ".j2k"}
+"""Endings of names of pictures that can be redacted."""
 
 
 @dataclass(frozen=True)

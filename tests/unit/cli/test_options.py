@@ -126,6 +126,15 @@ PLAN = {
     "--final-timestep": None,
     "--calibration": None,
 }
+HIDING = {
+    "--margin": "0",
+    "--kinds": None,
+    "--fill": "paint",
+    "--boxes": None,
+    "--gaps": None,
+    "--allow-none": False,
+    "--accept-lossy": False,
+}
 COUNTED = {"--odometer": True, "--odometer-limit": None, "--odometer-begin": False, "--odometer-names": False}
 COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "simulate": (
@@ -189,6 +198,8 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["src", "dst"],
         {
             **PLAN,
+            **HIDING,
+            "--regions": None,
             "--device": "auto",
             "--engine": "local",
             "--workers": None,
@@ -213,13 +224,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
         {
             "--output -o": ...,
             "--regions": ...,
-            "--margin": "0",
-            "--kinds": None,
-            "--fill": "paint",
-            "--boxes": None,
-            "--gaps": None,
-            "--allow-none": False,
-            "--accept-lossy": False,
+            **HIDING,
             "--odometer": True,
             "--model": EMBEDDED,
             "--device": "auto",

@@ -49,6 +49,12 @@ def test_a_second_redaction_leaves_what_both_hide(caplog: pytest.LogCaptureFixtu
     assert (left.releases, left.pixels) == (2, 200)
 
 
+def test_what_was_hidden_until_now_is_not_shown_silently(caplog: pytest.LogCaptureFixture) -> None:
+    redact((10, 10, 20, 20), (60, 10, 9, 9))
+    redact((10, 10, 20, 20))
+    assert "81 pixels that were hidden each time are shown now" in caplog.text
+
+
 def test_the_same_regions_again_leave_everything(caplog: pytest.LogCaptureFixture) -> None:
     redact(BOX)
     caplog.clear()

@@ -1,0 +1,238 @@
+"""Runs that redact: regions of every picture are replaced unread, and ordinary pictures come out.
+
+    DST/pictures/cat/1.jpg               the picture at cat/1.jpg of the source, without what its regions hide
+    DST/pictures/cat/1.jpg.record.json   its record, for `dipp check`
+    DST/shard-000000.json …              lists of what was published, in order (`redacted`)
+
+A worker publishes a picture, then its record, and after all of them the list of its shard. Each is published by a link
+(`store`): it is whole or not there, and a second attempt at it changes nothing. So a run that was killed goes on: what
+lies there is kept, whoever made it, and the record is made for the file that lies there. Nothing is lost by a second
+attempt anyhow, because what is painted follows from the surroundings, and those are released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from dipp.core.words import counted
+from dipp.data import redacted, rows
+from dipp.data.purpose import Purpose
+from dipp.data.redacted import Listed, Listing
+from dipp.data.shards import Contents, Skipped
+from dipp.data.sources import Content, Source
+from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
+from dipp.errors import DippError
+from dipp.odometer import Charge, Meter
+from dipp.redaction import charging, formats, paint, tracks
+from dipp.redaction.formats import own
+from dipp.redaction.record import SUFFIX
+from dipp.redaction.redact import ENDINGS, Opened, Redactor, named
+
+LOGGER = logging.getLogger("dipp.odometer")
+SCHEMA = pa.schema({"regions": pa.string()})
+NO_FILES = "regions: pictures of this source have no names to find their regions by; a folder or tar shards are needed"
+OUTSIDE = "its name leads out of the folder"
+SAME_NAME = "another picture is released under its name"
+
+
+@dataclass(frozen=True)
+class RedactTask(Task):
+    """Everything that a worker must know to redact pictures."""
+
+    redactor: Redactor
+    """Options, without an odometer."""
+    regions: Path
+    """Arrow file with the regions of each position, in the run's own folder."""
+
+    def worker(self, job: Job, progress: Progress = quiet) -> RedactWorker:
+        """Return a worker that loads the denoiser when it first paints."""
+        return RedactWorker(job, self, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A picture that can be released."""
+
+    name: str
+    """Path below the folder of pictures."""
+    content: bytes
+    """The file of the source."""
+    opened: Opened
+
+
+class RedactWorker(Worker[Prepared]):
+    """A worker that redacts."""
+
+    together: ClassVar[int] = 1  # pictures are large
+
+    def __init__(self, job: Job, task: RedactTask, progress: Progress = quiet) -> None:
+        super().__init__(job, progress)
+        self.task = task
+
+    def survey(self, decode: bool) -> Iterator[Seen[Prepared]]:
+        """Yield every picture; of several that would be released under one name, all but the first are bad."""
+        names: set[bytes] = set()
+        for seen in super().survey(decode):
+            if seen.picture is not None:
+                # Some file systems take names for equal that differ in case.
+                key = hashlib.blake2b(seen.picture.name.casefold().encode(), digest_size=16).digest()
+                if key in names:
+                    self.require_lenient(seen.record.position, SAME_NAME)
+                    yield Seen(seen.record, None, SAME_NAME, None)
+                    continue
+                names.add(key)
+            yield seen
+
+    def decoded(self, position: int, content: Content) -> tuple[Prepared | None, str]:
+        """Return a picture with what is to be hidden in it."""
+        name = self.job.source.file(position)
+        if name is None or not isinstance(content, bytes):
+            return None, NO_FILES
+        if name.startswith("/") or ".." in PurePosixPath(name).parts or "\0" in name:
+            return None, OUTSIDE
+        (row,) = rows.read(self.task.regions, position, position + 1)
+        redactor = self.task.redactor
+        try:
+            chosen = redactor.chosen("it", own.unpacked(row["regions"]))
+        except DippError as error:
+            return None, str(error).removeprefix("it: ")
+        try:
+            opened = redactor.opened("it", content, chosen)
+        except DippError as error:
+            return None, str(error).removeprefix("it: ").removeprefix(f"{chosen.source}: ")
+        return Prepared(named(name, opened.source.kind), content, opened), ""
+
+    def release(self, shard: int) -> Contents:
+        """Redact and publish the pictures of a shard, then their list, unless that is published already."""
+        job = self.job
+        if not job.store.published(shard):
+            pictures: list[Listed] = []
+            skipped: list[Skipped] = []
+            for seen in self.pictures(shard):
+                position = seen.record.position
+                if seen.picture is None:
+                    self.require_lenient(position, seen.problem)
+                    skipped.append(Skipped(position, seen.problem))
+                    continue
+                pictures.append(self._publish(position, seen.picture, seen.record.label if job.labelled else None))
+                self.progress(1)
+            positions = job.positions(shard)
+            if len(pictures) + len(skipped) != len(positions):
+                raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
+            text = Listing(positions.start, len(positions), tuple(pictures), tuple(skipped)).to_json().encode()
+            job.store.publish(job.token, shard, lambda file: file.write(text))
+        return Listing.read(job.store.shard(shard)).contents(job.store.shard(shard))
+
+    def _publish(self, position: int, picture: Prepared, label: int | str | None) -> Listed:
+        """Redact and publish one picture and its record; return what the list says of it."""
+        store, token, name = self.job.store, self.job.token, picture.name
+        made = self.task.redactor.filled(PurePosixPath(name).name, picture.opened)
+        content = store.publish_picture(token, name, made.content)
+        text = made.record.about(content).to_json().encode()
+        text = store.publish_picture(token, name + SUFFIX, text)
+        return Listed.of(position, name, label, content, text)
+
+
+@dataclass(eq=False)
+class Redacting(Purpose):
+    """The purpose of a run that redacts."""
+
+    redactor: Redactor
+    regions: Path
+    """A file, or a folder of files, that declares regions."""
+    gaps: str | None = None
+    """For frames of a video: what is done where a region is missing between two frames, `refuse` or `cover`."""
+    again: int = field(default=0, init=False)
+    """Pictures of which less is hidden than now, because they were released before with other regions."""
+    suffix: ClassVar[str] = ".json"
+    surveys: ClassVar[bool] = True
+
+    @property
+    def device(self) -> str:
+        """Device of the denoiser."""
+        from dipp.models.denoiser import torch_device
+
+        return str(torch_device(self.redactor.device))
+
+    def begun(self, source: Source, scratch: Path) -> dict[str, Any]:
+        """Return the options; the regions of each position go into a file of the run."""
+        path, digest = scratch / f"regions-{secrets.token_hex(8)}.arrow", hashlib.sha256()
+        with rows.writing(path, SCHEMA) as add:
+            for text in self._packed(source):
+                add({"regions": text})
+                digest.update(repr(text).encode())
+        return {**self._options(), "regions": os.fspath(path), "digest": digest.hexdigest()}
+
+    def _packed(self, source: Source) -> Iterator[str | None]:
+        """Yield the regions of each position; None where nothing is declared."""
+        pictures: list[Path] = []
+        positions: list[int] = []
+        for position in range(len(source)):
+            place = source.place(position)
+            if place is None:
+                raise DippError(NO_FILES)
+            if self.gaps is None or place.suffix.lower() in ENDINGS:  # what is no picture is no frame
+                pictures.append(place)
+                positions.append(position)
+        found = tracks.declared(formats.load(self.regions), pictures, self.gaps)
+        by_position = dict(zip(positions, found, strict=True))
+        return (own.packed(by_position.get(position)) for position in range(len(source)))
+
+    def _options(self) -> dict[str, Any]:
+        """Return the choices that must be the same when a run goes on."""
+        one = self.redactor
+        fill = paint.fill(one.fill, one.model, one.device)
+        return {
+            "margin": [one.margin.pixels, one.margin.share],
+            "kinds": None if one.kinds is None else list(one.kinds),
+            "fill": one.fill,
+            "boxes": one.oriented,
+            "accept-lossy": one.accept_lossy,
+            "allow-none": one.allow_none,
+            "model": fill.denoiser.identity if isinstance(fill, paint.Painter) else None,
+        }
+
+    def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:
+        """Compare the options and the regions."""
+        options = {name: begun[name] == value for name, value in self._options().items()}
+        return {**options, "regions": begun["digest"] == wanted["digest"]}
+
+    def task(self, begun: dict[str, Any]) -> RedactTask:
+        """Return what workers do, with the regions that were recorded."""
+        redactor = dataclasses.replace(self.redactor, meter=None, device=self.device)
+        return RedactTask(redactor, Path(begun["regions"]))
+
+    def worker(self, job: Job) -> Worker[Any]:
+        """Return a worker of this process."""
+        return job.worker()
+
+    def charge(self, meter: Meter, seen: Seen[Prepared], name: str) -> Charge:
+        """Return the row of a picture: everything that is not hidden is released as it is."""
+        picture = seen.picture
+        assert picture is not None  # noqa: S101 - the caller has looked
+        source, hidden = picture.opened.source, picture.opened.hidden
+        made = charging.row(meter, seen.record.position, name, picture.content, source, hidden)
+        self.again += bool(charging.differs(meter.odometer, made.picture, hidden))
+        return made
+
+    def surveyed(self) -> None:
+        """Warn if pictures were released before with other regions."""
+        if self.again:
+            LOGGER.warning(
+                f"odometer: {counted(self.again, 'picture')} {'was' if self.again == 1 else 'were'} released before "
+                "with other regions: only what was hidden each time stays hidden (dipp odometer PICTURE explains)"
+            )
+
+    def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:  # noqa: ARG002
+        """Return the manifest of the published lists."""
+        return redacted.manifest(job.store, job.source.labels if job.labelled else None)

@@ -1,0 +1,344 @@
+"""`dipp privatize --regions`: a folder or tar shards in, redacted pictures and their records out, each once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.datasets import save_table
+from helpers.killer import Killer
+from helpers.redaction import BOX, inside, opened, saved, scene
+from PIL import Image
+
+import dipp
+from dipp.data import redacted
+from dipp.data.engines import Local, Ray
+from dipp.data.privatize import Choices, Conduct, carry_out
+from dipp.data.redacting import Redacting
+from dipp.data.store import PICTURES, RUN, Store
+from dipp.errors import DippError
+from dipp.odometer import Meter, Odometer
+from dipp.redaction import Record, Redactor, check
+from dipp.redaction.record import beside
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FILES = {"street/a.jpg": "JPEG", "street/b.png": "PNG", "park/c.tif": "TIFF", "park/d.webp": "WEBP", "e.jpg": "JPEG"}
+
+
+def folder(place: Path, seed: int | None = None) -> Path:
+    """A folder of pictures in several formats; with a seed, every box shows something else."""
+    for number, (name, kind) in enumerate(FILES.items()):
+        pixels = scene(number)
+        if seed is not None:
+            mask = inside(pixels.shape)
+            pixels[mask] = np.random.default_rng(seed).integers(0, 256, (int(mask.sum()), 3))
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(saved(pixels, kind, **({"lossless": True} if kind == "WEBP" else {})))
+    return place
+
+
+def regions(place: Path, *names: str, **more: Any) -> Path:
+    """A file that declares the box, and a small one, for each name."""
+    boxes = [{"kind": "face", "id": "anna", "box": list(BOX)}, {"kind": "plate", "box": [5, 60, 9, 8]}]
+    pictures = [{"name": name, "regions": boxes, **more} for name in names or FILES]
+    place.write_text(json.dumps({"format": "dipp regions", "version": 1, "pictures": pictures}))
+    return place
+
+
+def contents(release: Path) -> dict[str, bytes]:
+    """Every file of a release but the card, which has a date."""
+    found = (path for path in release.rglob("*") if path.is_file() and path.name != "README.md")
+    return {path.relative_to(release).as_posix(): path.read_bytes() for path in found}
+
+
+def test_a_folder(tmp_path: Path, run: Command) -> None:
+    source, target = folder(tmp_path / "in"), tmp_path / "out"
+    (source / "notes.txt").write_text("no picture")
+    code, out, err = run(
+        "privatize",
+        source,
+        target,
+        "--regions",
+        regions(tmp_path / "r.json"),
+        "--fill",
+        "grey",
+        "--workers",
+        1,
+        "--json",
+    )
+    assert code == 3, err
+    facts = json.loads(out)
+    assert (facts["images"], facts["kinds"]) == (5, {"face": 5, "plate": 5})
+    assert [one["position"] for one in facts["skipped"]] == [1]
+    assert {path.name for path in target.iterdir()} == {"README.md", "manifest.json", "pictures", "shard-000000.json"}
+    for name in FILES:
+        before, after = opened((source / name).read_bytes()), opened((target / PICTURES / name).read_bytes())
+        mask = np.zeros(before.shape[:2], bool)
+        mask[16:48, 32:80] = mask[56:80, 0:16] = True  # whole MCUs of a JPEG
+        assert (np.abs(before.astype(int) - after)[~mask].max() <= 1) or name.endswith(".jpg")
+        assert not np.array_equal(before, after)
+        alone = dipp.redact(source / name, regions=tmp_path / "r.json", fill="grey", odometer=False)
+        assert (target / PICTURES / name).read_bytes() == alone.content
+        assert check(target / PICTURES / name, Record.read(beside(target / PICTURES / name))).regions == 2
+    claim = json.loads((target / "manifest.json").read_text())["certificate"]
+    assert claim["unit"] == {"kind": "region", "regions": 10, "units": 10}
+    assert (claim["epsilon"], claim["outside"]) == (0.0, "released as it was")
+    card = (target / "README.md").read_text()
+    for words in ("ε = 0: nothing of them was read", "released as it was", "position, size, kind and number", "5 face"):
+        assert words in card
+    code, out, err = run("check", target)
+    assert code == 0, err
+    assert "5 pictures" in out
+
+
+def test_what_regions_hide_changes_no_byte(tmp_path: Path) -> None:
+    found = []
+    for seed in (None, 1, 2):
+        source, target = folder(tmp_path / f"in{seed}", seed), tmp_path / f"out{seed}"
+        declared = regions(tmp_path / "r.json")
+        dipp.privatize(source, target, regions=declared, margin=1, workers=1, odometer=False, progress=False)
+        found.append(contents(target))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 2 * len(FILES) + 2
+
+
+def test_tar_shards_with_labels(tmp_path: Path, run: Command) -> None:
+    source = folder(tmp_path / "in")
+    with tarfile.open(tmp_path / "s.tar", "w") as tar:
+        for number, name in enumerate(FILES):
+            tar.add(source / name, name)
+            label = tmp_path / "label"
+            label.write_text(str(number))
+            tar.add(label, str(Path(name).with_suffix(".cls")))
+    target = tmp_path / "out"
+    code, _, err = run(
+        "privatize", tmp_path / "s.tar", target, "--regions", regions(tmp_path / "r.json"), "--fill", "black"
+    )
+    assert code == 0, err
+    listing = redacted.Listing.read(target / "shard-000000.json")
+    assert [(one.name, one.label) for one in listing.pictures] == [(f"s/{name}", n) for n, name in enumerate(FILES)]
+    assert redacted.verify(target)["images"] == 5
+
+
+def test_names_that_lead_out_or_meet_are_skipped(tmp_path: Path) -> None:
+    content = tmp_path / "x.png"
+    content.write_bytes(saved(scene(), "PNG"))
+    with tarfile.open(tmp_path / "s.tar", "w") as tar:
+        for name in ("../up.png", "a.png", "A.png", "b.png"):
+            tar.add(content, name)
+    declared = regions(tmp_path / "r.json", "up.png", "a.png", "A.png", "b.png")
+    made = dipp.privatize(
+        tmp_path / "s.tar", tmp_path / "out", regions=declared, fill="grey", odometer=False, progress=False
+    )
+    assert [(one[0], one[1]) for one in made.skipped] == [
+        (0, "its name leads out of the folder"),
+        (2, "another picture is released under its name"),
+    ]
+    names = {path.name for path in (tmp_path / "out" / PICTURES / "s").iterdir()}
+    assert names == {"a.png", "a.png.record.json", "b.png", "b.png.record.json"}
+    assert not (tmp_path / "up.png").exists()
+
+
+def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
+    source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json", "a.jpg")
+    options: dict[str, Any] = {"regions": declared, "fill": "grey", "odometer": False, "progress": False, "workers": 1}
+    made = dipp.privatize(source, tmp_path / "one", **options)
+    assert made.facts["images"] == 1
+    assert {one[1] for one in made.skipped} == {
+        "no entry among the regions; add it, or pass --allow-none to say that it has none"
+    }
+    with pytest.raises(DippError, match=r"e\.jpg: no entry among the regions"):
+        dipp.privatize(source, tmp_path / "strict", strict=True, **options)
+    assert not (tmp_path / "strict").exists()
+    made = dipp.privatize(source, tmp_path / "all", allow_none=True, **options)
+    assert (made.facts["images"], made.facts["without_regions"], made.skipped) == (5, 4, ())
+    with pytest.raises(DippError, match="none of its pictures can be used, the first because: no entry"):
+        dipp.privatize(source, tmp_path / "none", **{**options, "regions": regions(tmp_path / "o.json", "other.jpg")})
+    assert not (tmp_path / "none").exists()
+
+
+def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
+    source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
+    for option in ({"epsilon": 4}, {"preset": "swift"}, {"drop_labels": True}, {"window": "full"}):
+        name = next(iter(option)).replace("_", "-")
+        with pytest.raises(DippError, match=f"{name}: it goes without --regions"):
+            dipp.privatize(source, tmp_path / "out", regions=declared, **option)
+    with pytest.raises(DippError, match="margin: it goes with --regions"):
+        dipp.privatize(source, tmp_path / "out", epsilon=4, margin=3)
+    with pytest.raises(DippError, match="a new folder, got out"):
+        dipp.privatize(source, tmp_path / "out.dipp", regions=declared)
+    table = save_table(tmp_path / "s.parquet", 3)
+    with pytest.raises(DippError, match="have no names to find their regions by"):
+        dipp.privatize(table, tmp_path / "out", regions=declared, odometer=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_load_says_where_the_pictures_are(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    dipp.privatize(folder(tmp_path / "in"), target, regions=regions(tmp_path / "r.json"), fill="grey", odometer=False)
+    for call in (dipp.load, lambda place: dipp.privatize(place, tmp_path / "again", epsilon=4)):
+        with pytest.raises(DippError, match="out"):
+            call(target)
+    with pytest.raises(DippError, match=r"ordinary files in .*pictures"):
+        dipp.load(target)
+
+
+def test_pictures_are_charged_before_the_first_is_released_and_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
+    dipp.privatize(source, tmp_path / "one", regions=declared, fill="grey")
+    odometer = Odometer.open(make=False)
+    rows = odometer.releases()
+    assert [(row[2], row[3]) for row in rows] == [("privatize", 5)]
+    dipp.privatize(source, tmp_path / "two", regions=declared, fill="black")
+    assert "with other regions" not in caplog.text
+    dipp.privatize(source, tmp_path / "three", regions=declared, fill="grey", kinds="plate")
+    assert "5 pictures were released before with other regions" in caplog.text
+
+
+@pytest.mark.parametrize("spoil", ["picture", "record", "extra", "missing", "manifest", "list"])
+def test_a_release_that_was_changed_is_refused(spoil: str, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    dipp.privatize(folder(tmp_path / "in"), target, regions=regions(tmp_path / "r.json"), fill="grey", odometer=False)
+    assert redacted.verify(target)["images"] == 5
+    place = target / PICTURES / "street" / "b.png"
+    if spoil == "picture":
+        Image.fromarray(scene(9)).save(place)
+    elif spoil == "record":
+        beside(place).write_text(beside(place).read_text().replace("face", "hand"))
+    elif spoil == "extra":
+        (target / PICTURES / "more.jpg").write_bytes(b"")
+    elif spoil == "missing":
+        place.unlink()
+    else:
+        path = target / ("manifest.json" if spoil == "manifest" else "shard-000000.json")
+        path.write_text(path.read_text().replace('"face": 5', '"face": 4').replace('"hidden": ', '"hidden": 1'))
+    with pytest.raises(DippError, match="out: "):
+        redacted.verify(target)
+
+
+def test_a_run_goes_on_with_the_same_choices_alone(tmp_path: Path) -> None:
+    source, target = folder(tmp_path / "in"), tmp_path / "out"
+    declared = regions(tmp_path / "r.json")
+
+    def purpose(**options: Any) -> Redacting:
+        return Redacting(Redactor.of(odometer=False, **{"fill": "grey", **options}), declared)
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Any:
+            yield next(super().run(*arguments))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(str(source), target, purpose(), Stopping(1), Choices(shard_size=2))
+    (first,) = {path.name for path in Store(target, ".json").shards()}
+    before = contents(target)
+    for other in ({"margin": 2}, {"fill": "black"}, {"kinds": "face"}, {"allow_none": True}):
+        with pytest.raises(DippError, match=f"another {next(iter(other)).replace('_', '-')}"):
+            carry_out(str(source), target, purpose(**other), Local(1), Choices(shard_size=2))
+    regions(declared, *FILES, size=[131, 83])
+    with pytest.raises(DippError, match="another regions"):
+        carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=2))
+    regions(declared)
+    summary = carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=2))
+    assert summary.encoded == 3
+    assert contents(target)[first] == before[first]
+    assert redacted.verify(target)["images"] == 5
+    with pytest.raises(DippError, match="is finished"):
+        carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=2))
+    carry_out(str(source), target, purpose(kinds="face"), Local(1), Choices(), Conduct(overwrite=True))
+    assert redacted.verify(target)["kinds"] == {"face": 5}
+    assert not list(target.glob(f"{RUN}*"))
+
+
+def test_frames_with_a_gap(tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for frame in range(3):
+        (source / f"{frame:03}.png").write_bytes(saved(scene(frame), "PNG"))
+    (source / ".hidden").write_text("")
+    (source / "a-note.txt").write_text("is no frame")
+    boxes = "".join(
+        f'<box frame="{frame}" outside="0" xtl="{left}" ytl="10" xbr="{left + 9}" ybr="20"/>'
+        for frame, left in ((0, 5), (2, 60))
+    )
+    declared = tmp_path / "cvat.xml"
+    declared.write_text(f'<annotations><track id="0" label="face">{boxes}</track></annotations>')
+    options: dict[str, Any] = {"regions": declared, "fill": "grey", "odometer": False, "progress": False, "workers": 1}
+    with pytest.raises(DippError, match="frames of a video"):
+        dipp.privatize(source, tmp_path / "out", **options)
+    with pytest.raises(DippError, match=r"missing in 001\.png"):
+        dipp.privatize(source, tmp_path / "out", gaps="refuse", **options)
+    made = dipp.privatize(source, tmp_path / "out", gaps="cover", **options)
+    assert made.facts["images"] == 3
+    facts = Record.read(tmp_path / "out" / PICTURES / "001.png.record.json").facts
+    assert facts["regions"] == [{"kind": "face", "id": "0", "box": [5.0, 10.0, 64.0, 10.0]}]
+
+
+def test_a_signed_release(tmp_path: Path, run: Command) -> None:
+    target, key = tmp_path / "out", tmp_path / "key"
+    dipp.privatize(folder(tmp_path / "in"), target, regions=regions(tmp_path / "r.json"), fill="grey", odometer=False)
+    assert run("keygen", key)[0] == 0
+    code, _, err = run("sign", target, "--key", key)
+    assert code == 0, err
+    code, _, err = run("verify", target, "--key", f"{key}.pub")
+    assert code == 0, err
+    shutil.rmtree(target / PICTURES / "park")
+    assert run("verify", target, "--key", f"{key}.pub")[0] == 1
+
+
+@pytest.mark.slow
+def test_killed_at_every_touch_of_the_disk(tmp_path: Path) -> None:
+    """The same command then ends with the files of a run that was never killed, and each picture is charged once."""
+    source, declared = tmp_path / "in", regions(tmp_path / "r.json", "a.png", "b.png")
+    source.mkdir()
+    for name in ("a.png", "b.png"):
+        (source / name).write_bytes(saved(scene(), "PNG"))
+
+    def run(target: Path) -> None:
+        purpose = Redacting(Redactor.of(fill="grey"), declared)
+        meter = Meter(folder=target.with_name(f"{target.name}-odometer"))
+        carry_out(str(source), target, purpose, Local(1), Choices(shard_size=1), Conduct(meter=meter))
+
+    run(tmp_path / "whole")
+    wanted, deaths = contents(tmp_path / "whole"), 0
+    with pytest.MonkeyPatch.context() as patch:
+        killer = Killer(patch)
+        for touches in range(1000):
+            target = tmp_path / f"out{touches}"
+            if not killer.kills(lambda target=target: run(target), touches):  # type: ignore[misc]
+                break
+            deaths += 1
+            published = contents(target / PICTURES) if (target / PICTURES).exists() else {}
+            if Store(target).finished:
+                with pytest.raises(DippError, match="is finished"):
+                    run(target)
+            else:
+                run(target)
+            found = contents(target)
+            assert found == wanted
+            assert all(found[f"{PICTURES}/{name}"] == content for name, content in published.items())
+            odometer = Odometer.open(target.with_name(f"{target.name}-odometer"), make=False)
+            assert sum(row[3] for row in odometer.releases()) in (2, 4)  # killed before it was recorded, it begins anew
+    assert deaths > 50
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray Data sets its own old options
+def test_ray(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
+    purpose = Redacting(Redactor.of(odometer=False, fill="grey"), declared)
+    carry_out(str(source), tmp_path / "local", purpose, Local(1), Choices(shard_size=2))
+    carry_out(str(source), tmp_path / "ray", purpose, Ray(2), Choices(shard_size=2))
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
