@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from dipp.errors import DippError
 
 MAX_VARINT_BYTES = 10
-MAX_COLUMN_WIDTH = 32
+MAX_COLUMN_WIDTH = 62
+"""Largest width of the differences of a column: weights of `core.closest` go up to 2^62."""
 
 Integers = NDArray[np.int64]
 
