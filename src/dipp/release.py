@@ -32,6 +32,7 @@ from dipp.papers.guarantee import Words
 from dipp.privacy import advice
 from dipp.privacy.budget import why_unused
 from dipp.redaction.redact import MISSED, RedactOptions
+from dipp.redaction.sources import OTHERS
 
 LOGGER = logging.getLogger("dipp")
 TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
@@ -146,7 +147,9 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     if not target.parent.is_dir():
         raise DippError(f"dst: the folder {target.parent} does not exist")
     if regions is not None:
-        return Privatized(*_carried_out(src, target, _redacting(regions, options), choices, options), (MISSED,), ())
+        summary, papers = _carried_out(src, target, _redacting(regions, options), choices, options)
+        dropped = (OTHERS,) if OTHERS in summary.facts["certificate"]["assumptions"] else ()
+        return Privatized(summary, papers, (*dropped, MISSED), ())
     codec = Codec.from_pretrained(model, device=device, **plan_of(options))
     place = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
     summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)

@@ -90,7 +90,7 @@ ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
     "no such boxes": (("street.jpg", "--boxes", "both"), "boxes: raw or oriented is needed, got both"),
     "no picture": (
         ("faces.json", "--allow-none"),
-        "faces.json: JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed",
+        "faces.json: JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed",
     ),
     "no file": (("none.jpg", "--allow-none"), "none.jpg: cannot be read"),
     "a folder": ((".", "--allow-none"), "is a folder; give its pictures"),

@@ -119,7 +119,7 @@ class HidingOptions:
     accept_lossy: Annotated[
         bool,
         typer.Option(
-            "--accept-lossy", help="Take lossy WebP, AVIF and JPEG 2000: pixels outside may tell of a region."
+            "--accept-lossy", help="Take lossy WebP, AVIF, HEIC and JPEG 2000: pixels outside may tell of a region."
         ),
     ] = False
     gaps: Annotated[

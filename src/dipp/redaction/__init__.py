@@ -8,6 +8,7 @@
 | `hidden` | the one place where private values are dropped, with the proof |
 | `jpeg/` | JPEG files as coefficients |
 | `raster`, `png`, `tiff` | pictures as whole numbers; PNG and TIFF without loss |
+| `others` | files that the readers of other projects decode |
 | `dicom` | DICOM files, of whose tags hardly one is kept |
 | `colour` | standard colour spaces instead of profiles |
 | `crops`, `paint` | rectangles around regions, and what is painted in them |

@@ -1,8 +1,8 @@
 """PNG files as whole numbers of 8 or 16 bits: read without loss, and written in one fixed way.
 
 Of a file, only what decides the numbers is read: header, palette, transparency, data; and, from other chunks, the EXIF
-orientation and the colour profile. A palette may have been computed from the whole picture, so pictures with one become
-RGB. Pillow is not used because it cuts colour of 16 bits to 8.
+orientation and the colour profile. Of an animation, that is its still picture. A palette may have been computed from
+the whole picture, so pictures with one become RGB. Pillow is not used because it cuts colour of 16 bits to 8.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read(content: bytes) -> Raster:
     """Return the picture of a PNG file.
 
     Raises:
-        DippError: The file is damaged, too large, or an animation.
+        DippError: The file is damaged or too large.
     """
     chunks: dict[bytes, bytes] = {}
     data = []
@@ -51,8 +51,6 @@ def read(content: bytes) -> Raster:
             data.append(body)
         else:
             chunks.setdefault(name, body)
-    if b"acTL" in chunks:
-        raise DippError("image: a single picture is needed, this is an animation; save its frames as files")
     header = chunks.get(b"IHDR", b"")
     if len(header) != 13:
         raise _DamagedError
@@ -65,7 +63,7 @@ def read(content: bytes) -> Raster:
     values = _values(b"".join(data), width, height, depth, kind, bool(interlaced))
     values = _coloured(values, depth, kind, chunks)
     turned = orientation(chunks[b"eXIf"]) if b"eXIf" in chunks else 1
-    return Raster(values, turned, _profile(chunks))
+    return Raster(values, turned, _profile(chunks), b"acTL" in chunks)
 
 
 def _profile(chunks: dict[bytes, bytes]) -> bytes:

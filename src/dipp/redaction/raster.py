@@ -18,6 +18,8 @@ class Raster:
     """EXIF orientation, 1 to 8."""
     profile: bytes = b""
     """ICC profile; empty for none."""
+    others: bool = False
+    """Whether the file holds other pictures, which were not read."""
 
     @property
     def alpha(self) -> bool:

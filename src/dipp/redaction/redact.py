@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,9 @@ from dipp.redaction import charging, formats, paint
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.record import Record, beside
 from dipp.redaction.regions import Box, Declared, Margin, Mask, Pixels, Placed, Region
-from dipp.redaction.sources import Source, open_source
+from dipp.redaction.sources import OTHERS, Source, open_source
 
+LOGGER = logging.getLogger("dipp")
 SUFFIXES = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
     "PNG": (".png",),
@@ -30,7 +32,13 @@ SUFFIXES = {
 }
 """Endings of names, by what is written; the first is the usual one."""
 MISSED = "What no region covers is not protected: look at every picture before you give it away."
-ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if ending} | {".avif", ".jp2", ".j2k"}
+ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if ending} | {
+    ".avif",
+    ".heic",
+    ".heif",
+    ".jp2",
+    ".j2k",
+}
 """Endings of names of pictures that can be redacted."""
 
 
@@ -103,7 +111,7 @@ class RedactOptions(RunOptions, total=False):
     """Whether boxes are meant in the picture as it is stored ("raw") or as it is shown ("oriented"). Needed for
     pictures with an EXIF orientation, unless recorded sizes decide."""
     accept_lossy: bool
-    """Whether to take lossy WebP, AVIF and JPEG 2000, whose pixels outside a region tell of it. By default not."""
+    """Whether to take lossy WebP, AVIF, HEIC and JPEG 2000: pixels outside a region tell of it. By default not."""
     allow_none: bool
     """Whether a picture without regions is written all the same, without its metadata. By default not."""
 
@@ -181,6 +189,8 @@ class Redactor:
         if target is not None:
             require_suffix(target, opened.source.kind)
         redacted = self.filled(name, opened)
+        if OTHERS in opened.source.assumptions:
+            LOGGER.warning(f"{name}: {OTHERS}")
         if self.meter is not None:
             charging.charge(self.meter, name, content, opened.source, opened.hidden)
         return redacted

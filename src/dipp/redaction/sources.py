@@ -5,15 +5,15 @@
 | JPEG | an MCU (`JpegSource`) | JPEG: coefficients of all other MCUs are those of the file |
 | PNG, TIFF, lossless WebP | a pixel (`RasterSource`) | the same format: all other pixels are those of the file |
 | DICOM (`dicom`) | a pixel | DICOM, with hardly a tag |
-| lossy WebP, AVIF, JPEG 2000, JPEG in TIFF, if accepted | a pixel | WebP, PNG, PNG, TIFF: decoded pixels |
+| lossy WebP, AVIF, HEIC, JPEG 2000, JPEG in TIFF, if accepted | a pixel | WebP, PNG, PNG, PNG, TIFF: decoded pixels |
 
-Files are recognised by what they begin with, and no other reader of Pillow is ever opened.
+Of several pages or frames, the first is taken; the record says that others were dropped. Files are recognised by what
+they begin with, and no other reader of Pillow is ever opened.
 """
 
 from __future__ import annotations
 
 import io
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -24,15 +24,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dipp.errors import DippError
-from dipp.models.denoiser import MAX_PICTURE
-from dipp.redaction import colour, hidden, png, tiff
+from dipp.redaction import colour, hidden, others, png, tiff
 from dipp.redaction.crops import crops
 from dipp.redaction.jpeg import blocks, coefficients
 from dipp.redaction.jpeg.coefficients import Jpeg
-from dipp.redaction.jpeg.segments import exif_of, orientation
 from dipp.redaction.paint import Fill, Signal
 from dipp.redaction.raster import Raster
-from dipp.redaction.regions import Mask, Size, stored
+from dipp.redaction.regions import Mask, Size
 
 ITS_OWN = (
     "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do, and chose its "
@@ -46,6 +44,7 @@ LOSSY = (
     "The original was compressed with loss as {kind}: nearly every pixel outside the regions may depend on what they "
     "show. The caller accepted that."
 )
+OTHERS = "The original held other pictures beside the first (pages, frames, views). They were dropped."
 NO_PROFILE = "The original had a colour profile that is no standard one. It was dropped; colours are taken for sRGB."
 
 
@@ -236,7 +235,7 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
     """Return the picture of a file.
 
     Raises:
-        DippError: The format is not one of those above, the file is damaged or holds several pictures, or it is
+        DippError: The format is not one of those above, the file is damaged, or it is
             compressed with loss in a way that mixes pixels, and that is not accepted.
     """
     from dipp.redaction import dicom
@@ -248,20 +247,18 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
     if content.startswith(png.SIGNATURE):
         return _raster("PNG", png.read(content), png.write)
     if content[:4] in (b"II*\0", b"MM\0*"):
-        raster, lossy = _of_tiff(content)
+        raster, lossy = others.of_tiff(content)
         return _raster("TIFF", raster, tiff.write, "JPEG in TIFF" if lossy else None, accepted=accept_lossy)
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        lossy = b"VP8 " in _riff(content)
-        return _raster("WebP", _of_pillow(content, "WEBP"), _webp, "WebP" if lossy else None, accepted=accept_lossy)
-    if content[4:12] in (b"ftypavif", b"ftypavis"):
-        return _raster("PNG", _of_pillow(content, "AVIF"), png.write, "AVIF", accepted=accept_lossy)
-    if content[4:8] == b"jP  " or content[:4] == b"\xff\x4f\xff\x51":
-        return _raster("PNG", _of_pillow(content, "JPEG2000"), png.write, "JPEG 2000", accepted=accept_lossy)
+        used = "WebP" if others.is_lossy_webp(content) else None
+        return _raster("WebP", others.of_pillow(content, "WEBP"), others.webp, used, accepted=accept_lossy)
+    for name, recognises, read in others.LOSSY:
+        if recognises(content):
+            require_accepted(name, accepted=accept_lossy)
+            return _raster("PNG", read(content), png.write, name, accepted=accept_lossy)
     if dicom.recognised(content):
         return dicom.read(content, accept_lossy=accept_lossy)
-    if content[4:8] == b"ftyp":
-        raise DippError("image: HEIC is not read; convert it to PNG first, and mind that it is compressed with loss")
-    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed; convert it to PNG first")
+    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed; convert it to PNG first")
 
 
 def require_accepted(lossy: str | None, *, accepted: bool) -> None:
@@ -279,6 +276,7 @@ def _raster(
     require_accepted(lossy, accepted=accepted)
     profile, notes = _profile(picture.profile)
     about = NEVER_LOSSY if lossy is None else LOSSY.format(kind=lossy)
+    notes = (*notes, OTHERS) if picture.others else notes
     return RasterSource(kind, (about, *notes), replace(picture, profile=profile), write)
 
 
@@ -286,75 +284,3 @@ def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:
     """Return our own profile for a file's, and what is to be said of it."""
     space = colour.standard(given) if given else colour.SRGB
     return (b"", (NO_PROFILE,)) if space is None else (colour.profile(space), ())
-
-
-def _riff(content: bytes) -> list[bytes]:
-    """Return the names of the chunks of a RIFF file."""
-    names, place = [], 12
-    while place + 8 <= len(content):
-        names.append(content[place : place + 4])
-        size = int.from_bytes(content[place + 4 : place + 8], "little")
-        place += 8 + size + size % 2
-    return names
-
-
-def _opened(content: bytes, kind: str) -> Image.Image:
-    """Return a file opened by Pillow's reader of one kind, with one picture of a size that is allowed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            image = Image.open(io.BytesIO(content), formats=[kind])
-        except Exception:  # every format has its own ways to be damaged
-            raise DippError(f"image: not a whole {kind} file; get it again") from None
-    width, height = image.size
-    if not 0 < width * height <= MAX_PICTURE:
-        raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
-    if getattr(image, "n_frames", 1) != 1:
-        raise DippError("image: a single picture is needed, this has several; save them as files")
-    return image
-
-
-def _of_pillow(content: bytes, kind: str) -> Raster:
-    """Return a picture of 8 bits, or grey of 16, that Pillow reads without changing its values."""
-    image = _opened(content, kind)
-    turned = orientation(image.info["exif"].removeprefix(b"Exif\0\0")) if image.info.get("exif") else 1
-    return Raster(_values(image), turned, image.info.get("icc_profile") or b"")
-
-
-def _values(image: Image.Image) -> NDArray[Any]:
-    """Return the numbers (H, W, C) of an opened file."""
-    modes = {"1": "L", "P": "RGBA" if image.has_transparency_data else "RGB"}
-    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I;16B", "I;16L", "I;16N"):
-        raise DippError(f"image: grey or RGB of 8 or 16 bits is needed, got {image.mode}; save it as PNG")
-    try:
-        loaded = image.convert(modes[image.mode]) if image.mode in modes else image
-        values = np.asarray(loaded)
-    except Exception:  # every format has its own ways to be damaged
-        raise DippError(f"image: not a whole {image.format} file; get it again") from None
-    values = values[..., None] if values.ndim == 2 else values
-    return values.astype(np.uint16) if image.mode.startswith("I") else values
-
-
-def _of_tiff(content: bytes) -> tuple[Raster, bool]:
-    """Return the picture of a TIFF file, and whether it is compressed with loss."""
-    image: Any = _opened(content, "TIFF")
-    lossy = tiff.is_lossy(image)
-    turned = image.tag_v2.get(tiff.ORIENTATION, 1)
-    profile = image.info.get("icc_profile") or b""
-    deep = tiff.deep_colour(content, image)
-    turned = turned if turned in range(1, 9) else 1
-    values = stored(_values(image), turned) if deep is None else deep  # Pillow has turned the picture
-    return Raster(values, turned, profile), lossy
-
-
-def _webp(picture: Raster) -> bytes:
-    """Return the one lossless WebP file for a picture."""
-    made = io.BytesIO()
-    values = picture.values if picture.values.shape[2] > 2 else picture.values.repeat(3, axis=2)
-    options: dict[str, Any] = {"lossless": True, "quality": 75, "method": 4, "exact": True}
-    if picture.orientation != 1:
-        options["exif"] = b"Exif\0\0" + exif_of(picture.orientation)
-    if picture.profile:
-        options["icc_profile"] = picture.profile
-    Image.fromarray(values).save(made, "WEBP", **options)
-    return made.getvalue()

@@ -6,6 +6,7 @@ import io
 import shutil
 import struct
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -183,9 +184,49 @@ def animated(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
-def test_several_pictures_are_refused(kind: str) -> None:
-    with pytest.raises(DippError, match="a single picture is needed, this"):
-        grey(animated(kind))
+def test_other_pictures_of_a_file_are_dropped_and_told(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    made = grey(animated(kind))
+    assert "other pictures beside the first (pages, frames, views). They were dropped" in caplog.text
+    assert any("other pictures beside" in one for one in made.record.facts["certificate"]["assumptions"])
+    with Image.open(io.BytesIO(made.content)) as image:
+        assert getattr(image, "n_frames", 1) == 1
+        found = np.asarray(image.convert("RGB"))
+    mask = ~inside(scene().shape)
+    np.testing.assert_array_equal(found[mask], scene()[mask])
+    assert not any(
+        "other pictures beside" in one for one in grey(saved(scene(), "PNG")).record.facts["certificate"]["assumptions"]
+    )
+
+
+def test_an_animation_with_loss_needs_to_be_accepted() -> None:
+    file = io.BytesIO()
+    Image.fromarray(scene()).save(file, "WEBP", save_all=True, append_images=[Image.fromarray(scene(1))], quality=80)
+    with pytest.raises(DippError, match="WebP is compressed with loss"):
+        grey(file.getvalue())
+
+
+def test_heic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """two.heic was written by pillow-heif: the waves of `scene` without noise, and a second picture of them."""
+    content = (Path(__file__).parent / "two.heic").read_bytes()
+    with pytest.raises(DippError, match=r"HEIC is compressed with loss .* accept that with --accept-lossy"):
+        grey(content)
+    made = grey(content, accept_lossy=True)
+    assert made.kind == "PNG"
+    said = " ".join(made.record.facts["certificate"]["assumptions"])
+    assert "with loss as HEIC" in said
+    assert "other pictures beside" in said
+    found = opened(made.content)
+    assert found.shape == scene().shape
+    rows, columns = np.mgrid[: found.shape[0], : found.shape[1]]
+    waves = [np.sin(columns / (5 + 3 * one) + rows / (9 - 2 * one)) for one in range(3)]
+    error = np.abs(found - (128 + 70 * np.stack(waves, axis=-1)))[~inside(found.shape)]
+    assert error.mean() < 12
+    assert (found[inside(found.shape)] == 128).all()
+    with pytest.raises(DippError, match="not a whole HEIC file"):
+        grey(content[:900], accept_lossy=True)
+    monkeypatch.setitem(sys.modules, "pi_heif", None)
+    with pytest.raises(DippError, match=r'HEIC needs pi-heif; .* pip install "\.\[heic\]"'):
+        grey(content, accept_lossy=True)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +252,9 @@ def test_lossy_sources_need_to_be_accepted(kind: str, name: str, written: str, o
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"GIF89a" + bytes(20), "JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", "JPEG, PNG, TIFF, WebP, AVIF, JPEG 2000 or DICOM is needed"),
-        (b"\0\0\0\x18ftypheic" + bytes(20), "HEIC is not read; convert it to PNG first"),
+        (b"GIF89a" + bytes(20), "JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed"),
+        (b"\0\0\0\x18ftypheic" + bytes(20), "HEIC is compressed with loss"),
         (saved(scene(), "PNG")[:500], "not a whole PNG; get it again"),
         (saved(scene(), "PNG").replace(b"IDAT", b"IDAX", 1), "not a whole PNG; get it again"),
         (saved(scene(), "TIFF")[:3000], "not a whole TIFF file; get it again"),

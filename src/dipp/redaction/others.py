@@ -1,0 +1,142 @@
+"""Files that other programs' readers decode: TIFF, WebP, AVIF and JPEG 2000 by Pillow, HEIC by libheif.
+
+Of several pages or frames, the first is read. HEIC needs the extra `[heic]`: the package pi-heif, which decodes only
+(LGPL).
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
+from dipp.redaction import tiff
+from dipp.redaction.jpeg.segments import exif_of, orientation
+from dipp.redaction.raster import Raster
+from dipp.redaction.regions import stored
+
+HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+"""Brands of files in HEIC; those of AVIF are others."""
+
+
+def is_lossy_webp(content: bytes) -> bool:
+    """Return whether the first picture of a WebP file is compressed with loss."""
+    names, place = [], 12
+    while place + 8 <= len(content):
+        name, size = content[place : place + 4], int.from_bytes(content[place + 4 : place + 8], "little")
+        names.append(name)
+        if name == b"ANMF":  # a frame: a header of 16 bytes, then chunks of its own
+            place += 8 + 16
+        else:
+            place += 8 + size + size % 2
+    return next((name != b"VP8L" for name in names if name in (b"VP8 ", b"VP8L")), True)
+
+
+def _opened(content: bytes, kind: str) -> Image.Image:
+    """Return a file opened by Pillow's reader of one kind, with a size that is allowed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            image = Image.open(io.BytesIO(content), formats=[kind])
+        except Exception:  # every format has its own ways to be damaged
+            raise DippError(f"image: not a whole {kind} file; get it again") from None
+    width, height = image.size
+    if not 0 < width * height <= MAX_PICTURE:
+        raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+    return image
+
+
+def of_pillow(content: bytes, kind: str) -> Raster:
+    """Return a picture of 8 bits, or grey of 16, that Pillow reads without changing its values."""
+    image = _opened(content, kind)
+    turned = orientation(image.info["exif"].removeprefix(b"Exif\0\0")) if image.info.get("exif") else 1
+    return Raster(_values(image), turned, image.info.get("icc_profile") or b"", _has_others(image))
+
+
+def _values(image: Image.Image) -> NDArray[Any]:
+    """Return the numbers (H, W, C) of an opened file."""
+    modes = {"1": "L", "P": "RGBA" if image.has_transparency_data else "RGB"}
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I;16B", "I;16L", "I;16N"):
+        raise DippError(f"image: grey or RGB of 8 or 16 bits is needed, got {image.mode}; save it as PNG")
+    try:
+        loaded = image.convert(modes[image.mode]) if image.mode in modes else image
+        values = np.asarray(loaded)
+    except Exception:  # every format has its own ways to be damaged
+        raise DippError(f"image: not a whole {image.format} file; get it again") from None
+    values = values[..., None] if values.ndim == 2 else values
+    return values.astype(np.uint16) if image.mode.startswith("I") else values
+
+
+def of_tiff(content: bytes) -> tuple[Raster, bool]:
+    """Return the picture of a TIFF file, and whether it is compressed with loss."""
+    image: Any = _opened(content, "TIFF")
+    lossy = tiff.is_lossy(image)
+    turned = image.tag_v2.get(tiff.ORIENTATION, 1)
+    profile = image.info.get("icc_profile") or b""
+    deep = tiff.deep_colour(content, image)
+    turned = turned if turned in range(1, 9) else 1
+    values = stored(_values(image), turned) if deep is None else deep  # Pillow has turned the picture
+    return Raster(values, turned, profile, _has_others(image)), lossy
+
+
+def of_heif(content: bytes) -> Raster:
+    """Return the primary picture of a HEIC file, turned as it is shown.
+
+    Raises:
+        DippError: The reader is missing, or the file is damaged.
+    """
+    try:
+        import pi_heif
+    except ImportError:
+        raise DippError('image: HEIC needs pi-heif; in a checkout of dipp, pip install ".[heic]"') from None
+    try:
+        found = pi_heif.open_heif(content)
+        primary = found[found.primary_index]
+        width, height = primary.size
+        if not 0 < width * height <= MAX_PICTURE:
+            raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        image = primary.to_pillow()
+    except DippError:
+        raise
+    except Exception:  # every file has its own ways to be damaged
+        raise DippError("image: not a whole HEIC file; get it again") from None
+    return Raster(_values(image), 1, primary.info.get("icc_profile") or b"", len(found) > 1)
+
+
+def _has_others(image: Image.Image) -> bool:
+    """Return whether a file holds more than one picture."""
+    return bool(getattr(image, "n_frames", 1) > 1)
+
+
+def webp(picture: Raster) -> bytes:
+    """Return the one lossless WebP file for a picture."""
+    made = io.BytesIO()
+    values = picture.values if picture.values.shape[2] > 2 else picture.values.repeat(3, axis=2)
+    options: dict[str, Any] = {"lossless": True, "quality": 75, "method": 4, "exact": True}
+    if picture.orientation != 1:
+        options["exif"] = b"Exif\0\0" + exif_of(picture.orientation)
+    if picture.profile:
+        options["icc_profile"] = picture.profile
+    Image.fromarray(values).save(made, "WEBP", **options)
+    return made.getvalue()
+
+
+Recognise = Callable[[bytes], bool]
+Read = Callable[[bytes], Raster]
+LOSSY: tuple[tuple[str, Recognise, Read], ...] = (
+    ("AVIF", lambda content: content[4:12] in (b"ftypavif", b"ftypavis"), lambda content: of_pillow(content, "AVIF")),
+    ("HEIC", lambda content: content[4:8] == b"ftyp" and content[8:12] in HEIC, of_heif),
+    (
+        "JPEG 2000",
+        lambda content: content[4:8] == b"jP  " or content[:4] == b"\xff\x4f\xff\x51",
+        lambda content: of_pillow(content, "JPEG2000"),
+    ),
+)
+"""Formats that mix pixels over the whole picture: name, how a file is recognised, and its reader."""
