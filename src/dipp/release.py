@@ -154,7 +154,7 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     place = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
     summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)
     claim = summary.facts["certificate"]
-    warnings = advice.warnings(claim["epsilon"], claim["delta"], summary.facts["pixels"]) if claim else ()
+    warnings = advice.release_warnings(claim, summary.facts["pixels"], summary.facts["images"])
     unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
     return Privatized(summary, papers, warnings, unused)
 

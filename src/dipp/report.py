@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dipp.core import units
 from dipp.core.beacon import NOTHING, Beacon
-from dipp.errors import DippError
+from dipp.core.units import Size
+from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.privacy import advice, certificate
 from dipp.privacy.certificate import Certificate
@@ -113,16 +114,44 @@ def release_lines(facts: dict[str, Any]) -> list[str]:
 
 def promise(claim: Mapping[str, Any]) -> str:
     """Return a certificate, as JSON has it, in one line."""
-    return certificate.promise(claim["epsilon"], claim["rho"], units.from_dict(claim["unit"]).words)
+    own = certificate.promise(claim["epsilon"], claim["rho"], units.from_dict(claim["unit"]).words)
+    first = advice.Headline.of(claim)
+    if first.hidden is None:
+        return own
+    return f"ε = {upper(first.epsilon)} pure for {advice.objects(first.hidden)}, wherever it lies; {own}"
 
 
 def advice_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what must be said with a release, for JSON: its grade, that it is recognisable, and its warnings."""
+    """Return what must be said with a release, for JSON: its grade, if it is recognisable, and its warnings."""
     claim = facts["certificate"]
     if claim is None:
         return {"grade": None, "recognisable": True, "warnings": []}
-    said = advice.warnings(claim["epsilon"], claim["delta"], facts["pixels"])
-    return {"grade": advice.grade(claim["epsilon"]).name, "recognisable": True, "warnings": list(said)}
+    first, said = advice.Headline.of(claim), advice.release_warnings(claim, facts["pixels"], facts["images"])
+    return {"grade": first.grade.name, "recognisable": not first.covers_all, "warnings": list(said)}
+
+
+def size_facts(claim: Mapping[str, Any] | None, size: Size) -> dict[str, Any]:
+    """Return the price of any object of a size, for JSON.
+
+    Args:
+        claim: A certificate, as JSON has it.
+        size: Width and height of the object.
+
+    Raises:
+        NoCertificateError: There is no certificate.
+
+    """
+    if claim is None:
+        raise NoCertificateError(f"size: there is no price, since the certificate is {NO_CERTIFICATE}")
+    found = Certificate.from_json(json.dumps(claim)).for_window(*size)
+    at = {} if found.delta is None else {"epsilon_at_delta": found.epsilon_at_delta}
+    return {"width": size[0], "height": size[1], "epsilon": found.epsilon, "rho": found.rho, **at}
+
+
+def size_text(facts: Mapping[str, Any]) -> str:
+    """Return that price as a line of a report."""
+    named = advice.objects((facts["width"], facts["height"]))
+    return f"size         ε = {upper(facts['epsilon'])} for {named}, wherever it lies"
 
 
 def _advice_lines(facts: dict[str, Any]) -> list[str]:
@@ -130,11 +159,15 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
     claim, found = facts["certificate"], advice_facts(facts)
     lines = []
     if claim is not None:
-        lines.append(f"bound        {found['grade']}: {advice.bound(claim['epsilon'])}")
-        lines.append(f"measured     {advice.measured(claim['epsilon'])}")
-        sizes = (f"{one['window']}×{one['window']}: {upper(one['epsilon'])}" for one in claim["by_size"])
-        lines.append(f"by size      ε of anything within a square of pixels, {', '.join(sizes)}")
-    lines.append(f"recognisable {'yes' if claim is None else advice.RECOGNISABLE}")
+        first = advice.Headline.of(claim)
+        lines.append(f"bound        {found['grade']}: {first.bound}")
+        lines += [f"measured     {first.measured}"] if first.measured else []
+        lines.append(f"by size      {certificate.prices((one['window'], one['epsilon']) for one in claim['by_size'])}")
+        whole = facts["whole"]
+        if whole is not None:
+            size = f"height × width {whole['height']}×{whole['width']}"
+            lines.append(f"whole        ε = {upper(whole['epsilon'])} for everything in the largest image, {size}")
+    lines.append(f"recognisable {'yes' if claim is None else advice.Headline.of(claim).recognisable}")
     return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(found["warnings"])]
 
 

@@ -318,7 +318,7 @@ def test_the_scale_of_the_documents_is_the_module_s() -> None:
         [
             f"up to {row.largest:g}" if math.isfinite(row.largest) else f"above {SCALE[-2].largest:g}",
             row.name,
-            row.meaning,
+            row.meaning(),
         ]
         for row in SCALE
     ]

@@ -161,7 +161,7 @@ def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, t
     made, few = tmp_path / "a.dipp", ("--model", model, "--epsilon", 4, *PAPER)
     code, _, err = run("encode", pictures / "0.png", "-o", made, *few, "--delta", 1 / 64)
     assert (code, err.count("\n"), made.exists()) == (1, 1, False)
-    assert "8×8 pixels times δ = 0.015625 is 1 or more" in err
+    assert "8×8 has 64 pixels, and that many times δ = 0.015625 is 1 or more" in err
     assert run("encode", pictures / "0.png", "-o", made, *few, "--delta", 0.015)[0] == 0
     assert not any("δ" in text for text in json.loads(run("info", made, "--json")[1])["warnings"])
     several = tmp_path / "several.dipp"

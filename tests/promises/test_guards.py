@@ -48,8 +48,9 @@ from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
 from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
+from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
+from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.scoring.task import ScoringTask
 from experiments.comparisons.unclipped import SHARP
 
@@ -224,7 +225,7 @@ def test_4_a_second_encoding_costs_as_much_again() -> None:
     first, second = codec.encode(image), codec.encode(image)
     both = first.certificate.compose(second.certificate)
     assert both.epsilon >= 2 * first.certificate.epsilon
-    assert any("another encoding" in text for text in NOT_COVERED)
+    assert any("another encoding" in text for text in not_covered(Pixel()))
 
 
 # 5. Values out of range.
@@ -304,7 +305,7 @@ def test_6_the_unit_is_stated_wherever_an_epsilon_is(tmp_path: Path, run: Comman
         code, said, _ = run("info", made, "--json", *options)
         assert code == expected
         assert json.loads(said)["certificate"]["unit"] == {"kind": "pixel"}
-    assert any("mixed before encoding" in text for text in NOT_COVERED)
+    assert any("mixed before encoding" in text for text in not_covered(Pixel()))
 
 
 # 7. An encoder's state that the decoder does not have.

@@ -26,7 +26,8 @@ from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy import advice
 from dipp.privacy.budget import Budget
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, Certificate
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.limits import ASSUMPTIONS, not_covered
 
 EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -80,7 +81,7 @@ def plans(model: str) -> dict[str, Any]:
     words = {
         "unit": Pixel().words,
         "assumptions": ASSUMPTIONS,
-        "notCovered": NOT_COVERED,
+        "notCovered": not_covered(Pixel()),
         "readers": list(advice.READERS.items()),
         "recognisable": advice.RECOGNISABLE,
         # JSON has no infinity: the last grade has no largest ε.

@@ -7,7 +7,7 @@ shard. The predicate, `PREDICATE`, says:
 |---|---|
 | `dipp` | version of dipp that made the statement |
 | `issued`, `expires` | when it was made, and when it ends (null: never); UTC |
-| `certificate` | ε, ρ, δ, the unit, and the ledger that they follow from |
+| `certificate` | ε, ρ, δ, the unit, the price by size, and the ledger that they follow from |
 | `plan` | coding and steps |
 | `model`, `seed`, `seed_given`, `beacon` | identity of the denoiser, and the public seed with its origin |
 | `images` | how many |
@@ -39,7 +39,7 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:dipp:release:v1"
 PLAN = ("coding", "channel", "code", "alpha", "schedule")
 COPIED = ("model", "seed", "seed_given", "beacon", "images")
-NUMBERS = ("epsilon", "rho", "delta", "unit", "units", "releases")
+NUMBERS = ("epsilon", "rho", "delta", "unit", "units", "hidden", "releases")
 """Of a certificate, what must be the same when it is computed again from the release. All other numbers follow from the
 ledger (`Certificate.from_json`); words may be put better by a later version."""
 PATIENCE = timedelta(minutes=10)
@@ -220,7 +220,7 @@ def _follows(said: dict[str, Any], facts: dict[str, Any]) -> bool:
 
 def _comparable(facts: dict[str, Any]) -> Any:
     """The facts without words, as JSON gives them back."""
-    numbers = {name: facts["certificate"][name] for name in NUMBERS}
+    numbers = {name: facts["certificate"].get(name) for name in NUMBERS}
     return json.loads(json.dumps({**facts, "certificate": numbers}))
 
 

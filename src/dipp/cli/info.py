@@ -21,6 +21,9 @@ def info(
     archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
     compared: ComparedOptions,
     as_json: AsJson = False,
+    size: Annotated[
+        str | None, typer.Option(help="WIDTHxHEIGHT: show the ε of any object of this size, wherever it lies.")
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Show the ledger, check every shard, and compare the plan with its model."),
@@ -31,9 +34,11 @@ def info(
     Exit code 4 with --verify: nothing wrong was found, but no model was there to compare the plan with; give --model.
     """
     from dipp import report
+    from dipp.core import units
 
     if compared.given and not verify:
         raise DippError("model, calibration: they are for --verify; add it")
+    wanted = None if size is None else units.parse_size(size)
     checked = _checked(archive, compared, as_json) if verify else None
     if archive.is_dir():
         from dipp.data import manifest
@@ -46,8 +51,11 @@ def info(
         source = archives.open(archive)  # which computes the certificate again from the plan
         facts = source.facts()
         text = None if as_json else report.archive_text(source, checked)
+    asked = {} if wanted is None else {"size": report.size_facts(facts["certificate"], wanted)}
     verdict = {"verified": None, "verified_reason": NOT_ASKED} if checked is None else checked.verdict
-    typer.echo(json.dumps({**facts, **verdict, **report.advice_facts(facts)}) if text is None else text)
+    typer.echo(json.dumps({**facts, **verdict, **report.advice_facts(facts), **asked}) if text is None else text)
+    if text is not None and asked:
+        typer.echo(report.size_text(asked["size"]))
     raise typer.Exit(EXIT_NOT_COMPARED if checked is not None and checked.verified is None else 0)
 
 

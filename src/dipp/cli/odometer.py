@@ -14,13 +14,16 @@ from dipp.cli.options import AsJson
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
-    from dipp.odometer import Odometer, Spent
+    from dipp.core.geometry import Geometry
+    from dipp.core.units import Size
+    from dipp.odometer import Entry, Odometer, Spent
 
 LISTED = 20
 """Pictures that are listed, at most, and releases: those with the largest sums, and the latest."""
 EXPLANATION = """\
-Each release of a picture costs ε and ρ, for any one of its pixels. They add up for whoever sees them all, so this is
-what counts, and not the certificate of one file. A picture is known again by its pixels: copies and other names are
+Each release of a picture costs ε and ρ, for any one of its pixels, and more for larger objects: they pay for every unit
+of the release that they can meet. Prices of one size add up for whoever sees all releases, so this is what counts, and
+not the certificate of one file. A picture is known again by its pixels: copies and other names are
 the same picture, a crop or a resized or recompressed copy is another. Charged is what may have been released: a command
 that was stopped stays charged."""
 
@@ -34,11 +37,18 @@ def odometer(
         float | None,
         typer.Option(help="Charge the pictures with a release that was made elsewhere, at this pure ε."),
     ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(help="WIDTHxHEIGHT: sum up for any object of this size.", show_default="a single pixel"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what the releases of pictures add up to on this machine, and explain it."""
+    from dipp.core.units import parse_size
     from dipp.odometer import Odometer
+    from dipp.odometer.prices import PIXEL
 
+    wanted = PIXEL if size is None else parse_size(size)
     if delta is not None and not 0 < delta < 1:
         raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
     if add is not None:
@@ -46,7 +56,7 @@ def odometer(
     found = Odometer.open(make=add is not None)
     if add is not None:
         _add(found, pictures or [], add)
-    facts = _of_pictures(found, pictures, delta) if pictures else _of_all(found, delta)
+    facts = _of_pictures(found, pictures, delta, wanted) if pictures else _of_all(found, delta, wanted)
     typer.echo(json.dumps(_strict(facts)) if as_json else "\n".join(_lines(facts)))
 
 
@@ -74,27 +84,50 @@ def _mark(found: Odometer, path: Path) -> bytes:
     return found.mark(pictures.known_by(path))
 
 
-def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None) -> dict[str, Any]:
-    """Sums and history of some pictures, and what redactions leave hidden of them."""
+def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, size: Size) -> dict[str, Any]:
+    """Sums and history of some pictures, by unit and by size, and what redactions leave hidden of them."""
+    from dipp.codec.pictures import known_by
+    from dipp.core.geometry import Geometry
     from dipp.redaction import charging
 
     items = []
     for path in pictures:
-        mark = _mark(found, path)
-        history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in found.history(mark)]
+        values = known_by(path)
+        mark = found.mark(values)
+        entries = found.history(mark)
+        history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in entries]
         left = charging.left(found, mark)
         hidden = {} if left is None else {"hidden": asdict(left)}
-        items.append({**_facts(found.spent(mark), delta), "name": path.name, "history": history, **hidden})
+        own = {"name": path.name, "history": history, **_prices(entries, Geometry.of(values.shape))}
+        items.append({**_facts(found.spent(mark, size), delta), **own, **hidden})
     return {"place": str(found.folder), "pictures": items}
 
 
-def _of_all(found: Odometer, delta: float | None) -> dict[str, Any]:
+def _prices(entries: list[Entry], geometry: Geometry) -> dict[str, Any]:
+    """What the releases of a picture add up to: for one unit of each kind, for squares, and for all of the picture."""
+    from dipp.odometer import prices
+    from dipp.privacy.certificate import WINDOWS
+
+    releases = [prices.Released(entry.unit, entry.epsilon, entry.rho) for entry in entries]
+    units = list(dict.fromkeys(entry.unit for entry in entries))
+    by_unit = {unit: [release for release in releases if release.unit == unit] for unit in units}
+    return {
+        "by_unit": [
+            {"unit": unit.to_dict(), "releases": len(own), **prices.of_object(own, prices.PIXEL)._asdict()}
+            for unit, own in by_unit.items()
+        ],
+        "by_size": [{"window": side, **prices.of_object(releases, (side, side))._asdict()} for side in WINDOWS],
+        "whole": prices.of_picture(releases, geometry)._asdict(),
+    }
+
+
+def _of_all(found: Odometer, delta: float | None, size: Size) -> dict[str, Any]:
     """Everything, summed up."""
     names = ("release", "made", "command", "images", "epsilon", "rho")
     return {
         "place": str(found.folder),
         "count": found.count(),
-        "pictures": [_facts(one, delta) for one in found.pictures(LISTED)],
+        "pictures": [_facts(one, delta) for one in found.pictures(LISTED, size)],
         "releases": [dict(zip(names, row, strict=True)) for row in found.releases()],
     }
 
@@ -102,7 +135,8 @@ def _of_all(found: Odometer, delta: float | None) -> dict[str, Any]:
 def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
     """The sums of a picture."""
     at = {} if delta is None else {"delta": delta, "epsilon_at_delta": spent.at(delta)}
-    return {**asdict(spent), "picture": spent.picture.hex(), **at, "certificate": spent.statement(delta)}
+    own = {**asdict(spent), "picture": spent.picture.hex(), "size": list(spent.size)}
+    return {**own, **at, "certificate": spent.statement(delta)}
 
 
 def _strict(facts: Any) -> Any:
@@ -116,6 +150,7 @@ def _strict(facts: Any) -> Any:
 
 def _lines(facts: dict[str, Any]) -> list[str]:
     """The facts as text."""
+    from dipp.core import units
     from dipp.core.words import counted
     from dipp.privacy.printing import upper
 
@@ -130,9 +165,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
                 )
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
-                f"ρ {upper(entry['rho'])} per {entry['unit']['kind']}"
+                f"ρ {upper(entry['rho'])} per {units.from_dict(entry['unit']).short}"
                 for entry in one["history"]
             ]
+            lines += _price_lines(one) if one["history"] else []
         return [*lines, "", EXPLANATION]
     lines = [
         f"place      {facts['place']}",
@@ -150,3 +186,21 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         ),
     ]
     return [*lines, "", EXPLANATION]
+
+
+def _price_lines(facts: dict[str, Any]) -> list[str]:
+    """The sums of a picture by unit, by size and as a whole, as text."""
+    from dipp.core import units
+    from dipp.core.words import counted
+    from dipp.privacy.certificate import prices
+    from dipp.privacy.printing import upper
+
+    kinds = (
+        f"{counted(one['releases'], 'release')} per {units.from_dict(one['unit']).short}: {upper(one['epsilon'])}"
+        for one in facts["by_unit"]
+    )
+    return [
+        f"  by unit: {', '.join(kinds)}",
+        f"  by size: {prices((one['window'], one['epsilon']) for one in facts['by_size'])}",
+        f"  whole: ε = {upper(facts['whole']['epsilon'])} for everything in the picture",
+    ]

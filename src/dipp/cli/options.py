@@ -142,6 +142,12 @@ class OdometerOptions:
         float | None,
         typer.Option(help="Most ε (at --delta, if given) that all releases of a picture may cost."),
     ] = None
+    odometer_size: Annotated[
+        str | None,
+        typer.Option(
+            help="WIDTHxHEIGHT: let --odometer-limit be about any object of this size.", show_default="a single pixel"
+        ),
+    ] = None
     odometer_begin: Annotated[
         bool,
         typer.Option("--odometer-begin", help="Let --odometer-limit begin a new odometer, which knows no release yet."),
@@ -152,13 +158,17 @@ class OdometerOptions:
 
     def meter(self, delta: float | None) -> Meter | None:
         """The odometer for these options; None if nothing is counted."""
+        from dipp.core.units import parse_size
         from dipp.odometer import Meter
+        from dipp.odometer.prices import PIXEL
 
         if self.odometer:
-            return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin)
-        if self.odometer_limit is not None or self.odometer_names or self.odometer_begin:
+            size = PIXEL if self.odometer_size is None else parse_size(self.odometer_size)
+            return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin, size=size)
+        if (self.odometer_limit, self.odometer_size) != (None, None) or self.odometer_names or self.odometer_begin:
             raise DippError(
-                "odometer-limit, odometer-begin, odometer-names: these go with the odometer; leave out --no-odometer"
+                "odometer-limit, odometer-size, odometer-begin, odometer-names: these go with the odometer; leave out "
+                "--no-odometer"
             )
         return None
 

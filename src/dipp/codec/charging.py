@@ -39,10 +39,12 @@ def require_within(plan: Plan, budget: Budget | None, geometry: Geometry) -> Non
     size = f"{geometry.height}×{geometry.width}"
     if not budget.allows(promised(plan, geometry, budget.delta)):
         raise DippError(f"image: {size} is too small for this plan to keep {budget}; use a larger one")
-    if budget.delta is not None and advice.too_large(budget.delta, geometry.pixels):
+    count = plan.unit.count(geometry)
+    if budget.delta is not None and advice.too_large(budget.delta, count):
         raise DippError(
-            f"image: {size} pixels times δ = {upper(budget.delta)} is 1 or more, which allows a pixel to be published "
-            f"as it is; pass a delta far below {lower(1 / geometry.pixels, 1)}, or none"
+            f"image: {size} has {count} {plan.unit.plural}, and that many times δ = {upper(budget.delta)} is 1 or "
+            f"more, which allows a {plan.unit.short} to be published as it is; pass a delta far below "
+            f"{lower(1 / count, 1)}, or none"
         )
 
 

@@ -84,7 +84,7 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
         )
     certified = archive.release.plan.coding.certified
     claim = archive.certificate.to_dict() if certified else None
-    warnings = advice.warnings(claim["epsilon"], claim["delta"], archive.pixels) if claim else ()
+    warnings = advice.release_warnings(claim, archive.pixels, len(archive))
     unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
     return Encoded(archive, warnings, unused)
 

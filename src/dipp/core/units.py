@@ -77,9 +77,20 @@ class Unit(ABC):
     def count(self, geometry: Geometry) -> int:
         """Return the number of units of a picture."""
 
+    def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
+        """Return a number of units that pictures of so many pixels have together, at least."""
+        return images
+
     def smallest(self, geometries: Iterable[Geometry]) -> Geometry | None:
         """Return the geometry with the fewest units, whose certificate is the worst; None without geometries."""
-        return min(geometries, key=lambda one: (self.count(one), one.coordinates, one), default=None)
+        return min(geometries, key=self._rank, default=None)
+
+    def largest(self, geometries: Iterable[Geometry]) -> Geometry | None:
+        """Return the geometry with the most units, which as a whole has the highest price; None without geometries."""
+        return max(geometries, key=self._rank, default=None)
+
+    def _rank(self, geometry: Geometry) -> tuple[int, int, Geometry]:
+        return self.count(geometry), geometry.coordinates, geometry
 
     @abstractmethod
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
@@ -169,6 +180,10 @@ class Pixel(Unit):
         """Return the number of pixels."""
         return geometry.pixels
 
+    def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
+        """Return the number of pixels."""
+        return pixels
+
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
         """Return each coordinate divided by the number of channels."""
         return coordinates // geometry.channels
@@ -222,6 +237,10 @@ class Cells(Unit):
     def count(self, geometry: Geometry) -> int:
         """Return the number of cells, those that are cut off included."""
         return -(-geometry.height // self.side) * -(-geometry.width // self.side)
+
+    def total(self, pixels: int, images: int) -> int:
+        """Return the cells that the pixels fill, or one for each picture if these are more."""
+        return max(images, -(-pixels // self.side**2))
 
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
         """Return the cells, numbered row by row."""

@@ -12,7 +12,7 @@ from dipp.data.shards import Contents, Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.errors import DippError
-from dipp.format.archive import Archive
+from dipp.format.archive import Archive, whole_facts
 from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.privacy.certificate import WORDS
@@ -41,6 +41,8 @@ def manifest(store: Store, labels: Labels | None, known: Iterable[Contents] = ()
         raise DippError("dst: there is no shard")
     # The smallest image has the worst certificate.
     worst = min(shards, key=lambda shard: MAX_PIXELS + 1 if shard.smallest is None else shard.smallest)
+    shown = Shard.read(store.folder / worst.name)
+    sizes = {shard.largest for shard in shards if shard.largest is not None}
     pixels, size = (sum(getattr(shard, name) for shard in shards) for name in ("pixels", "bytes"))
     bits = sum(shard.payload_bits for shard in shards)
     grey = sum(shard.grey for shard in shards)
@@ -49,7 +51,8 @@ def manifest(store: Store, labels: Labels | None, known: Iterable[Contents] = ()
         "format": FORMAT,
         "version": 1,
         "dipp": __version__,
-        **Shard.read(store.folder / worst.name).archive().facts(),
+        **shown.archive().facts(),
+        "whole": whole_facts(shown.certificate, (shown.release.geometry(*largest) for largest in sizes)),
         **rates,
         "images": sum(shard.images for shard in shards),
         "grey": grey,

@@ -84,6 +84,8 @@ class Contents(NamedTuple):
     payload_bits: int
     grey: int
     """Number of grey images."""
+    largest: tuple[int, int] | None = None
+    """Height and width of the image with the most units; None if there is no image."""
 
     @classmethod
     def of(cls, path: Path, shard: Shard) -> Contents:
@@ -100,13 +102,15 @@ class Contents(NamedTuple):
             None if shard.smallest is None else shard.release.plan.unit.count(shard.smallest),
             shard.payload_bits,
             len(shard.grey),
+            None if shard.largest is None else shard.largest.shape[:2],
         )
 
     @classmethod
     def from_json(cls, values: list[Any]) -> Contents:
         """Return the contents that were written as a JSON list."""
         found = cls(*values)
-        return found._replace(skipped=tuple(Skipped(*one) for one in found.skipped))
+        size = None if found.largest is None else (found.largest[0], found.largest[1])
+        return found._replace(skipped=tuple(Skipped(*one) for one in found.skipped), largest=size)
 
 
 class Image(NamedTuple):
@@ -311,6 +315,11 @@ class Shard:
     def smallest(self) -> Geometry | None:
         """Geometry of the image with the fewest units; None if there is no image."""
         return self.release.plan.unit.smallest(set(self.geometries()))
+
+    @functools.cached_property
+    def largest(self) -> Geometry | None:
+        """Geometry of the image with the most units; None if there is no image."""
+        return self.release.plan.unit.largest(set(self.geometries()))
 
     def __len__(self) -> int:
         """Number of images."""

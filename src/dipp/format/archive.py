@@ -12,7 +12,7 @@ import itertools
 import math
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
@@ -229,6 +229,7 @@ class Archive:
         plan, certified = self.release.plan, self.release.plan.coding.certified
         return {
             "certificate": self.certificate.to_dict() if certified else None,
+            "whole": whole_facts(self._certificate, self._layouts),
             "payload_bpp": self.payload_bpp,
             "file_bpp": self.file_bpp,
             "images": len(self),
@@ -257,6 +258,26 @@ class Archive:
         """Write the file, whole or not at all."""
         with files.atomic(Path(path)) as part:
             part.write_bytes(self._data)
+
+
+def whole_facts(certificate: Certificate | None, geometries: Iterable[Geometry]) -> dict[str, Any] | None:
+    """Return the size and the price of the picture that has the most units, as JSON has them.
+
+    Args:
+        certificate: The certificate of the pictures.
+        geometries: The geometries of the pictures.
+
+    Returns:
+        None without a certificate, or without pictures.
+
+    """
+    if certificate is None:
+        return None
+    largest = certificate.unit.largest(geometries)
+    if largest is None:
+        return None
+    found = certificate.for_picture(largest)
+    return {"height": largest.height, "width": largest.width, "epsilon": found.epsilon, "rho": found.rho}
 
 
 def _beacon_facts(release: Release) -> dict[str, Any] | None:

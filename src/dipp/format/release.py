@@ -14,6 +14,7 @@ from dipp.core.beacon import Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
+from dipp.core.units import Size
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.bytes import checked
@@ -49,6 +50,8 @@ class Release:
     """The public beacon that the seed follows from, with the sender's own part; None without one."""
     window: Window | None = None
     """Which values of pictures of more than eight bits became black and white; None: no such picture was taken."""
+    hidden: Size | None = None
+    """Width and height of the objects that the plan is to hide, wherever they lie; None if it was made for one unit."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -62,6 +65,8 @@ class Release:
             raise DippError(f"table: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}")
         if self.delta is not None and not 0 < self.delta < 1:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
+        if self.hidden is not None:
+            self.plan.unit.met(*self.hidden)  # raises if it is not a size
         checked("channels", self.channels, 1, MAX_CHANNELS)
         self.plan.mask.require(self.channels)
         checked("steps", len(steps), 1, MAX_STEPS)
@@ -91,7 +96,7 @@ class Release:
         """
         if not self.plan.coding.certified:
             return None
-        return promised(self.plan, smallest or Geometry(1, MAX_PIXELS, self.channels), self.delta)
+        return promised(self.plan, smallest or Geometry(1, MAX_PIXELS, self.channels), self.delta, self.hidden)
 
     def claim(self, smallest: Geometry | None) -> tuple[float, float] | None:
         """Return ε and ρ of that certificate, as files state them."""
@@ -110,6 +115,6 @@ class Release:
 
 
 @functools.lru_cache(maxsize=64)
-def promised(plan: Plan, smallest: Geometry, delta: float | None) -> Certificate:
+def promised(plan: Plan, smallest: Geometry, delta: float | None, hidden: Size | None = None) -> Certificate:
     """Return `Certificate.of`, cached: checking a picture's size, archiving it and reading it back ask for the same."""
-    return Certificate.of(plan, smallest, delta)
+    return Certificate.of(plan, smallest, delta, hidden)

@@ -1,7 +1,7 @@
 """The odometer: what all releases of a picture add up to, over commands, folders, copies and reruns.
 
-`place` says where it is kept and under which secret key; `accounts` is the database, with its promises; `meter` is an
-odometer as an encoder uses it, with a limit.
+`place` says where it is kept and under which secret key; `prices` what a release costs an object of a size; `accounts`
+is the database, with its promises; `meter` is an odometer as an encoder uses it, with a limit.
 """
 
 from dipp.odometer.accounts import Charge, Entry, LimitError, Odometer, Reading, Spent, fresh_release

@@ -14,10 +14,11 @@ coding has no certificate). A release has a random name of its own, which a run 
 3. *A limit holds.* The sums are taken inside the same transaction, which excludes all others. Of processes that charge
    one picture at the same time, those succeed whose sum is within the limit.
 
-**Composition.** For the pixels of a picture, ε's add up, and so do ρ's (`privacy.conversions`, 2); (ε, δ) follows from
-the sums. Every row has the unit of its release. A pixel lies in one unit, so that the ε of any unit bounds its own: the
-sums are those of any one pixel, whatever the units. A release of which only ε is known counts with the ρ that follows
-from it (`conversions.zcdp_of_pure`). A release that holds the picture twice counts twice.
+**Composition.** ε's add up, and so do ρ's (`privacy.conversions`, 2); (ε, δ) follows from the sums. Every row has the
+unit of its release, and sums are those of any object of a size: each release counts with what it costs that object
+(`prices`), whatever its unit. By default the object is a pixel, which lies in one unit of each release. A release of
+which only ε is known counts with the ρ that follows from it (`conversions.zcdp_of_pure`). A release that holds the
+picture twice counts twice.
 
 *If budgets are chosen by what was seen.* The sum of pure ε's still bounds the loss, since each outcome's loss is at
 most the sum of those that led to it. A sum of ρ's that is itself random bounds nothing by its realised value; but a
@@ -38,7 +39,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hmac
-import itertools
 import json
 import logging
 import math
@@ -54,10 +54,12 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dipp.core import randomness, units
-from dipp.core.units import Pixel, Unit
+from dipp.core.units import Pixel, Size, Unit
 from dipp.errors import DippError
 from dipp.odometer import place
+from dipp.odometer.prices import PIXEL, of_row, spelt
 from dipp.privacy import conversions
+from dipp.privacy.advice import objects
 from dipp.privacy.printing import upper
 
 LOGGER = logging.getLogger("dipp.odometer")
@@ -81,7 +83,11 @@ BEGUN = (
     "odometer: begun in {folder}; it adds up what this user releases on this machine from now on, and knows of no "
     "other release (dipp odometer explains)"
 )
-SUMS = "SELECT picture, COUNT(*), losses(epsilon), losses(rho), MAX(name) FROM charges"
+SUMS = (
+    "SELECT picture, COUNT(*), losses(pure(epsilon, rho, unit)), losses(zcdp(epsilon, rho, unit)), MAX(name) "
+    "FROM charges"
+)
+"""What releases cost an object of the size that the connection was opened with, by picture."""
 
 
 class Charge(NamedTuple):
@@ -125,6 +131,8 @@ class Spent:
     rho: float
     name: str | None = None
     """The name that was kept, if any."""
+    size: Size = PIXEL
+    """Width and height of the objects that the sums are about."""
 
     def at(self, delta: float | None) -> float:
         """ε of (ε, δ), or pure ε without a δ."""
@@ -137,7 +145,8 @@ class Spent:
         if math.isinf(self.epsilon):
             return "none: a release of it had no certificate"
         pure = f"ε = {upper(self.epsilon)} pure, ρ = {upper(self.rho)} zCDP"
-        return pure if delta is None else f"ε = {upper(self.at(delta))} at δ = {upper(delta)}; {pure}"
+        whose = "" if self.size == PIXEL else f" for {objects(self.size)}"
+        return f"{pure if delta is None else f'ε = {upper(self.at(delta))} at δ = {upper(delta)}; {pure}'}{whose}"
 
 
 class Reading(NamedTuple):
@@ -206,27 +215,28 @@ class Odometer:
         charges: Iterable[Charge],
         limit: float | None = None,
         delta: float | None = None,
+        size: Size = PIXEL,
     ) -> Reading:
         """Charge a release, once: a second call with the same release changes nothing, and does not ask for `charges`.
 
-        If a picture would then have more than the limit (pure ε, or ε at δ), nothing is charged, and `LimitError` is
-        raised. A release that was charged before has passed.
+        If an object of the size, in any of the pictures, would then have more than the limit (pure ε, or ε at δ),
+        nothing is charged, and `LimitError` is raised. A release that was charged before has passed.
         """
-        with _connected(self.folder) as database:
+        with _connected(self.folder, size) as database:
             if _is_charged(database, release):
-                return _reading(database, release, delta)
+                return _reading(database, release, delta, size)
             # What streams in waits in a temporary table, which nobody sees, and keeps nobody waiting.
             database.execute("CREATE TEMP TABLE pending AS SELECT * FROM charges WHERE 0")
             with _transaction(database, "DEFERRED"):
-                rows = ((release, *charge[:5], _spelt(charge.unit), charge.hidden) for charge in charges)
+                rows = ((release, *charge[:5], spelt(charge.unit), charge.hidden) for charge in charges)
                 database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             with _transaction(database):
                 if _is_charged(database, release):  # by another process, meanwhile
-                    return _reading(database, release, delta)
+                    return _reading(database, release, delta, size)
                 made = datetime.now(UTC).isoformat(timespec="seconds")
                 database.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?)", (release, made, command))
                 database.execute("INSERT INTO charges SELECT * FROM pending")
-                reading = _reading(database, release, delta)
+                reading = _reading(database, release, delta, size)
                 if limit is not None and reading.worst is not None and reading.worst.at(delta) > limit:
                     raise LimitError(
                         f"odometer: with this release, a picture would exceed the limit ε = {upper(limit)}; it would "
@@ -242,11 +252,11 @@ class Odometer:
                 "LEFT JOIN charges ON release = id GROUP BY id ORDER BY number"
             ).fetchall()
 
-    def pictures(self, most: int) -> list[Spent]:
-        """The pictures with the largest sums, at most so many."""
-        with _connected(self.folder) as database:
+    def pictures(self, most: int, size: Size = PIXEL) -> list[Spent]:
+        """Return the sums of at most `most` pictures, for any object of a size: those with the largest first."""
+        with _connected(self.folder, size) as database:
             rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
-            return [Spent(*row) for row in rows]
+            return [Spent(*row, size=size) for row in rows]
 
     def count(self) -> int:
         """Number of different pictures."""
@@ -254,11 +264,11 @@ class Odometer:
             (found,) = database.execute("SELECT COUNT(DISTINCT picture) FROM charges").fetchone()
         return int(found)
 
-    def spent(self, picture: bytes) -> Spent:
-        """What the releases of a picture add up to."""
-        with _connected(self.folder) as database:
+    def spent(self, picture: bytes, size: Size = PIXEL) -> Spent:
+        """Return what the releases of a picture add up to, for any object of a size."""
+        with _connected(self.folder, size) as database:
             row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
-        return Spent(picture, 0, 0.0, 0.0) if row is None else Spent(*row)
+        return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else Spent(*row, size=size)
 
     def history(self, picture: bytes) -> list[Entry]:
         """The releases of a picture, in the order of time."""
@@ -275,12 +285,6 @@ class Odometer:
         with _connected(self.folder) as database:
             infinite = "SELECT hidden FROM charges WHERE picture = ? AND epsilon = ?"
             return [row[0] for row in database.execute(infinite, (picture, math.inf))]
-
-
-@functools.cache
-def _spelt(unit: Unit) -> str:
-    """Return a unit as the database has it."""
-    return json.dumps(unit.to_dict(), sort_keys=True)
 
 
 class LimitError(DippError):
@@ -311,13 +315,15 @@ class _Losses:
 
 
 @contextlib.contextmanager
-def _connected(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The database of an odometer; whatever goes wrong with it ends in one line."""
+def _connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]:
+    """The database of an odometer, whose sums are those of a size; whatever goes wrong with it ends in one line."""
     try:
         database = sqlite3.connect(folder / DATABASE, PATIENCE, isolation_level=None)
         try:
             database.execute("PRAGMA synchronous = EXTRA")  # a transaction is on the disk when it ends
             database.create_aggregate("losses", 1, _Losses)  # type: ignore[arg-type]
+            database.create_function("pure", 3, lambda *row: of_row(*row, size=size).epsilon, deterministic=True)
+            database.create_function("zcdp", 3, lambda *row: of_row(*row, size=size).rho, deterministic=True)
             yield database
         finally:
             database.close()
@@ -390,11 +396,11 @@ def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
     return key
 
 
-def _reading(database: sqlite3.Connection, release: str, delta: float | None) -> Reading:
+def _reading(database: sqlite3.Connection, release: str, delta: float | None, size: Size) -> Reading:
     of_release = "SELECT picture FROM charges WHERE release = ?"
     rows = database.execute(f"{SUMS} WHERE picture IN ({of_release}) GROUP BY picture", (release,))
     pictures, again, worst = 0, 0, None
-    for one in itertools.starmap(Spent, rows):
+    for one in (Spent(*row, size=size) for row in rows):
         pictures, again = pictures + 1, again + (one.releases > 1)
         larger = worst is None or (one.at(delta), one.rho) > (worst.at(delta), worst.rho)
         worst = one if larger else worst

@@ -11,10 +11,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dipp.core.units import Unit
+from dipp.core.units import Size, Unit, within
 from dipp.core.words import counted
 from dipp.errors import DippError
 from dipp.odometer.accounts import Charge, Odometer
+from dipp.odometer.prices import PIXEL
 
 LOGGER = logging.getLogger("dipp.odometer")
 
@@ -33,10 +34,13 @@ class Meter:
     """Whether a limit may begin a new database. Otherwise it needs one that exists: a new one knows no release."""
     folder: Path | None = None
     """Folder of the database; None for this user's (`place.folder`)."""
+    size: Size = PIXEL
+    """Width and height of the objects that the limit and the warnings are about; by default a single pixel."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.limit > 0:
             raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.limit}")
+        within(*self.size, None)
 
     @classmethod
     def of(cls, odometer: bool | Meter, delta: float | None = None) -> Meter | None:
@@ -78,7 +82,7 @@ class Meter:
 
         The warning depends on the pixels: it goes to the log of the sender, and into nothing that is released.
         """
-        reading = self.odometer.charge(release, command, charges, self.limit, self.delta)
+        reading = self.odometer.charge(release, command, charges, self.limit, self.delta, self.size)
         if reading.again and reading.worst is not None:
             LOGGER.warning(
                 f"odometer: {reading.again} of {counted(reading.pictures, 'picture')} "

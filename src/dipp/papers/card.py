@@ -6,7 +6,6 @@ import json
 import shlex
 
 from dipp.papers.guarantee import FILL_IN, Released
-from dipp.privacy import advice
 
 
 def card(released: Released) -> str:
@@ -22,7 +21,8 @@ def card(released: Released) -> str:
         "definition": "pure differential privacy; zero-concentrated as well" if claim else "none",
         "unit": released.unit.words if claim else "none",
         "parameters": released.parameters,
-        "recognisable": advice.RECOGNISABLE,
+        **({"by size": released.by_size} if claim else {}),
+        "recognisable": released.recognisable,
         "not protected": released.unprotected,
         "mechanism": released.mechanism,
         "composition": released.composition,

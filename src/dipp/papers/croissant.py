@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dipp.papers.guarantee import FILL_IN, Released
-from dipp.privacy import advice
 
 CROISSANT = "http://mlcommons.org/croissant/"
 TERMS = (
@@ -72,7 +71,7 @@ def metadata(released: Released, base: str = "", text_labels: bool = False) -> d
         "rai:personalSensitiveInformation": [
             f"Differential privacy: {released.parameters}.",
             *((released.meaning, released.unit_details) if released.certificate else ()),
-            f"Recognisable: {advice.RECOGNISABLE}.",
+            f"Recognisable: {released.recognisable}.",
             f"Not protected: {released.unprotected}.",
         ],
         "rai:dataManipulationProtocol": f"{released.mechanism} {released.composition} {released.post_processing}",

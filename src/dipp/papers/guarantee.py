@@ -13,22 +13,49 @@ from typing import Any
 
 from dipp import __version__
 from dipp.core import units
-from dipp.core.units import Unit
+from dipp.core.units import Pixel, Unit
 from dipp.data import manifest, store
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.privacy import advice
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED
+from dipp.privacy.advice import RECOGNISABLE, Headline, objects
+from dipp.privacy.certificate import prices
+from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.privacy.printing import upper
 
 FILL_IN = "TO BE FILLED IN"
-NEEDED = ("certificate", "coding", "dipp", "images", "labels", "model", "payload_bpp", "pixels", "schedule", "seed")
+NEEDED = (
+    "certificate",
+    "coding",
+    "dipp",
+    "images",
+    "labels",
+    "model",
+    "payload_bpp",
+    "pixels",
+    "schedule",
+    "seed",
+    "whole",
+)
 """Facts that papers speak of."""
+INTEGERS = "what depends on a pixel, from its eight bits to the draw, is integer; the rounding of weights is in ε"
 SELECTION = (
     "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer scores "
-    "and one exact draw"
+    "and one exact draw",
+    INTEGERS,
 )
-RESPONSE = "one bit a coordinate, by randomised response against the public prediction, with integer thresholds"
+DRAWS = {
+    "pairs": (
+        "one bit a coordinate, by randomised response against the public prediction, with integer thresholds",
+        INTEGERS,
+    ),
+    "closest": (
+        "an index a block of a unit, drawn among public candidates; those few that are closest to the private block "
+        "have a larger public weight than all others",
+        "the ranking of candidates may be rounded, and ε does not depend on it; the draw is exact, in integers",
+    ),
+}
+"""How the indices of a code are drawn, and what rounding does to ε; `SELECTION` for all others."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +156,9 @@ class Released:
         several = self.unit.plural
         return (
             "Two collections are adjacent if they have the same number of images, of the same sizes in the same order, "
-            f"and differ in {self.unit.neighbours}. A change of k {several} costs k·ε and k²·ρ. The unit is not a "
-            f"person: somebody who fills many {several}, or appears in many images, pays the sum over those {several}, "
-            "and stays recognisable."
+            f"and differ in {self.unit.neighbours}. A change of k {several} costs k·ε. The unit is not a person: "
+            f"somebody who fills many {several}, or appears in many images, pays the sum over those {several}, and may "
+            f"stay recognisable. Price by size: {self.by_size}."
         )
 
     @property
@@ -139,10 +166,24 @@ class Released:
         """What ε is worth, for whom, with what was measured for other readers; for a release with a certificate."""
         if self.certificate is None:
             raise NoCertificateError("meaning: this coding is not differentially private")
-        epsilon = self.certificate["epsilon"]
-        said = (f"As a bound, {advice.grade(epsilon).name}: {advice.bound(epsilon)}", advice.measured(epsilon))
-        warned = advice.warnings(epsilon, self.certificate["delta"], self.facts["pixels"])
+        first = Headline.of(self.certificate)
+        said = (f"As a bound, {first.grade.name}: {first.bound}", *((first.measured,) if first.measured else ()))
+        warned = advice.release_warnings(self.certificate, self.facts["pixels"], self.facts["images"])
         return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*said, *warned))
+
+    @property
+    def by_size(self) -> str:
+        """The prices of objects by their size, up to the largest picture; for a release with a certificate."""
+        if self.certificate is None:
+            raise NoCertificateError("by_size: this coding is not differentially private")
+        told = prices((one["window"], one["epsilon"]) for one in self.certificate["by_size"])
+        whole = self.facts["whole"]
+        return told if whole is None else f"{told}; everything in the largest picture: {upper(whole['epsilon'])}"
+
+    @property
+    def recognisable(self) -> str:
+        """Whether people and things can be recognised in the release, and why."""
+        return RECOGNISABLE if self.certificate is None else Headline.of(self.certificate).recognisable
 
     @property
     def parameters(self) -> str:
@@ -152,7 +193,11 @@ class Released:
             return "none: this coding is not differentially private"
         at = claim.get("epsilon_at_delta")
         asked = "" if at is None else f"; (ε, δ) = ({upper(at)}, {upper(claim['delta'])})"
-        return f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {self.unit.words}"
+        first = Headline.of(claim)
+        own = f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {self.unit.words}"
+        if first.hidden is None:
+            return own
+        return f"ε = {upper(first.epsilon)} (pure) for {objects(first.hidden)}, wherever it lies; {own}"
 
     @property
     def domain(self) -> str:
@@ -167,9 +212,9 @@ class Released:
         """How the losses of parts add up."""
         return (
             f"Sequential composition over {len(self.facts['schedule'])} steps: pure ε adds up, and so does ρ, for the "
-            "worst pixel; (ε, δ) is converted from ρ. Parallel composition over images: each place of the source is "
-            "released once. Copies among them, and other releases of the same images, are not counted in this "
-            "certificate: their ε and ρ add to these."
+            f"worst {self._worst}; (ε, δ) follows from ρ or from the law of the privacy loss. Parallel composition "
+            "over images: each place of the source is released once. Copies among them, and other releases of the same "
+            "images, are not counted in this certificate: their ε and ρ add to these."
         )
 
     @property
@@ -183,12 +228,11 @@ class Released:
     @property
     def mechanism(self) -> str:
         """How the indices are drawn, and by which software."""
-        drawn = RESPONSE if self.facts.get("code") == "pairs" else SELECTION
+        drawn, rounding = DRAWS.get(self.facts.get("code", ""), SELECTION)
         return (
             f"{self.facts['coding']}: {drawn}. The certificate is computed from the "
             "integers that the encoder used (the ledger), and every reader computes it again. Implemented in dipp "
-            f"{self.facts['dipp']}. Floating point: what depends on a pixel, from its eight bits to the draw, is "
-            "integer; the rounding of weights to integers is in ε. Private randomness: the operating system's. Timing: "
+            f"{self.facts['dipp']}. Floating point: {rounding}. Private randomness: the operating system's. Timing: "
             "not covered; the release is made offline, once."
         )
 
@@ -206,10 +250,19 @@ class Released:
         """Who must be trusted, and with what."""
         return (
             "The curator sees the pictures and runs the encoder. Everybody else may have the release, any computing "
-            "power, and knowledge of all other pixels. The guarantee holds if " + "; ".join(ASSUMPTIONS) + "."
+            f"power, and knowledge of {self._rest}. The guarantee holds if {'; '.join(ASSUMPTIONS)}."
         )
 
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What the certificate says nothing about."""
-        return NOT_COVERED
+        return not_covered(Pixel() if self.certificate is None else self.unit)
+
+    @property
+    def _worst(self) -> str:
+        return "pixel" if self.certificate is None else self.unit.short
+
+    @property
+    def _rest(self) -> str:
+        """What a reader of the release may know beside it."""
+        return "all other pixels" if self.certificate is None or self.unit == Pixel() else "everything else"

@@ -9,7 +9,6 @@ from typing import Any
 
 from dipp.errors import NoCertificateError
 from dipp.papers.guarantee import FILL_IN, Released
-from dipp.privacy import advice
 
 
 def entry(released: Released) -> dict[str, Any]:
@@ -61,7 +60,9 @@ def entry(released: Released) -> dict[str, Any]:
             },
             "administrative": {
                 "sources": words.url or FILL_IN,
-                "notes": f"Recognisable: {advice.RECOGNISABLE}. Not covered: " + "; ".join(released.not_covered) + ".",
+                "notes": f"Recognisable: {released.recognisable}. Not covered: "
+                + "; ".join(released.not_covered)
+                + ".",
                 "registry_authors": curators,
             },
         },

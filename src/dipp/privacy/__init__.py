@@ -8,5 +8,6 @@
 | `losses` | (ε, δ) of draws whose privacy loss has a known law |
 | `budget` | what may be spent |
 | `printing` | bounds as text, rounded so that they stay bounds |
-| `advice` | what an ε per pixel does not mean, in sentences that go with every release |
+| `advice` | what the first number of a certificate is worth, in sentences that go with every release |
+| `limits` | what a certificate rests on, and what it does not cover, by its unit |
 """

@@ -17,7 +17,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,33 +27,17 @@ from numpy.typing import NDArray
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.price import Loss
-from dipp.core.units import Unit
+from dipp.core.units import Size, Unit
 from dipp.errors import DippError
-from dipp.privacy import advice, conversions, losses
+from dipp.privacy import conversions, limits, losses
+from dipp.privacy.advice import Headline, objects
 from dipp.privacy.ledger import Ledger
+from dipp.privacy.limits import ASSUMPTIONS
 from dipp.privacy.printing import upper
 
 MAX_GROUP = 1 << 62
 WINDOWS = (1, 8, 16, 32, 64, 128, 256)
 """Sides of the square windows whose price certificates state."""
-
-ASSUMPTIONS = (
-    "the encoder ran this code: a file can show that it is consistent, never that its encoder was honest",
-    "the private randomness came from the operating system's generator, and nobody saw it or could predict it",
-    "model, schedule, code tables and options were fixed without looking at the private images, and not fitted to them",
-    "the public seed was drawn before the images were read",
-)
-NOT_COVERED = (
-    "another encoding of the same image: the costs add up, see Certificate.compose",
-    "what the neighbours of a pixel tell about it: ε bounds what the file adds for somebody who knows them all",
-    "what many pixels show together: k of them cost k times ε, so faces, plates, text and places stay recognisable",
-    "what was mixed before encoding: after a resize or a blur, a pixel of the original is in many pixels",
-    "width, height, number and order of the images, and that they were encoded at all",
-    "one person in many images, and labels or names that come with them",
-    "how long encoding took, logs, and copies of the images elsewhere",
-)
-
-
 WORDS = ("assumptions", "not_covered")
 """Fields in words, which a later version may put better: they are not compared."""
 DELTAS = (1e-5, 1e-7, 1e-9)
@@ -82,6 +66,8 @@ class Certificate:
     """δ at which (ε, δ) is to be stated, if the release was budgeted that way."""
     units: int = 1
     """How many units may change at once."""
+    hidden: Size | None = None
+    """Width and height of the objects that the release was planned to hide; None if it was planned for one unit."""
 
     def __post_init__(self) -> None:
         if not self.releases:
@@ -90,23 +76,26 @@ class Certificate:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
         if type(self.units) is not int or not 1 <= self.units <= MAX_GROUP:
             raise DippError(f"units: a whole number from 1 to {MAX_GROUP} is needed, got {self.units!s:.40}")
+        if self.hidden is not None:
+            self.unit.met(*self.hidden)  # raises if it is not a size
         if any(ledger.unit != self.unit for ledger in self.releases):
             raise DippError("releases: ledgers of one unit are needed")
 
     @classmethod
-    def of(cls, plan: Plan, smallest: Geometry, delta: float | None = None) -> Certificate:
+    def of(cls, plan: Plan, smallest: Geometry, delta: float | None = None, hidden: Size | None = None) -> Certificate:
         """Return what a plan promises to pictures, the smallest of which has this geometry.
 
         Args:
             plan: The plan of the encoding.
             smallest: Geometry of the smallest picture. It has the fewest chunks, and so the largest price.
             delta: δ at which (ε, δ) is to be stated, if the release was budgeted that way.
+            hidden: Width and height of the objects that the plan is to hide, if it was made for such.
 
         Raises:
             NoCertificateError: The coding of the plan is not differentially private.
 
         """
-        return cls((Ledger.planned(plan, smallest),), delta)
+        return cls((Ledger.planned(plan, smallest),), delta, hidden=hidden)
 
     @property
     def unit(self) -> Unit:
@@ -168,11 +157,21 @@ class Certificate:
 
     def for_units(self, count: int) -> Certificate:
         """Return the certificate for any change of `count` units: kε, and k²ρ, or kρ if no two share a selection."""
-        return replace(self, units=count)
+        return replace(self, units=count, hidden=None)
 
     def for_window(self, width: int, height: int) -> Certificate:
         """Return the certificate for any change inside a window of this size, wherever it lies in the picture."""
         return self.for_units(self.unit.met(width, height))
+
+    def for_picture(self, geometry: Geometry) -> Certificate:
+        """Return the certificate for any change of a whole picture of this geometry."""
+        return self.for_units(self.unit.count(geometry))
+
+    @property
+    def headline(self) -> Headline:
+        """The first number to show: that of the objects that are to be hidden, or of one unit."""
+        one = self.for_units(1) if self.hidden is None else self.for_window(*self.hidden)
+        return Headline(one.epsilon, self.unit, self.hidden)
 
     @property
     def by_size(self) -> tuple[tuple[int, Certificate], ...]:
@@ -191,7 +190,8 @@ class Certificate:
             raise DippError("compose: certificates for equally many units, and channels of a pixel, are needed")
         releases = (ledger for one in (self, *others) for ledger in one.releases)
         same = all(other.delta == self.delta for other in others)
-        return replace(self, releases=tuple(releases), delta=self.delta if same else None)
+        hidden = self.hidden if all(other.hidden == self.hidden for other in others) else None
+        return replace(self, releases=tuple(releases), delta=self.delta if same else None, hidden=hidden)
 
     @property
     def channels(self) -> int:
@@ -213,7 +213,7 @@ class Certificate:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What it says nothing about, in words."""
-        return NOT_COVERED
+        return limits.not_covered(self.unit)
 
     def between(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
         """Return pure ε of telling two given images apart, the metric form: units pay for how far they really differ.
@@ -247,6 +247,9 @@ class Certificate:
         found: dict[str, Any] = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta}
         if self.delta is not None:
             found["epsilon_at_delta"] = self.epsilon_at_delta
+        if self.hidden is not None:
+            one, (width, height) = self.for_window(*self.hidden), self.hidden
+            found["hidden"] = {"width": width, "height": height, "epsilon": one.epsilon, "rho": one.rho}
         return found | {
             "unit": self.unit.to_dict(),
             "units": self.units,
@@ -269,7 +272,9 @@ class Certificate:
         try:
             content = json.loads(text)
             ledgers = tuple(map(Ledger.from_dict, content["releases"]))
-            found = cls(ledgers, content["delta"], content["units"])
+            hidden = content.get("hidden")
+            size = None if hidden is None else (hidden["width"], hidden["height"])
+            found = cls(ledgers, content["delta"], content["units"], size)
             stated = {key: content[key] for key in content if key not in WORDS}
             at_delta = stated.pop("epsilon_at_delta", None)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -285,10 +290,13 @@ class Certificate:
         return found
 
     def short(self) -> str:
-        """Pure ε, with (ε, δ) if that was asked for, in a few words."""
+        """Pure ε, with (ε, δ) if that was asked for, in a few words; of the objects that are to be hidden first."""
         at = "" if self.delta is None else f"{upper(self.approximate(self.delta))} at δ = {upper(self.delta)}, "
         protected = self.unit.short if self.units == 1 else f"{self.units} {self.unit.plural}"
-        return f"ε = {at}{upper(self.epsilon)} pure per {protected}"
+        own = f"ε = {at}{upper(self.epsilon)} pure per {protected}"
+        return (
+            own if self.hidden is None else f"ε = {upper(self.headline.epsilon)} pure for {objects(self.hidden)}; {own}"
+        )
 
     def __str__(self) -> str:
         return self.statement()
@@ -303,11 +311,12 @@ class Certificate:
             for head, texts in (("This holds if", self.assumptions), ("It does not cover", self.not_covered))
         )
         head = f"<p><b>{html.escape(self.statement())}</b></p>"
-        one = self.for_units(1).epsilon
+        first = self.headline
         said = (
-            f"As a bound, {advice.grade(one).name}: {advice.bound(one)}.",
-            f"Without that knowledge, {advice.measured(one)}.",
-            f"Recognisable: {advice.RECOGNISABLE}.",
+            f"As a bound, {first.grade.name}: {first.bound}.",
+            *((f"Without that knowledge, {first.measured}.",) if first.measured else ()),
+            f"By size: {self.sizes}.",
+            f"Recognisable: {first.recognisable}.",
         )
         words = "".join(f"<p>{html.escape(text)}</p>" for text in said)
         return f"<div>{head}{words}<details><summary>the small print</summary>{told}</details></div>"
@@ -315,9 +324,22 @@ class Certificate:
     def statement(self) -> str:
         """The certificate in one line."""
         pure = promise(self.epsilon, self.rho, self.protected)
-        if self.delta is None:
-            return pure
-        return f"ε = {upper(self.approximate(self.delta))} at δ = {upper(self.delta)}; {pure}"
+        at = "" if self.delta is None else f"ε = {upper(self.approximate(self.delta))} at δ = {upper(self.delta)}; "
+        return f"{self._first}{at}{pure}"
+
+    @property
+    def _first(self) -> str:
+        """The number of the objects that are to be hidden, in words that the unit's follow; nothing without any."""
+        if self.hidden is None:
+            return ""
+        one = self.for_window(*self.hidden)
+        at = "" if self.delta is None else f"{upper(one.approximate(self.delta))} at δ = {upper(self.delta)}, "
+        return f"ε = {at}{upper(one.epsilon)} pure for {objects(self.hidden)}, wherever it lies; "
+
+    @property
+    def sizes(self) -> str:
+        """The prices of square windows in words."""
+        return prices((side, one.epsilon) for side, one in self.for_units(1).by_size)
 
     def table(self) -> str:
         """Return the certificate as a table: a line for each run of equal steps, the worst unit, and what it means.
@@ -344,14 +366,21 @@ class Certificate:
             f"(ε, δ), per {self.protected}: "
             + ", ".join(f"ε = {upper(self.approximate(delta))} at {upper(delta)}" for delta in DELTAS)
         )
-        lines += [f"  if {text}" for text in ASSUMPTIONS]
-        lines += [f"  not covered: {text}" for text in NOT_COVERED]
+        lines.append(f"by size: {self.sizes}")
+        lines += [f"  if {text}" for text in self.assumptions]
+        lines += [f"  not covered: {text}" for text in self.not_covered]
         return "\n".join(lines)
 
 
 def promise(epsilon: float, rho: float, protected: str) -> str:
     """Return pure ε and ρ in words, rounded up, with what they protect."""
     return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
+
+
+def prices(windows: Iterable[tuple[int, float]]) -> str:
+    """Return the prices of square windows, given as side and ε, in words."""
+    listed = ", ".join(f"{side}×{side}: {upper(epsilon)}" for side, epsilon in windows)
+    return f"ε of anything within a square of pixels, {listed}"
 
 
 def _sum(parts: list[float]) -> float:

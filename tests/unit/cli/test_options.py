@@ -135,7 +135,13 @@ HIDING = {
     "--allow-none": False,
     "--accept-lossy": False,
 }
-COUNTED = {"--odometer": True, "--odometer-limit": None, "--odometer-begin": False, "--odometer-names": False}
+COUNTED = {
+    "--odometer": True,
+    "--odometer-limit": None,
+    "--odometer-size": None,
+    "--odometer-begin": False,
+    "--odometer-names": False,
+}
 COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "simulate": (
         [],
@@ -179,7 +185,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
             "--device": "auto",
         },
     ),
-    "info": (["archive"], {"--json": False, "--verify": False, "--model": None, "--calibration": None}),
+    "info": (["archive"], {"--json": False, "--size": None, "--verify": False, "--model": None, "--calibration": None}),
     "audit": (
         [],
         {
@@ -234,7 +240,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     ),
     "regions": (["images"], {"--detector": ..., "--output -o": ..., "--overwrite": False}),
     "check": (["picture", "record"], {"--device": "auto", "--json": False}),
-    "odometer": (["pictures"], {"--delta": None, "--add": None, "--json": False}),
+    "odometer": (["pictures"], {"--delta": None, "--add": None, "--size": None, "--json": False}),
     "card": (
         ["release"],
         {

@@ -29,11 +29,13 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import Step
+from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER
-from dipp.privacy.certificate import ASSUMPTIONS, NOT_COVERED, WINDOWS, Certificate
+from dipp.privacy.certificate import WINDOWS, Certificate
 from dipp.privacy.ledger import Ledger, Recorder, Selection
+from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.privacy.printing import upper
 from experiments.comparisons.unclipped import SHARP
 
@@ -209,7 +211,7 @@ def test_json_comes_back(coding: Coding) -> None:
     assert content["epsilon"] == one.epsilon
     assert content["epsilon_at_delta"] == one.approximate(1e-6)
     assert content["assumptions"] == list(ASSUMPTIONS)
-    assert content["not_covered"] == list(NOT_COVERED)
+    assert content["not_covered"] == list(not_covered(Pixel()))
     assert content["unit"] == {"kind": "pixel"}
 
 
@@ -306,10 +308,10 @@ def test_the_table_says_it_all() -> None:
     text = found.table()
     for word in ("worst pixel", f"{found.epsilon:.6g}", f"{found.rho:.6g}", "δ = 1e-06", "pixel", *ASSUMPTIONS):
         assert word in text
-    assert all(word in text for word in NOT_COVERED)
+    assert all(word in text for word in not_covered(Pixel()))
     assert f"{found.approximate(1e-7):.6g} at 1e-07" in text
-    assert len(text.splitlines()) == 1 + 3 + 3 + len(ASSUMPTIONS) + len(NOT_COVERED)
-    assert (found.assumptions, found.not_covered) == (ASSUMPTIONS, NOT_COVERED)
+    assert len(text.splitlines()) == 1 + 3 + 4 + len(ASSUMPTIONS) + len(not_covered(Pixel()))
+    assert (found.assumptions, found.not_covered) == (ASSUMPTIONS, not_covered(Pixel()))
 
 
 def test_equal_steps_have_one_line_of_the_table() -> None:

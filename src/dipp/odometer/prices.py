@@ -1,0 +1,89 @@
+"""What a release costs an object of a size: releases of different units add up by size.
+
+A release has the price ε, ρ for any one of its units. An object of w×h pixels meets at most k of them, wherever it lies
+(`Unit.met`). So a change of the object costs the release at most kε, and at most
+
+    kρ  if no two units share a draw, which holds for cells and pictures: every draw belongs to one of them,
+    min(k²ρ, kε·tanh(kε/2))  for pixels, whose draws may be shared (`conversions`, 4 and 5).
+
+Prices of one object add up over releases, whatever their units. The smallest object is a pixel: it meets one unit of
+each release.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from dipp.core import units
+from dipp.core.geometry import Geometry
+from dipp.core.units import Pixel, Size, Unit
+from dipp.privacy import conversions
+
+PIXEL: Size = (1, 1)
+"""The smallest object."""
+
+
+class Price(NamedTuple):
+    """What releases cost an object."""
+
+    epsilon: float
+    """Pure ε; infinite without a certificate."""
+    rho: float
+
+
+class Released(NamedTuple):
+    """The price of one release for any one unit."""
+
+    unit: Unit
+    epsilon: float
+    rho: float
+
+
+def of_units(release: Released, count: int) -> Price:
+    """Return what a release costs any `count` of its units together, rounded up."""
+    unit, epsilon, rho = release
+    if count == 1 or math.isinf(epsilon):
+        return Price(epsilon, rho)
+    pure = conversions.group_epsilon(epsilon, count)
+    if unit != Pixel():
+        return Price(pure, conversions.group_epsilon(rho, count))
+    return Price(pure, min(conversions.group_zcdp(rho, count), conversions.zcdp_of_pure(pure)))
+
+
+def of_object(releases: Iterable[Released], size: Size) -> Price:
+    """Return what releases cost any object of a size together, rounded up."""
+    return _total(of_units(release, release.unit.met(*size)) for release in releases)
+
+
+def of_picture(releases: Iterable[Released], geometry: Geometry) -> Price:
+    """Return what releases cost everything in a picture together, rounded up."""
+    return _total(of_units(release, release.unit.count(geometry)) for release in releases)
+
+
+def of_row(epsilon: float, rho: float, unit: str, size: Size) -> Price:
+    """Return what a release costs an object of a size, with the unit as the database has it."""
+    return of_units(Released(_unit(unit), epsilon, rho), _met(unit, size))
+
+
+def spelt(unit: Unit) -> str:
+    """Return a unit as the database has it."""
+    return json.dumps(unit.to_dict(), sort_keys=True)
+
+
+def _total(prices: Iterable[Price]) -> Price:
+    columns: list[Any] = [*zip(*prices, strict=True)]
+    return Price(*map(conversions.total, columns)) if columns else Price(0.0, 0.0)
+
+
+@functools.lru_cache(maxsize=1024)
+def _unit(text: str) -> Unit:
+    return units.from_dict(json.loads(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def _met(text: str, size: Size) -> int:
+    return _unit(text).met(*size)

@@ -1,0 +1,163 @@
+"""The first number of a certificate: that of the object, with its odds and their condition, in texts of its unit."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+
+import pytest
+from helpers.archives import build
+from helpers.toy_code import Nearest
+
+from dipp import codes, report
+from dipp.core.channels import Sign
+from dipp.core.geometry import Geometry
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import SensingStep
+from dipp.core.units import Cells, Picture, Pixel, Size, Unit
+from dipp.errors import DippError
+from dipp.privacy import advice, limits
+from dipp.privacy.advice import RECOGNISABLE, Headline
+from dipp.privacy.certificate import Certificate
+from dipp.privacy.printing import upper
+
+UNITS = (Pixel(), Cells(4), Picture())
+SIZE = Geometry(16, 16, 3)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(codes.CODES, Nearest.name, Nearest)
+
+
+def plan_of(unit: Unit, odds: int = 3) -> Plan:
+    """Return two questions to each unit, at ε = ln(odds) each."""
+    step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
+    return Plan(Coding(Sign(period=1), Nearest(Fraction(odds))), (step,) * 2, unit=unit)
+
+
+def certificate(unit: Unit, hidden: Size | None = None, delta: float | None = None) -> Certificate:
+    return Certificate.of(plan_of(unit), SIZE, delta, hidden)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
+def test_the_first_number_is_that_of_the_object(unit: Unit) -> None:
+    """Statement, short form, HTML and JSON: the ε of a hidden object stands before that of the unit."""
+    found = certificate(unit, (6, 8))
+    price = unit.met(6, 8) * found.epsilon
+    first = upper(found.for_window(6, 8).epsilon)
+    assert float(first) == pytest.approx(price, rel=1e-5)
+    named = f"ε = {first} pure for any object of at most 6×8 pixels"
+    assert found.statement().startswith(f"{named}, wherever it lies; ε = ")
+    assert found.short().startswith(f"{named}; ε = ")
+    assert found.statement().endswith(unit.words)
+    numbers = re.findall(r"ε = ([\d.]+)", found._repr_html_())
+    assert numbers[0] == first
+    content = found.to_dict()["hidden"]
+    assert (content["width"], content["height"], content["epsilon"]) == (6, 8, found.for_window(6, 8).epsilon)
+    assert Headline.of(found.to_dict()) == found.headline == Headline(content["epsilon"], unit, (6, 8))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
+def test_without_an_object_it_is_that_of_the_unit(unit: Unit) -> None:
+    found = certificate(unit)
+    assert found.statement().startswith(f"ε = {upper(found.epsilon)} pure, ρ = ")
+    assert found.headline == Headline(found.epsilon, unit)
+    assert "hidden" not in found.to_dict()
+
+
+def test_a_delta_is_stated_for_the_object_too() -> None:
+    found = certificate(Cells(4), (6, 8), 1e-3)
+    window = found.for_window(6, 8)
+    assert found.statement().startswith(
+        f"ε = {upper(window.approximate(1e-3))} at δ = 0.001, {upper(window.epsilon)} pure"
+    )
+
+
+def test_json_keeps_the_object() -> None:
+    found = certificate(Cells(4), (6, 8))
+    content = json.loads(found.to_json())
+    assert Certificate.from_json(found.to_json()) == found
+    for change in ({"width": 5}, {"epsilon": 1.0}, {"rho": 0.0}, {"height": 0}, {"width": "6"}):
+        forged = {**content, "hidden": {**content["hidden"], **change}}
+        with pytest.raises(DippError):
+            Certificate.from_json(json.dumps(forged))
+    assert (
+        Certificate.from_json(json.dumps({name: content[name] for name in content if name != "hidden"})).hidden is None
+    )
+
+
+def test_groups_and_compositions() -> None:
+    found = certificate(Cells(4), (6, 8))
+    assert found.for_units(3).hidden is None
+    assert found.compose(found).hidden == (6, 8)
+    assert found.compose(certificate(Cells(4))).hidden is None
+    assert found.for_picture(Geometry(17, 9, 3)) == found.for_units(15)
+    with pytest.raises(DippError, match="window"):
+        certificate(Cells(4), (0, 8))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
+@pytest.mark.parametrize("hidden", [None, (6, 8)])
+def test_odds_name_their_reader(unit: Unit, hidden: Size | None) -> None:
+    """In the same sentence; a pixel's measured figures are shown for single pixels alone."""
+    first = Headline(2.0, unit, hidden)
+    reader = unit.reader if hidden is None else "somebody who knows everything else in the picture"
+    assert first.bound.endswith(f"becomes at most 88.1 % for {reader}")
+    assert (first.measured is None) == (unit != Pixel() or hidden is not None)
+    (warned,) = first.warnings()
+    assert first.grade.name in warned
+    assert ("single pixels" in warned) == (unit == Pixel() and hidden is None)
+    assert first.warnings(1e-6) == first.warnings()
+    assert Headline(1.0, unit, hidden).warnings() == ()
+    assert f"{unit.plural} is 1 or more" in Headline(1.0, unit, hidden).warnings(0.5, 2)[0]
+
+
+def test_what_can_be_recognised() -> None:
+    assert Headline(1.0).recognisable == RECOGNISABLE
+    assert Headline(8.0, Cells(16)).recognisable.startswith("perhaps, because ε is about single 16×16 cells")
+    assert Headline(1.0, Picture()).recognisable.startswith("no, because ε is about the whole picture")
+    assert Headline(8.0, Picture()).recognisable.startswith("perhaps, ")
+    assert "pays more" in Headline(1.0, Cells(16), (64, 64)).recognisable
+    covered = [Headline(e, unit).covers_all for e in (1.0, 8.0) for unit in UNITS]
+    assert covered == [False, False, True, False, False, False]
+
+
+def test_what_is_not_covered_fits_the_unit() -> None:
+    pixel, cell, picture = (limits.not_covered(unit) for unit in (Pixel(), Cells(16), Picture()))
+    assert all(len(set(texts)) == len(texts) for texts in (pixel, cell, picture))
+    assert any("60×80 pixels, as a face may have, meet up to 30 and pay that many times ε" in text for text in cell)
+    assert any("4:2:0" in text and "decoded array" in text for text in cell)
+    assert not any("16×16" in text for text in (*pixel, *picture))
+    assert not any("pixel" in text for text in picture)
+    assert any("other pictures of the same person" in text for text in picture)
+    for texts in (pixel, cell, picture):
+        assert any("another encoding" in text for text in texts)
+        assert any("one person in many images" in text for text in texts)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
+def test_a_report_has_the_prices_by_size(unit: Unit) -> None:
+    """Up to the largest picture, and of any size that is asked for."""
+    made = build(plan_of(unit), [(16, 16, 3), (9, 30, 3)])
+    facts, text = made.facts(), report.archive_text(made)
+    most = max(unit.count(Geometry(*size)) for size in ((16, 16, 3), (9, 30, 3)))
+    assert facts["whole"]["epsilon"] == made.certificate.for_units(most).epsilon
+    assert f"whole        ε = {upper(facts['whole']['epsilon'])} for everything in the largest image" in text
+    assert [row["window"] for row in facts["certificate"]["by_size"]] == [1, 8, 16, 32, 64, 128, 256]
+    assert f"16×16: {upper(made.certificate.for_window(16, 16).epsilon)}" in text
+    assert f"bound        {made.certificate.headline.grade.name}: {made.certificate.headline.bound}\n" in text
+    assert ("measured " in text) == (unit == Pixel())
+    assert report.size_facts(facts["certificate"], (60, 80))["epsilon"] == made.certificate.for_window(60, 80).epsilon
+    assert report.advice_facts(facts)["recognisable"] is True
+
+
+def test_warnings_count_units() -> None:
+    """δ is compared with the number of units, not of pixels."""
+    claim = certificate(Cells(4), delta=0.05).to_dict()
+    assert not any("δ" in text for text in advice.release_warnings(claim, 256, 1))
+    assert any("a δ of 0.05 times 32 4×4 cells" in text for text in advice.release_warnings(claim, 512, 1))
+    assert advice.release_warnings(None, 512, 1) == ()
+    assert Picture().total(512, 3) == 3
+    assert Cells(100).total(512, 3) == 3
