@@ -45,7 +45,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -256,7 +256,7 @@ class Odometer:
         """Return the sums of at most `most` pictures, for any object of a size: those with the largest first."""
         with _connected(self.folder, size) as database:
             rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
-            return [Spent(*row, size=size) for row in rows]
+            return [replace(Spent(*row), size=size) for row in rows]
 
     def count(self) -> int:
         """Number of different pictures."""
@@ -268,7 +268,7 @@ class Odometer:
         """Return what the releases of a picture add up to, for any object of a size."""
         with _connected(self.folder, size) as database:
             row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
-        return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else Spent(*row, size=size)
+        return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else replace(Spent(*row), size=size)
 
     def history(self, picture: bytes) -> list[Entry]:
         """The releases of a picture, in the order of time."""
@@ -322,8 +322,8 @@ def _connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]
         try:
             database.execute("PRAGMA synchronous = EXTRA")  # a transaction is on the disk when it ends
             database.create_aggregate("losses", 1, _Losses)  # type: ignore[arg-type]
-            database.create_function("pure", 3, lambda *row: of_row(*row, size=size).epsilon, deterministic=True)
-            database.create_function("zcdp", 3, lambda *row: of_row(*row, size=size).rho, deterministic=True)
+            database.create_function("pure", 3, lambda e, r, unit: of_row(e, r, unit, size).epsilon, deterministic=True)
+            database.create_function("zcdp", 3, lambda e, r, unit: of_row(e, r, unit, size).rho, deterministic=True)
             yield database
         finally:
             database.close()
@@ -400,7 +400,7 @@ def _reading(database: sqlite3.Connection, release: str, delta: float | None, si
     of_release = "SELECT picture FROM charges WHERE release = ?"
     rows = database.execute(f"{SUMS} WHERE picture IN ({of_release}) GROUP BY picture", (release,))
     pictures, again, worst = 0, 0, None
-    for one in (Spent(*row, size=size) for row in rows):
+    for one in (replace(Spent(*row), size=size) for row in rows):
         pictures, again = pictures + 1, again + (one.releases > 1)
         larger = worst is None or (one.at(delta), one.rho) > (worst.at(delta), worst.rho)
         worst = one if larger else worst
