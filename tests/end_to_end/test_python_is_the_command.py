@@ -73,7 +73,8 @@ def test_every_option_of_a_command_is_one_of_python() -> None:
         "privatize": {*PrivatizeOptions.__annotations__, "src", "dst"},
         "redact": {*RedactOptions.__annotations__, "regions", "images"},
     }
-    other = {"output", "overwrite", "as_json", "gaps", "odometer_limit", "odometer_begin", "odometer_names"}
+    counting = {"odometer_limit", "odometer_size", "odometer_begin", "odometer_names"}
+    other = {"output", "overwrite", "as_json", "gaps", *counting}
     commands: Any = typer.main.get_command(app)
     for name, names in python.items():
         command = {str(one.name) for one in commands.commands[name].params}
