@@ -32,5 +32,5 @@ test("no module imports a later room, as in Python", () => {
 
 test("private randomness has one source, and only the encoder's code asks it", () => {
   const users = modules(SOURCE).filter((path) => /getRandomValues\(|privateWords\(|Math\.random/.test(readFileSync(path, "utf8")));
-  assert.deepEqual(users.map((path) => relative(SOURCE, path)).sort(), ["codes/pairs.ts", "core/randomness.ts", "page/rivals.ts"]);
+  assert.deepEqual(users.map((path) => relative(SOURCE, path)).sort(), ["codes/pairs.ts", "core/closest.ts", "core/randomness.ts", "page/rivals.ts"]);
 });

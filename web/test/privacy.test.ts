@@ -1,18 +1,50 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { CLOSEST } from "../src/codes/closest";
 import { flat } from "../src/codes/flat";
 import { drawBits, PAIRS, thresholds } from "../src/codes/pairs";
+import { bestOf, drawn } from "../src/core/closest";
 import { boundWords, largestBelief, upper } from "../src/privacy/certificate";
 import { digest, double, fromDouble, vectors } from "./vectors";
 
 test("pairs and flat charge what Python charges", () => {
   for (const one of vectors.prices!) {
     const [units, largest, fractionBits] = one.moved;
-    const pair = PAIRS.charge({ units, largest, fractionBits }, 1, true);
+    const terms = { sensitivity: units, fractionBits, clip: largest, slope: 2 ** 20 };
+    const pair = PAIRS.price(terms, 1, true, 255);
     assert.deepEqual([double(pair.epsilon), double(pair.rho)], one.pairs, JSON.stringify(one.moved));
-    const searched = flat({ numerator: 1, denominator: 1 }).charge({ units, largest, fractionBits }, 1, true);
+    const searched = flat({ numerator: 1, denominator: 1 }).price(terms, 1, true, 255);
     assert.deepEqual([double(searched.epsilon), double(searched.rho)], one.flat, JSON.stringify(one.moved));
   }
+});
+
+test("closest charges what Python charges, and draws by the same rule", () => {
+  for (const one of vectors.weights!) {
+    const weights = { candidates: one.candidates, best: one.best, heavy: BigInt(one.heavy), light: BigInt(one.light) };
+    const { epsilon, rho } = CLOSEST.price(weights, 1, true, 255);
+    assert.deepEqual([double(epsilon), double(rho)], one.price, JSON.stringify(one));
+  }
+});
+
+test("the nearest candidates are exactly as many, distinct and ascending, whatever the scores", () => {
+  for (const { scores, best, expected } of vectors.nearest!) {
+    const out = new Int32Array(best);
+    bestOf(Float64Array.from(scores, (one: number | string) => (one === "nan" ? NaN : one === "inf" ? Infinity : one === "-inf" ? -Infinity : Number(one))), out);
+    assert.deepEqual([...out], expected);
+  }
+});
+
+test("an index is drawn by its weight", () => {
+  // Of 2^16 draws, the count of a weight p·W is off by more than 6 deviations with a probability below 1e-8.
+  const weights = { candidates: 8, best: 2, heavy: 7n, light: 2n };
+  const count = 1 << 16;
+  const sets = new Int32Array(2 * count).map((_, i) => (i % 2 ? 6 : 1));
+  const met = new Float64Array(8);
+  for (const index of drawn(weights, sets)) met[index]! += 1;
+  met.forEach((found, index) => {
+    const p = (index === 1 || index === 6 ? 7 : 2) / 26;
+    assert.ok(Math.abs(found - p * count) < 6 * Math.sqrt(count * p * (1 - p)), `${index}: ${found}`);
+  });
 });
 
 test("thresholds are Python's, all of them", () => {

@@ -13,6 +13,7 @@ import math
 import random
 import struct
 import sys
+import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -23,25 +24,32 @@ import torch
 
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import NOISY
-from dipp.codes import Flat, Pairs, pairs
+from dipp.codec.trajectory import trajectory
+from dipp.codes import Closest, Flat, Pairs, pairs
 from dipp.core import chunking, masks, randomness
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
+from dipp.core.closest import Weights, best_of
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.price import Moved
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.core.steps import SensingStep
+from dipp.core.steps import SIGNS, WORDS, Question, SensingStep
+from dipp.core.units import Cells, Picture, Unit
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.header import checksum
 from dipp.format.release import Release
+from dipp.models.books import NAME, Book, Books
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.printing import upper
 
+FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
+BITS = (4, 6)
+"""Index bits of the books that are made up here."""
 SIZES = ((1, 1, 3), (2, 3, 3), (7, 9, 3), (16, 24, 3), (31, 33, 3), (20, 20, 1))
 
 
@@ -63,7 +71,10 @@ def float32(value: float) -> float:
 class Shrinking(Denoiser):
     """A denoiser that a test can write down twice: x̂0 = y·SNR/(SNR + 1), within [−1, 1]."""
 
-    def __init__(self) -> None:
+    any_size = True
+
+    def __init__(self, books: Books | None = None) -> None:
+        self.books = books
         self.schedule = NoiseSchedule(np.linspace(0.99, 0.01, 50))
         self.identity = hashlib.sha256(b"shrinking").hexdigest()
         self.channels, self.sample_size, self.device = 3, (8, 8), torch.device("cpu")
@@ -113,6 +124,66 @@ class Vectors:
             size, bits = (1, 1) if code.name == "pairs" else (self.draw.randint(1, 200), self.draw.randint(4, 12))
             made.append(SensingStep(tilt, clip, gain, size, bits))
         return Plan(Coding(Sign(period=3 * groups), code), tuple(made))
+
+    def questions(self, unit: Unit) -> Plan:
+        """A random plan of questions: by words, and a last one by signs in some."""
+        splits = sorted(self.draw.choices((1, 2, 4), k=self.draw.randint(1, 3)))
+        return Plan(
+            Coding(Sign(period=1), Closest()), tuple(map(self._question, range(len(splits)), splits)), unit=unit
+        )
+
+    def _question(self, number: int, split: int) -> Question:
+        candidate = self.draw.choice([WORDS, WORDS, SIGNS])
+        bits = self.draw.choice(BITS)
+        best = self.draw.choice([1, 1, 3])
+        own = Weights.within(1 << bits, best, math.exp(self.draw.uniform(-3, 2.8)))
+        scale = 1.0 if candidate == WORDS else float32(self.draw.uniform(0.1, 0.5))
+        rounds = 1 if number else self.draw.choice([1, 2, 4])
+        gain = float32(math.exp(self.draw.uniform(-2, 3)))
+        return Question(split, rounds, candidate, scale, best, own.heavy, own.light, gain, 1, bits)
+
+    def books(self) -> tuple[Books, bytes]:
+        """Random books, as their file has them."""
+        made = {
+            (family, bits): Book(self._words(1 << bits), np.array(self.draw.choices(range(1, 99), k=1 << bits)))
+            for family, bits in itertools.product(FAMILIES, BITS)
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            Books.write(Path(folder), made, [])
+            found = Books.read(Path(folder))
+            if found is None:
+                raise DippError("books: they were not written")
+            return found, (Path(folder) / NAME).read_bytes()
+
+    def _words(self, count: int) -> Any:
+        return np.array([self.draw.gauss(0, 0.3) for _ in range(count * 48)], np.float32).reshape(count, 48)
+
+    def weights(self) -> Iterator[dict[str, Any]]:
+        """Prices of draws among the closest candidates."""
+        planned = [
+            Weights.within(n, m, epsilon)
+            for n, m in ((2, 1), (4, 3), (16, 1), (64, 5), (1024, 1), (4096, 30), (1 << 20, 1))
+            for epsilon in (0.02, 0.5, 1.0, 4.0, 9.5, 16.0)
+        ]
+        odd = [Weights(2, 1, 1, 1), Weights(9, 4, 3, 2), Weights(5, 1, (1 << 61) + 1, 1), Weights(3, 2, 1 << 60, 7)]
+        for one in [*planned, *odd]:
+            price = [double(one.epsilon), double(one.rho)]
+            whole = {"candidates": one.candidates, "best": one.best, "heavy": str(one.heavy), "light": str(one.light)}
+            yield {**whole, "price": price}
+
+    def nearest(self) -> Iterator[dict[str, Any]]:
+        """Scores of all kinds, and the sets T that follow from them."""
+        for _ in range(60):
+            count = self.draw.choice([2, 9, 40])
+            scores = [
+                self.draw.choice([0.5, -1.0, math.inf, -math.inf, math.nan, self.draw.random()]) for _ in range(count)
+            ]
+            best = self.draw.randint(1, count - 1)
+            yield {
+                "scores": [one if math.isfinite(one) else str(one) for one in scores],
+                "best": best,
+                "expected": best_of(np.array([scores]), best)[0].tolist(),
+            }
 
     def _sizes(self) -> tuple[float, float]:
         return math.exp(self.draw.uniform(-4, 0)), math.exp(self.draw.uniform(-6, 1))
@@ -224,11 +295,14 @@ class Vectors:
 
     def archives(self) -> Iterator[dict[str, Any]]:
         """Files of random indices: bytes, certificate, and what becomes of them when they are damaged."""
-        for number in range(32):
-            plan = self.plan(Pairs() if number % 3 else Flat())
+        plans = [self.plan(Pairs() if number % 3 else Flat()) for number in range(32)]
+        units: list[Unit] = [Cells(16), Cells(64), Picture(), Cells(32)]
+        plans += [self.questions(unit) for unit in units for _ in range(4)]
+        for number, plan in enumerate(plans):
             # The last describe their source, which the page reads and never writes: a window; no, some or all are grey.
-            marks = number // 2 % 3 if number >= 24 else 0
-            release = self.release(plan, windowed=number >= 24 and number % 2 == 1)
+            described = 24 <= number < 32
+            marks = number // 2 % 3 if described else 0
+            release = self.release(plan, windowed=described and number % 2 == 1)
             shapes = [self.draw.choice([(1, 1, 3), (2, 3, 3), (7, 9, 3), (30, 41, 3)]) for _ in range(1 + number % 4)]
             rows = [
                 [self.draw.randrange(1 << step.index_bits) for step, count in counted for _ in range(count)]
@@ -248,12 +322,18 @@ class Vectors:
                 "epsilon": double(made.certificate.epsilon),
                 "rho": double(made.certificate.rho),
                 "at_delta": [made.certificate.approximate(delta) for delta in (1e-5, 1e-9)],
+                "windows": [
+                    [*size, double(found.epsilon), double(found.rho)]
+                    for size in ((1, 1), (8, 8), (60, 80), (256, 256))
+                    for found in [made.certificate.for_window(*size)]
+                ],
+                "unit": {name: getattr(plan.unit, name) for name in ("words", "reader", "short")},
                 "change": [change, double(made.certificate.ledger.epsilon_of_change(change))],
                 "payload_bpp": made.payload_bpp,
                 "file_bpp": made.file_bpp,
                 "shapes": [list(shape[:2]) for shape in shapes],
                 "indices": [digest(row, "<u4") for row in rows],
-                "damaged": [self._damaged(made.to_bytes()) for _ in range(40)] if plan.code.name == "pairs" else [],
+                "damaged": [self._damaged(made.to_bytes()) for _ in range(40)] if plan.code.name != "flat" else [],
             }
 
     def _damaged(self, data: bytes) -> dict[str, Any]:
@@ -267,30 +347,40 @@ class Vectors:
         except DippError as error:
             return {"file": changed.hex(), "opens": False, "why": str(error)}
 
-    def encodings(self) -> Iterator[dict[str, Any]]:
+    def encodings(self, books: Books) -> Iterator[dict[str, Any]]:
         """Pictures that were really encoded, with private bytes that a test can repeat, and decoded."""
-        denoiser = Shrinking()
-        for code, (height, width, channels) in itertools.product((Pairs(), Flat()), SIZES[:5]):
-            plan = self.plan(code, steps=9, touches=3)
+        denoiser = Shrinking(books)
+        plans = [
+            (self.plan(code, steps=9, touches=3), size)
+            for code, size in itertools.product((Pairs(), Flat()), SIZES[:5])
+        ]
+        for unit in (Cells(16), Cells(16), Cells(32), Picture(), Picture()):
+            plans += [(self.questions(unit), size) for size in ((70, 50, 3), (33, 64, 3), (5, 3, 3))]
+        for plan, (height, width, channels) in plans:
             pixels = np.frombuffer(self.draw.randbytes(height * width * channels), np.uint8)
             picture = pixels.reshape(height, width, channels)
-            if code.name == "flat" and width == 9:
+            if plan.code.name == "flat" and width == 9:
                 picture = picture[..., 0]  # a grey one
-            codec, seed = Codec(denoiser, plan, table=hashlib.sha256(b"table").hexdigest()), self.seed()
+            table = books.digest if plan.kind == Question.kind else hashlib.sha256(b"table").hexdigest()
+            codec, seed = Codec(denoiser, plan, table=table), self.seed()
             before, randomness.private_bytes = randomness.private_bytes, Counted()
             try:
                 made = codec.encode([picture], seed=seed, odometer=False)
             finally:
                 randomness.private_bytes = before
+            geometry = Geometry(height, width, channels)
             (expected,) = codec.decode(made)
             (noisy,) = codec.decode(made, NOISY)
             yield {
-                "code": code.name,
+                "code": plan.code.name,
+                "unit": plan.unit.kind,
+                "steps": len(plan.steps),
+                "rounds": plan.steps[0].turns,
                 "file": made.to_bytes().hex(),
                 "picture": picture.tobytes().hex(),
                 "grey": picture.ndim == 2,
                 "expected": expected.tobytes().hex(),
-                "gamma": denoiser.schedule.gamma(denoiser.schedule.nearest(sum(s.snr_gain for s in plan.steps))),
+                "gamma": denoiser.schedule.gamma(trajectory(plan, denoiser, geometry).timestep(len(plan.steps))),
                 "noisy": noisy.tobytes().hex(),
             }
 
@@ -301,8 +391,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     out: Path = parser.parse_args().out
     vectors = Vectors()
-    names = ("streams", "masks", "arithmetics", "prices", "archives", "encodings")
+    names = ("streams", "masks", "arithmetics", "prices", "archives", "weights", "nearest")
     content: dict[str, Any] = {name: list(getattr(vectors, name)()) for name in names}
+    books, words = vectors.books()
+    content["words"] = [words.hex()]
+    content["encodings"] = list(vectors.encodings(books))
     sums = [[vectors.draw.uniform(-1, 1) * 10.0 ** vectors.draw.randint(-20, 20) for _ in range(40)] for _ in range(50)]
     content["sums"] = [[[double(value) for value in row], double(math.fsum(row))] for row in sums]
     content["golden"] = [_golden(path) for path in sorted((Path(__file__).parents[2] / "tests/golden").glob("*.dipp"))]
@@ -320,8 +413,8 @@ def _golden(path: Path) -> dict[str, Any]:
     return {
         "name": path.stem,
         "file": data.hex(),
-        "readable": coding.channel.name == "sign" and coding.code.name in ("flat", "pairs"),
-        "sensing": made.release.plan.kind == SensingStep.kind,
+        "readable": coding.channel.name == "sign" and coding.code.name in ("flat", "pairs", "closest"),
+        "kind": made.release.plan.kind,
         "claims": claims,
         "window": None if made.release.window is None else [made.release.window.low, made.release.window.high],
         "grey": made.grey.tolist(),

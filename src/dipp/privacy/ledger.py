@@ -76,7 +76,8 @@ class Selection:
         self.rule  # noqa: B018 - raises if the terms are not those of the code
         if not isinstance(self.apart, bool):
             raise DippError(f"apart: true or false is needed, got {self.apart}")
-        if self.apart and 0 < self.chunks < self.touched:
+        # A unit that the edge of a small picture cuts off has fewer blocks, and is charged like a whole one.
+        if self.apart and 0 < self.chunks < self.touched and not self.rule.deal.alone:
             raise DippError(f"apart: {self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
 
     @property

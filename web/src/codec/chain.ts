@@ -1,5 +1,5 @@
 /**
- * The coded chain: the one loop that encoder and decoder share.
+ * The coded chain of sensing: the one loop that encoder and decoder share. Questions have their own (`answers.ts`).
  *
  *     first state → for each step: x̂0 (public) → an index a chunk → noise → next state → …
  *
@@ -11,9 +11,10 @@ import { winner } from "../codes/flat";
 import { PAIRS } from "../codes/pairs";
 import type { Arithmetic } from "../core/arithmetic";
 import { type Chunks, chunks, NOTHING } from "../core/chunking";
+import { type Geometry, pixelsOf } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { stream } from "../core/randomness";
-import type { Denoiser, Size } from "../models/denoiser";
+import type { Denoiser } from "../models/denoiser";
 import { Sensing } from "./trajectory";
 
 /** What is public about one step of a picture. */
@@ -50,19 +51,20 @@ export type Progress = (done: number, calls: number) => void | Promise<void>;
 
 export class Chain {
   private readonly pixels: number;
+  private readonly channels: number;
   private readonly trajectory: Sensing;
 
   constructor(
     private readonly plan: Plan,
     denoiser: Denoiser,
     private readonly seed: Uint8Array,
-    size: Size,
-    private readonly channels: number,
+    geometry: Geometry,
     /** The number of the picture in its archive. */
     private readonly image = 0,
   ) {
-    this.pixels = size.height * size.width;
-    this.trajectory = new Sensing(plan, denoiser, size);
+    this.pixels = pixelsOf(geometry);
+    this.channels = geometry.channels;
+    this.trajectory = new Sensing(plan, denoiser, geometry);
   }
 
   async run(choose: Choose, progress: Progress): Promise<Walked> {

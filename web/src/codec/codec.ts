@@ -1,12 +1,14 @@
 /** The codec: a picture in, a certified archive out, and back. */
 
-import { PAIRS } from "../codes/pairs";
+import type { Chunks } from "../core/chunking";
 import { rint } from "../core/exact";
+import type { Geometry, Size } from "../core/geometry";
 import { Archive } from "../format/archive";
 import type { Release } from "../format/header";
 import { DippError } from "../errors";
-import type { Denoiser, Size } from "../models/denoiser";
-import { Chain, type Progress, type StepLayout, type Walked } from "./chain";
+import type { Denoiser } from "../models/denoiser";
+import { Answers } from "./answers";
+import { Chain, type Progress, type Walked } from "./chain";
 import { Selector } from "./encoder";
 
 /** A picture as eight-bit pixels, pixel·C + channel. */
@@ -26,12 +28,17 @@ export async function encode(
   denoiser: Denoiser,
   progress: Progress,
 ): Promise<Encoded> {
-  if (release.plan.code.name !== PAIRS.name) throw new DippError("plan: one of pairs is needed");
-  const selector = new Selector(release.plan, release.channels, picture.pixels);
-  const walked = await new Chain(release.plan, denoiser, release.seed, picture, release.channels)
-    .run(selector.choose, progress);
-  const recorded = selector.recorder.ledger(release.plan, release.channels);
-  return { archive: Archive.build(release, picture.height, picture.width, walked.indices, recorded), walked };
+  const { plan, seed, channels } = release;
+  const { height, width } = picture;
+  const geometry = { height, width, channels };
+  requireWords(release, denoiser);
+  const selector = new Selector(plan, geometry, picture.pixels);
+  const walked =
+    plan.kind === "questions"
+      ? await new Answers(plan, denoiser, seed, geometry).run(selector.answer, progress)
+      : await new Chain(plan, denoiser, seed, geometry).run(selector.choose, progress);
+  const recorded = selector.recorder.ledger(plan, channels);
+  return { archive: Archive.build(release, height, width, walked.indices, recorded), walked };
 }
 
 /** Decode one image of an archive. */
@@ -42,11 +49,24 @@ export async function decode(archive: Archive, number: number, denoiser: Denoise
       `this file was made with another denoiser (${release.model.slice(0, 12)}…); decode it with \`dipp decode --model\``,
     );
   }
-  const { height, width, grey, indices, counts } = archive.image(number);
+  requireWords(release, denoiser);
+  const { plan, seed, channels } = release;
+  const { height, width, grey, indices } = archive.image(number);
+  const geometry: Geometry = { height, width, channels };
   let at = 0;
-  const read = (layout: StepLayout): Uint32Array => indices.subarray(at, (at += counts[layout.number]!));
-  const chain = new Chain(release.plan, denoiser, release.seed, { height, width }, release.channels, number);
-  return { ...(await chain.run(read, progress)), height, width, grey };
+  const read = ({ chunks }: { chunks: Chunks }): Uint32Array => indices.subarray(at, (at += chunks.offsets.length - 1));
+  const walked =
+    plan.kind === "questions"
+      ? await new Answers(plan, denoiser, seed, geometry).run(read, progress)
+      : await new Chain(plan, denoiser, seed, geometry, number).run(read, progress);
+  return { ...walked, height, width, grey };
+}
+
+/** Throw if a file that asks by words was made with other words than the denoiser has. */
+function requireWords({ plan, table }: Release, { books }: Denoiser): void {
+  if (plan.kind === "questions" && table !== books?.digest) {
+    throw new DippError("this file was made with other words than this page has; decode it with `dipp decode --model`");
+  }
 }
 
 /**

@@ -1,39 +1,77 @@
 /**
  * The encoder's part of the chain: the one place where the private pixels are read, once a step.
  *
- * What leaves this module is the bits that the code has drawn, and a record of the integers that their ε depends on.
+ * What leaves this module is the indices that the code has drawn, and a record of the integers that their ε depends on.
  */
 
 import { drawBits, thresholds } from "../codes/pairs";
+import { type Chunks, joinedChunks } from "../core/chunking";
+import { drawn } from "../core/closest";
+import type { Geometry } from "../core/geometry";
 import type { Plan } from "../core/plan";
+import { BLOCK } from "../core/steps";
 import { Recorder } from "../privacy/ledger";
 import type { StepLayout } from "./chain";
+import { nearestOf, type Round, weightsOf } from "./questions";
 
 export class Selector {
   readonly recorder = new Recorder();
+  private asked: Chunks[] = [];
 
   constructor(
     private readonly plan: Plan,
-    private readonly channels: number,
+    private readonly geometry: Geometry,
     /** Private: pixel·C + channel → eight bits. */
     private readonly pixels: Uint8Array,
   ) {}
 
-  /** A private bit a touched coordinate. */
-  readonly choose = (layout: StepLayout, centres: Int32Array): Uint32Array => {
-    const { arithmetic, chunks, candidates } = layout;
-    const used = {
-      table: arithmetic.levels(),
-      clip: arithmetic.largestShift,
-      fractionBits: arithmetic.fractionBits,
-      candidates,
-    };
+  /** A private bit for each touched coordinate. */
+  readonly choose = ({ arithmetic, chunks, candidates }: StepLayout, centres: Int32Array): Uint32Array => {
+    const table = arithmetic.levels();
     const shifts = new Int32Array(chunks.order.length);
     for (let i = 0; i < shifts.length; i += 1) {
-      const level = used.table[this.pixels[chunks.order[i]!]!]!; // the private read
+      const level = table[this.pixels[chunks.order[i]!]!]!; // the private read
       shifts[i] = arithmetic.clipped(level - centres[i]!);
     }
-    this.recorder.observe(this.plan, this.channels, chunks.order, used);
-    return Uint32Array.from(drawBits(shifts, arithmetic.limit, thresholds(arithmetic.limit, used.fractionBits)));
+    const [highest, lowest] = [table.reduce((a, b) => Math.max(a, b)), table.reduce((a, b) => Math.min(a, b))];
+    const clip = arithmetic.largestShift;
+    const terms = {
+      sensitivity: clip === undefined ? highest - lowest : Math.min(highest - lowest, 2 * clip),
+      fractionBits: arithmetic.fractionBits,
+      clip,
+      slope: clip === undefined ? undefined : highest,
+    };
+    this.recorder.observe(this.plan, this.geometry, chunks, terms, candidates);
+    return Uint32Array.from(drawBits(shifts, arithmetic.limit, thresholds(arithmetic.limit, arithmetic.fractionBits)));
   };
+
+  /** A private index for each block of a round: the means of its coarse pixels, less their prediction, rank its candidates. */
+  readonly answer = (round: Round, prediction: Float32Array): Uint32Array => {
+    const content = this.coarse(round).map((value, i) => value - prediction[i]!);
+    const weights = { ...weightsOf(round.step), candidates: round.candidates.compared.length / (BLOCK ** 2 * this.geometry.channels) };
+    const indices = drawn(weights, nearestOf(round, content));
+    this.asked.push(round.chunks);
+    if (this.asked.length === round.step.rounds) {
+      this.recorder.observe(this.plan, this.geometry, joinedChunks(this.asked), weights, weights.candidates);
+      this.asked = [];
+    }
+    return indices;
+  };
+
+  /** Private: the mean signal of each coarse pixel of a round's blocks, in the order of the chunks. */
+  private coarse({ chunks, grid, cuts: { rows, columns } }: Round): Float32Array {
+    const { width, channels } = this.geometry;
+    return Float32Array.from(chunks.order, (coordinate) => {
+      const place = Math.floor(coordinate / channels);
+      const [row, column] = [Math.floor(place / grid.width), place % grid.width];
+      let sum = 0;
+      for (let y = rows[row]!; y < rows[row + 1]!; y += 1) {
+        const first = (y * width + columns[column]!) * channels + (coordinate % channels);
+        const last = (y * width + columns[column + 1]!) * channels;
+        for (let at = first; at < last; at += channels) sum += this.pixels[at]!; // the private read
+      }
+      const count = (rows[row + 1]! - rows[row]!) * (columns[column + 1]! - columns[column]!);
+      return sum / count / 127.5 - 1;
+    });
+  }
 }

@@ -8,9 +8,10 @@
  */
 
 import { fsum } from "../core/exact";
+import type { Size } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { DippError } from "../errors";
-import type { Denoiser, Size } from "../models/denoiser";
+import type { Denoiser } from "../models/denoiser";
 
 export class Sensing {
   constructor(
@@ -18,7 +19,7 @@ export class Sensing {
     private readonly denoiser: Denoiser,
     private readonly size: Size,
   ) {
-    if (!plan.sensing) throw new DippError("this file takes steps along timesteps; decode it with `dipp decode`");
+    if (plan.kind !== "sensing") throw new DippError("this file takes steps along timesteps; decode it with `dipp decode`");
   }
 
   /** SNR after so many steps: the exact sum of their gains. */

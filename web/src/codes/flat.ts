@@ -6,7 +6,9 @@
 import type { Rational } from "../core/arithmetic";
 import type { Code } from "../core/code";
 import { nextAbove } from "../core/exact";
+import { moved } from "../core/price";
 import { draw, type Stream } from "../core/randomness";
+import { requirePixel, sensitivityOf } from "./sensitivity";
 
 /** Nats that the rounding of the weights can add to the loss of one selection. */
 const ETA = 2 ** -38;
@@ -24,9 +26,13 @@ export function flat(alpha: Rational): Code {
     name: "flat",
     number: 0,
     alpha,
-    requireSizes() {},
-    charge(moved, touched, apart) {
-      const one = loss(moved.units, moved.fractionBits);
+    alone: false,
+    require(step, unit) {
+      requirePixel(this, step, unit);
+    },
+    price(terms, touched, apart, change) {
+      const { units, fractionBits } = moved(sensitivityOf(terms), change);
+      const one = loss(units, fractionBits);
       const pure = touched * one;
       return { epsilon: pure, rho: (apart ? touched * (one * one) : pure * pure) / 8 };
     },

@@ -7,10 +7,12 @@
  * price stands in `dipp/codes/pairs.py`.
  */
 
-import type { Charge, Code, Moved } from "../core/code";
+import type { Code } from "../core/code";
 import { exp, isqrt, ln, ln2, nearest, ONE, over, times } from "../core/exact";
+import { type Charge, type Moved, moved } from "../core/price";
 import { privateWords } from "../core/randomness";
 import { DippError } from "../errors";
+import { requirePixel, sensitivityOf } from "./sensitivity";
 
 /** Largest V in nats. */
 const MAX_TILT = 20;
@@ -75,21 +77,25 @@ export const PAIRS: Code = {
   number: 1,
   alpha: { numerator: 1, denominator: 1 },
 
-  requireSizes(chunkSize, indexBits) {
-    if (chunkSize !== 1 || indexBits !== 1) {
+  alone: true,
+
+  require(step, unit) {
+    requirePixel(this, step, unit);
+    if (step.chunkSize !== 1 || step.indexBits !== 1) {
       throw new DippError(
-        `pairs: chunks of one coordinate with an index of one bit are needed, got ${chunkSize} and ${indexBits}`,
+        `pairs: chunks of one coordinate with an index of one bit are needed, got ${step.chunkSize} and ${step.indexBits}`,
       );
     }
   },
 
-  charge(moved, touched, apart) {
+  price(terms, touched, apart, change) {
+    const far = moved(sensitivityOf(terms), change);
     if (!apart && touched > 1) throw new DippError("pairs: each coordinate is a chunk of its own");
-    if (!(moved.largest * Math.LN2 * 2 ** -moved.fractionBits <= MAX_TILT)) {
+    if (!(far.largest * Math.LN2 * 2 ** -far.fractionBits <= MAX_TILT)) {
       throw new DippError(`tilt: at most ${MAX_TILT} nats are possible for a pair`);
     }
-    const key = `${moved.units} ${moved.largest} ${moved.fractionBits}`;
-    const price = PRICES.get(key) ?? priced(moved);
+    const key = `${far.units} ${far.largest} ${far.fractionBits}`;
+    const price = PRICES.get(key) ?? priced(far);
     PRICES.set(key, price);
     return { epsilon: touched * price.epsilon, rho: touched * price.rho };
   },

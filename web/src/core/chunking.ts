@@ -1,6 +1,8 @@
-/** Chunks: which coordinates of a step are coded together, by a public shuffle (`dipp/core/chunking.py`). */
+/** Chunks: which coordinates of a step are coded together, one index for each chunk (`dipp/core/chunking.py`). */
 
+import type { Geometry, Size } from "./geometry";
 import { inverse, permutation, stream } from "./randomness";
+import { BLOCK, roundOf } from "./steps";
 
 /** Coordinates divided into chunks: chunk i holds order[offsets[i]] … order[offsets[i + 1] − 1], ascending. */
 export interface Chunks {
@@ -45,4 +47,39 @@ export function chunks(
   const order = new Int32Array(touched.length);
   for (const coordinate of touched) order[next[chunk[coordinate]!]!++] = coordinate;
   return { order, offsets };
+}
+
+/** Blocks of a coarse picture, those that its edges cut off included. */
+export function blockCount({ height, width }: Size): number {
+  return Math.ceil(height / BLOCK) * Math.ceil(width / BLOCK);
+}
+
+/**
+ * The chunks of each round of a question: the 4×4 coarse pixels of each block, row by row. Each unit is divided by whole
+ * blocks, so a block lies in one unit.
+ */
+export function blocksByRound(rounds: number, { height, width, channels }: Geometry): Chunks[] {
+  const found = Array.from({ length: rounds }, () => ({ order: [] as number[], offsets: [0] }));
+  for (let top = 0; top < height; top += BLOCK) {
+    for (let left = 0; left < width; left += BLOCK) {
+      const { order, offsets } = found[roundOf(rounds, top, left, BLOCK)]!;
+      for (let row = top; row < Math.min(top + BLOCK, height); row += 1) {
+        const last = (row * width + Math.min(left + BLOCK, width)) * channels;
+        for (let coordinate = (row * width + left) * channels; coordinate < last; coordinate += 1) order.push(coordinate);
+      }
+      offsets.push(order.length);
+    }
+  }
+  return found.map(({ order, offsets }) => ({ order: Int32Array.from(order), offsets: Int32Array.from(offsets) }));
+}
+
+/** The chunks of several rounds, one after the other. */
+export function joinedChunks(parts: readonly Chunks[]): Chunks {
+  const order = parts.flatMap((part) => [...part.order]);
+  const offsets = [0];
+  for (const part of parts) {
+    const before = offsets[offsets.length - 1]!;
+    for (const offset of part.offsets.subarray(1)) offsets.push(before + offset);
+  }
+  return { order: Int32Array.from(order), offsets: Int32Array.from(offsets) };
 }

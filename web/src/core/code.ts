@@ -1,22 +1,9 @@
-/** The face of a code: what it costs in privacy, how its index is drawn, and what its candidates are. */
+/** The face of a code: for which plans it is made, and what it costs in privacy. */
 
 import type { Rational } from "./arithmetic";
-
-/** How far one coordinate can move a selection, in the step's integers. */
-export interface Moved {
-  /** D: units by which it can move any score. */
-  readonly units: number;
-  /** The largest size that its shift can have. */
-  readonly largest: number;
-  /** S: a unit is 2^−S bits. */
-  readonly fractionBits: number;
-}
-
-/** What one step costs a pixel that it touches: pure ε, and ρ (zCDP). */
-export interface Charge {
-  readonly epsilon: number;
-  readonly rho: number;
-}
+import type { Charge, Terms } from "./price";
+import type { Step } from "./steps";
+import type { Unit } from "./units";
 
 export interface Code {
   readonly name: string;
@@ -24,8 +11,13 @@ export interface Code {
   readonly number: number;
   /** α that is folded into the integer scores. */
   readonly alpha: Rational;
-  /** Refuse sizes of chunks and indices that the code is not made for. */
-  requireSizes(chunkSize: number, indexBits: number): void;
-  /** What the selections cost a pixel of which `touched` coordinates take part, each moving them so far. */
-  charge(moved: Moved, touched: number, apart: boolean): Charge;
+  /** Whether no selection reads coordinates of two units: a change of k units then costs kρ, and not k²ρ. */
+  readonly alone: boolean;
+  /** Throw if the code is not made for a step, or does not serve a unit. */
+  require(step: Step, unit: Unit): void;
+  /**
+   * What the selections cost a unit that takes part in `touched` of them, if each of its coordinates changes by at most
+   * `change` of the 255 levels.
+   */
+  price(terms: Terms, touched: number, apart: boolean, change: number): Charge;
 }

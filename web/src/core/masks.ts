@@ -9,6 +9,7 @@
 import { DippError } from "../errors";
 import { fsum } from "./exact";
 import { inverse, permutation, stream, words } from "./randomness";
+import type { Unit } from "./units";
 
 export const MAX_PERIOD = 65535;
 
@@ -25,6 +26,13 @@ export class Mask {
   require(channels: number): void {
     if (this.period > 1 && channels > this.period) {
       throw new DippError(`period: 1, or at least the ${channels} channels, is needed, got ${this.period}`);
+    }
+  }
+
+  /** Refuse a unit whose touches the mask cannot count. */
+  requireUnit(unit: Unit): void {
+    if (this.period > 1 && unit.kind !== "pixel") {
+      throw new DippError(`unit: steps that touch a part of the pixels serve the unit pixel alone, got ${unit.short}`);
     }
   }
 

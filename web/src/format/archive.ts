@@ -6,6 +6,7 @@
  */
 
 import { PAIRS } from "../codes/pairs";
+import type { Size } from "../core/geometry";
 import { damaged, DippError } from "../errors";
 import { Certificate } from "../privacy/certificate";
 import { Ledger } from "../privacy/ledger";
@@ -23,8 +24,8 @@ class Layout {
   readonly counts: readonly number[];
   readonly indexBits: number;
 
-  constructor(private readonly release: Release, pixels: number) {
-    this.counts = release.plan.chunkCounts(pixels, release.channels);
+  constructor(private readonly release: Release, { height, width }: Size) {
+    this.counts = release.plan.chunkCounts({ height, width, channels: release.channels });
     this.indexBits = release.plan.steps.reduce((total, step, i) => total + this.counts[i]! * step.indexBits, 0);
   }
 
@@ -68,7 +69,7 @@ export class Archive {
     private readonly header: Header,
     /** Where each run starts in the file. */
     private readonly starts: readonly number[],
-    private readonly layouts: ReadonlyMap<number, Layout>,
+    private readonly layouts: ReadonlyMap<string, Layout>,
   ) {}
 
   /**
@@ -76,12 +77,12 @@ export class Archive {
    * it went: nothing is archived if that is not what the plan says, from which every reader makes the certificate.
    */
   static build(release: Release, height: number, width: number, indices: ArrayLike<number>, recorded: Ledger): Archive {
-    const planned = Ledger.planned(release.plan, release.channels, height * width);
+    const planned = Ledger.planned(release.plan, { height, width, channels: release.channels });
     if (!planned.equals(recorded)) {
       throw new DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this");
     }
     const header = headerBytes(release, [{ images: 1, height, width }], new Certificate(planned));
-    const data = joined([header, new Layout(release, height * width).pack(indices)]);
+    const data = joined([header, new Layout(release, { height, width }).pack(indices)]);
     const trailer = new Uint8Array(TRAILER_BYTES);
     new DataView(trailer.buffer).setUint32(0, crc32(data), true);
     return Archive.fromBytes(joined([data, trailer]));
@@ -98,17 +99,17 @@ export class Archive {
     const reader = new ByteReader(inner);
     const header = readHeader(reader);
     const { release, runs } = header;
-    const sizes = new Set(runs.map((run) => run.height * run.width));
+    const sizes = new Map(runs.map((run) => [nameOf(run), run]));
     const steps = release.plan.steps.length;
     // An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
     const least = sizes.size * release.plan.mask.leastSteps(steps);
     if (least > 8 * reader.left || sizes.size * steps > Math.max(WORK, 8 * reader.left)) {
       throw damaged("its images do not fit into it");
     }
-    const layouts = new Map([...sizes].map((pixels) => [pixels, new Layout(release, pixels)]));
+    const layouts = new Map([...sizes].map(([name, size]) => [name, new Layout(release, size)]));
     const starts = [reader.at];
-    for (const { images, height, width } of runs) {
-      const bits = images * layouts.get(height * width)!.bits;
+    for (const run of runs) {
+      const bits = run.images * layouts.get(nameOf(run))!.bits;
       if (bits > 8 * reader.left) throw damaged("its images do not fit into it");
       starts.push(starts[starts.length - 1]! + Math.ceil(bits / 8));
       const filling = (8 - (bits % 8)) % 8;
@@ -145,7 +146,7 @@ export class Archive {
     let first = 0;
     for (const [i, { images, height, width }] of this.runs.entries()) {
       if (number < first + images) {
-        const layout = this.layouts.get(height * width)!;
+        const layout = this.layouts.get(nameOf({ height, width }))!;
         const data = this.bytes.subarray(this.starts[i], this.starts[i + 1]);
         const grey = this.header.grey(number);
         return { height, width, grey, indices: layout.unpack(data, number - first), counts: layout.counts };
@@ -157,7 +158,7 @@ export class Archive {
 
   /** Bits a pixel of the indices alone. */
   get payloadBpp(): number {
-    const bits = this.runs.reduce((total, run) => total + run.images * this.layouts.get(run.height * run.width)!.indexBits, 0);
+    const bits = this.runs.reduce((total, run) => total + run.images * this.layouts.get(nameOf(run))!.indexBits, 0);
     return bits / this.pixels;
   }
 
@@ -169,4 +170,8 @@ export class Archive {
   private get pixels(): number {
     return Math.max(1, this.runs.reduce((total, run) => total + run.images * run.height * run.width, 0));
   }
+}
+
+function nameOf({ height, width }: Size): string {
+  return `${height}×${width}`;
 }

@@ -3,7 +3,7 @@
 import { damaged } from "../errors";
 
 const MAX_VARINT_BYTES = 10;
-const MAX_COLUMN_WIDTH = 32;
+const MAX_COLUMN_WIDTH = 62;
 
 export class ByteReader {
   at = 0;
@@ -23,13 +23,17 @@ export class ByteReader {
 
   /** A number from low to high: seven bits a byte, the lowest first, no byte more than needed. */
   varint(name: string, low: number, high: number): number {
+    return Number(this.wideVarint(name, BigInt(low), BigInt(high)));
+  }
+
+  private wideVarint(name: string, low: bigint, high: bigint): bigint {
     let value = 0n;
     for (let place = 0; place < MAX_VARINT_BYTES; place += 1) {
       const byte = this.take(1)[0]!;
       value |= BigInt(byte & 0x7f) << BigInt(7 * place);
       if (byte < 0x80) {
         if (place && !byte) break;
-        return within(name, Number(value), low, high);
+        return within(name, value, low, high);
       }
     }
     throw damaged(`${name} has too many bytes`);
@@ -42,15 +46,23 @@ export class ByteReader {
 
   /** `count` numbers from low to high: the smallest, the width of the differences to it, the differences. */
   column(name: string, count: number, low: number, high: number): number[] {
+    return this.wideColumn(name, count, BigInt(low), BigInt(high)).map(Number);
+  }
+
+  /** A column of numbers that doubles cannot hold. */
+  wideColumn(name: string, count: number, low: bigint, high: bigint): bigint[] {
     if (!count) return [];
-    const base = this.varint(name, low, high);
+    const base = this.wideVarint(name, low, high);
     if (count === 1) return [base];
     const width = this.byte(name, 0, MAX_COLUMN_WIDTH);
     const bits = new BitReader(this.take(Math.ceil((count * width) / 8)));
-    const differences = Array.from({ length: count }, () => bits.take(width));
-    let [least, most] = [Infinity, 0];
-    for (const one of differences) [least, most] = [Math.min(least, one), Math.max(most, one)];
-    if (!bits.restIsZero() || least !== 0 || bitLength(most) !== width) {
+    const differences = Array.from({ length: count }, () => bits.takeWide(width));
+    let [least, most] = [differences[0]!, 0n];
+    for (const one of differences) {
+      if (one < least) least = one;
+      if (one > most) most = one;
+    }
+    if (!bits.restIsZero() || least !== 0n || bitLength(most) !== width) {
       throw damaged(`the column ${name} is not packed as it should be`);
     }
     within(name, base + most, low, high);
@@ -76,6 +88,13 @@ export class BitReader {
     return value;
   }
 
+  /** A number of up to 64 bits, its highest first. */
+  takeWide(width: number): bigint {
+    if (width <= 32) return BigInt(this.take(width));
+    const high = BigInt(this.take(width - 32));
+    return (high << 32n) | BigInt(this.take(32));
+  }
+
   restIsZero(): boolean {
     const end = 8 * this.data.length;
     while (this.at < end) if (this.take(1)) return false;
@@ -99,33 +118,39 @@ export class BitWriter {
   }
 }
 
-function within(name: string, value: number, low: number, high: number): number {
+function within<T extends number | bigint>(name: string, value: T, low: T, high: T): T {
   if (!(value >= low && value <= high)) throw damaged(`${name} is ${value}, where ${low} to ${high} is possible`);
   return value;
 }
 
-function bitLength(value: number): number {
-  return value ? Math.floor(Math.log2(value)) + 1 : 0;
+function bitLength(value: bigint): number {
+  return value ? value.toString(2).length : 0;
 }
 
 /** The bytes that `ByteReader.varint` reads. */
-export function varint(value: number): Uint8Array {
+export function varint(value: number | bigint): Uint8Array {
+  let left = BigInt(value);
   const out: number[] = [];
-  while (value >= 0x80) {
-    out.push((value % 0x80) | 0x80);
-    value = Math.floor(value / 0x80);
-  }
-  return Uint8Array.from([...out, value]);
+  for (; left >= 0x80n; left >>= 7n) out.push(Number(left & 0x7fn) | 0x80);
+  return Uint8Array.from([...out, Number(left)]);
 }
 
 /** The bytes that `ByteReader.column` reads. */
-export function column(values: readonly number[]): Uint8Array {
+export function column(values: readonly (number | bigint)[]): Uint8Array {
   if (values.length < 2) return joined(values.map(varint));
-  let [base, most] = [Infinity, 0];
-  for (const value of values) [base, most] = [Math.min(base, value), Math.max(most, value)];
+  const wide = values.map(BigInt);
+  let [base, most] = [wide[0]!, wide[0]!];
+  for (const value of wide) {
+    if (value < base) base = value;
+    if (value > most) most = value;
+  }
   const width = bitLength(most - base);
   const bits = new BitWriter(values.length * width);
-  for (const value of values) bits.put(value - base, width);
+  for (const value of wide) {
+    const difference = value - base;
+    if (width > 32) bits.put(Number(difference >> 32n), width - 32);
+    bits.put(Number(difference & 0xffffffffn), Math.min(width, 32));
+  }
   return joined([varint(base), Uint8Array.of(width), bits.bytes]);
 }
 

@@ -1,18 +1,21 @@
 /**
  * The header of a `.dipp` file: all that is public about it. `docs/format.md` describes every byte.
  *
- * The page reads files of the sign channel under pairs or the flat code, and writes clipped sensing with pairs. Reading
- * never trusts: each number has a range, and every header has one spelling only.
+ * The page reads files of the sign channel under pairs, the flat code or closest, and writes clipped sensing with pairs
+ * and questions with closest. Reading never trusts: each number has a range, and every header has one spelling only.
  */
 
+import { CLOSEST } from "../codes/closest";
 import { flat } from "../codes/flat";
 import { PAIRS } from "../codes/pairs";
 import type { Rational } from "../core/arithmetic";
 import type { Code } from "../core/code";
 import { MAX_PERIOD } from "../core/masks";
-import { MAX_PIXELS, Plan, type Step } from "../core/plan";
+import { MAX_PIXELS, Plan } from "../core/plan";
 import { SEED_BYTES } from "../core/randomness";
 import { sha256 } from "../core/sha256";
+import { MAX_SPLIT, type Question, type SensingStep, SIGNS, type Step, type TimedStep, WORDS } from "../core/steps";
+import { smallest, type Unit, unitOf } from "../core/units";
 import { damaged, DippError } from "../errors";
 import { Certificate } from "../privacy/certificate";
 import { type ByteReader, column, fromHex, hex, joined, varint } from "./bytes";
@@ -33,13 +36,14 @@ const FIELD_BYTES = new Map<number, readonly [number, number]>([
 /** First byte of the field about the source. */
 const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
 const SIGN = 2;
-/** The unit that a certificate protects: a pixel has a number and no parameters. */
-const PIXEL = 0;
 const MAX_UNIT_BYTES = 2 ** 16;
 /** How touched coordinates are dealt to chunks: whether channels of a pixel may share one. */
 const [TOGETHER, SEPARATE] = [0, 1];
-/** Kinds of steps. */
-const [TIMED, SENSED] = [0, 1];
+/** Numbers of the kinds of steps that the page writes; 0 is that of steps along timesteps. */
+const [SENSED, ASKED] = [1, 2];
+const MAX_WEIGHT = 1n << 62n;
+/** Largest number of nearest candidates: one less than the candidates of the longest index. */
+const MAX_BEST = 2 ** 22 - 1;
 const MAX_NUMBER = 255;
 /** The bits of the largest finite 32-bit float. */
 const MAX_FLOAT_BITS = 0x7f7fffff;
@@ -102,18 +106,18 @@ export function readHeader(reader: ByteReader): Header {
   const model = hex(reader.take(MODEL_BYTES));
   const seed = reader.take(SEED_BYTES).slice();
   const fields = readFields(reader);
-  readUnit(reader);
+  const unit = readUnit(reader);
   const channels = reader.varint("channels", 1, MAX_CHANNELS);
   if (reader.varint("channel", 0, MAX_NUMBER) !== SIGN) throw new DippError(`coded by another channel: ${ELSEWHERE}`);
   const period = reader.varint("period", 1, MAX_PERIOD);
   const code = readCode(reader);
   const separate = reader.varint("deal", TOGETHER, SEPARATE) === SEPARATE;
   const claim: [number, number] = [reader.double(), reader.double()];
-  const plan = new Plan(period, code, readSteps(reader, code), separate);
+  const plan = new Plan(period, code, readSteps(reader, code), separate, unit);
   const release = { plan, model, seed, channels, ...readOptions(fields, seed) };
   const runs = readRuns(reader);
-  const smallest = runs.reduce((least, run) => Math.min(least, run.height * run.width), MAX_PIXELS);
-  const certificate = Certificate.of(plan, channels, smallest);
+  const { height, width } = smallest(unit, runs) ?? { height: 1, width: MAX_PIXELS };
+  const certificate = Certificate.of(plan, { height, width, channels });
   if (claim[0] !== certificate.epsilon || claim[1] !== certificate.rho) {
     throw new DippError("the certificate in the file is not the one of its plan; do not trust the file");
   }
@@ -133,10 +137,8 @@ function readFields(reader: ByteReader): Map<number, Uint8Array> {
   return fields;
 }
 
-function readUnit(reader: ByteReader): void {
-  const [number, ...parameters] = reader.take(reader.varint("unit", 1, MAX_UNIT_BYTES));
-  if (number !== PIXEL) throw new DippError(`unit: there is no kind ${number}; upgrade dipp`);
-  if (parameters.length) throw new DippError(`unit: pixel has no parameters, got ${parameters.length} bytes`);
+function readUnit(reader: ByteReader): Unit {
+  return unitOf(reader.take(reader.varint("unit", 1, MAX_UNIT_BYTES)));
 }
 
 /** What the fields say of a release. */
@@ -197,6 +199,7 @@ function seedOfBeacon(beacon: Uint8Array): Uint8Array {
 function readCode(reader: ByteReader): Code {
   const number = reader.varint("code", 0, MAX_NUMBER);
   if (number === PAIRS.number) return PAIRS;
+  if (number === CLOSEST.number) return CLOSEST;
   if (number !== 0) throw new DippError(`coded by another code: ${ELSEWHERE}`);
   return flat(readRational(reader));
 }
@@ -213,29 +216,50 @@ function readRational(reader: ByteReader): Rational {
 /** The steps: their kind, their number, the columns of the kind, and those of the code (pairs have none). */
 function readSteps(reader: ByteReader, code: Code): Step[] {
   const kind = reader.varint("kind of steps", 0, MAX_NUMBER);
-  if (kind !== TIMED && kind !== SENSED) throw new DippError(`written by a newer dipp (kind ${kind} of steps); upgrade`);
+  if (kind > ASKED) throw new DippError(`written by a newer dipp (kind ${kind} of steps); upgrade`);
   const count = reader.varint("steps", 1, MAX_STEPS);
-  const own = (kind === SENSED ? readSensed : readTimed)(reader, count);
-  const listed = code.number !== PAIRS.number;
-  const sizes = listed ? reader.column("chunk_size", count, 1, 2 ** 32 - 1) : [];
-  const bits = listed ? reader.column("index_bits", count, 1, 255) : [];
+  const own = [readTimed, readSensed, readAsked][kind]!(reader, count);
+  const sizes = code.number === 0 ? reader.column("chunk_size", count, 1, 2 ** 32 - 1) : [];
+  const bits = code.number === PAIRS.number ? [] : reader.column("index_bits", count, 1, 255);
   return own.map((step, i) => ({ ...step, chunkSize: sizes[i] ?? 1, indexBits: bits[i] ?? 1 }));
 }
 
-type OwnColumns = Omit<Step, "chunkSize" | "indexBits">;
+type Own<T> = Omit<T, "chunkSize" | "indexBits">;
 
 /** Steps of clipped sensing. */
-function readSensed(reader: ByteReader, count: number): OwnColumns[] {
+function readSensed(reader: ByteReader, count: number): Own<SensingStep>[] {
   const [tilts, clips, gains] = ["tilt", "clip", "snr_gain"].map((name) => readFloats(reader, name, count));
-  return tilts!.map((tilt, i) => ({ tilt, clip: clips![i]!, gain: gains![i]! }));
+  return tilts!.map((tilt, i) => ({ kind: "sensing", tilt, clip: clips![i]!, gain: gains![i]! }));
 }
 
 /** Steps along the timesteps of a diffusion. */
-function readTimed(reader: ByteReader, count: number): OwnColumns[] {
+function readTimed(reader: ByteReader, count: number): Own<TimedStep>[] {
   const times = reader.column("timesteps", count + 1, 0, 2 ** 16 - 1);
   const gains = readFloats(reader, "snr_gain", count);
   if (times.some((time, i) => i && time >= times[i - 1]!)) throw new DippError("step: descending timesteps are needed");
-  return gains.map((gain, i) => ({ start: times[i]!, end: times[i + 1]!, gain }));
+  return gains.map((gain, i) => ({ kind: "timesteps", start: times[i]!, end: times[i + 1]!, gain }));
+}
+
+/** Questions. */
+function readAsked(reader: ByteReader, count: number): Own<Question>[] {
+  const splits = reader.column("split", count, 1, MAX_SPLIT);
+  const rounds = reader.column("rounds", count, 1, 4);
+  const candidates = reader.column("candidate", count, WORDS, SIGNS);
+  const scales = readFloats(reader, "scale", count);
+  const bests = reader.column("best", count, 1, MAX_BEST);
+  const [heavy, light] = ["heavy", "light"].map((name) => reader.wideColumn(name, count, 1n, MAX_WEIGHT));
+  const gains = readFloats(reader, "snr_gain", count);
+  return splits.map((split, i) => ({
+    kind: "questions",
+    split,
+    rounds: rounds[i]!,
+    candidate: candidates[i]!,
+    scale: scales[i]!,
+    best: bests[i]!,
+    heavy: heavy![i]!,
+    light: light![i]!,
+    gain: gains[i]!,
+  }));
 }
 
 /** A column of 32-bit floats: the zeros that the bits of all of them end in, and the bits without these. */
@@ -254,12 +278,30 @@ function floatColumn(values: readonly number[]): Uint8Array {
   return joined([Uint8Array.of(zeros), column(bits.map((one) => one >>> zeros))]);
 }
 
-/** The header of a release of clipped sensing with pairs. */
+/** The bytes that `readSteps` reads, of plans that the page makes. */
+function stepBytes({ code, steps }: Plan): Uint8Array {
+  const sensed = steps.filter((step) => step.kind === "sensing");
+  const asked = steps.filter((step) => step.kind === "questions");
+  if (code.number === PAIRS.number && sensed.length) {
+    const columns = (["tilt", "clip", "gain"] as const).map((name) => floatColumn(sensed.map((step) => step[name])));
+    return joined([varint(SENSED), varint(sensed.length), ...columns]);
+  }
+  if (code.number !== CLOSEST.number) throw new DippError("header: the page writes files of pairs and of closest alone");
+  const whole = (name: "split" | "rounds" | "candidate" | "best" | "heavy" | "light" | "indexBits"): Uint8Array =>
+    column(asked.map((step) => step[name]));
+  const floats = (name: "scale" | "gain"): Uint8Array => floatColumn(asked.map((step) => step[name]));
+  return joined([
+    varint(ASKED),
+    varint(asked.length),
+    ...[whole("split"), whole("rounds"), whole("candidate"), floats("scale"), whole("best"), whole("heavy"), whole("light")],
+    floats("gain"),
+    whole("indexBits"),
+  ]);
+}
+
+/** The header of a release that the page makes. */
 export function headerBytes(release: Release, runs: readonly Run[], certificate: Certificate): Uint8Array {
   const { plan } = release;
-  if (!plan.sensing || plan.code.number !== PAIRS.number) {
-    throw new DippError("header: the page writes files of sensing with pairs alone");
-  }
   if (release.window) throw new DippError("header: the page takes no pictures of more than eight bits");
   const fields: [number, Uint8Array][] = [];
   if (release.seedGiven) fields.push([SEED_GIVEN, new Uint8Array(0)]);
@@ -272,16 +314,15 @@ export function headerBytes(release: Release, runs: readonly Run[], certificate:
     release.seed,
     varint(fields.length),
     ...fields.flatMap(([key, value]) => [varint(key), varint(value.length), value]),
-    Uint8Array.of(1, PIXEL),
+    varint(plan.unit.bytes.length),
+    plan.unit.bytes,
     varint(release.channels),
     varint(SIGN),
     varint(plan.period),
     varint(plan.code.number),
     varint(plan.separate ? SEPARATE : TOGETHER),
     doubles(certificate.epsilon, certificate.rho),
-    varint(SENSED),
-    varint(plan.steps.length),
-    ...(["tilt", "clip", "gain"] as const).map((name) => floatColumn(plan.steps.map((step) => step[name]!))),
+    stepBytes(plan),
     varint(runs.length),
     ...(["images", "height", "width"] as const).map((name) => column(runs.map((run) => run[name]))),
   ]);

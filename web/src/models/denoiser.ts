@@ -3,15 +3,15 @@
  * it computes. States and predictions are (C, H, W) in 32-bit floats, with pixels in [−1, 1].
  */
 
-export interface Size {
-  readonly height: number;
-  readonly width: number;
-}
+import type { Size } from "../core/geometry";
+import type { Books } from "./books";
 
 export interface Denoiser {
   /** Hex SHA-256 by which files name it. */
   readonly identity: string;
   readonly channels: number;
-  /** x̂0 within [−1, 1]. */
+  /** The words by which questions are asked; undefined if it has none. */
+  readonly books: Books | undefined;
+  /** x̂0 within [−1, 1], at any size. */
   predict(state: Float32Array, snr: number, size: Size): Promise<Float32Array>;
 }

@@ -5,7 +5,9 @@
 
 import type * as Runtime from "onnxruntime-web";
 import { DippError } from "../errors";
-import type { Denoiser, Size } from "./denoiser";
+import type { Size } from "../core/geometry";
+import type { Books } from "./books";
+import type { Denoiser } from "./denoiser";
 
 export type Engine = "webgpu" | "wasm";
 
@@ -25,6 +27,7 @@ export class OnnxDenoiser implements Denoiser {
     readonly threads: number,
     readonly identity: string,
     readonly channels: number,
+    readonly books: Books | undefined,
   ) {}
 
   /** Load runtime and network; `place` is the folder of the page, `network` the file's bytes. */
@@ -33,6 +36,7 @@ export class OnnxDenoiser implements Denoiser {
     network: Uint8Array,
     identity: string,
     channels: number,
+    books: Books | undefined,
     engine: Engine,
   ): Promise<OnnxDenoiser> {
     const { script, support } = FILES[engine];
@@ -44,7 +48,7 @@ export class OnnxDenoiser implements Denoiser {
       wasm: new URL(`ort/${support}.wasm`, place).href,
     };
     const session = await runtime.InferenceSession.create(network, { executionProviders: [engine], logSeverityLevel: 3 });
-    return new OnnxDenoiser(runtime, session, engine, threads, identity, channels);
+    return new OnnxDenoiser(runtime, session, engine, threads, identity, channels, books);
   }
 
   async predict(state: Float32Array, snr: number, { height, width }: Size): Promise<Float32Array> {

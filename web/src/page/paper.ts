@@ -27,7 +27,9 @@ export function showCertificate(archive: Archive, table: Table): void {
   element("ledger").replaceChildren(
     ...ledger.selections.map((one) => {
       const charge = ledger.charge(one);
-      const numbers = [one.chunks, one.sensitivity, one.fractionBits, one.clip, one.slope];
+      const { terms } = one;
+      const own = "heavy" in terms ? [undefined, undefined, undefined, undefined] : [terms.sensitivity, terms.fractionBits, terms.clip, terms.slope];
+      const numbers = [one.chunks, ...own];
       const cells = numbers.map((value) => (value === undefined ? "none" : grouped(value)));
       return row(String(one.step + 1), ...cells, upper(charge.epsilon), upper(charge.rho));
     }),

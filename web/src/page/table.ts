@@ -44,6 +44,7 @@ export interface Table {
 
 export function planOf(entry: TableEntry): Plan {
   const steps = entry.clips.map((clip, i) => ({
+    kind: "sensing" as const,
     tilt: entry.tilt,
     clip,
     gain: entry.gains[i]!,
@@ -68,5 +69,5 @@ export function measuredWords(epsilon: number, { readers }: Table): string {
 }
 
 export function certificateOf(entry: TableEntry, channels: number, pixels: number): Certificate {
-  return Certificate.of(planOf(entry), channels, pixels);
+  return Certificate.of(planOf(entry), { height: 1, width: pixels, channels });
 }

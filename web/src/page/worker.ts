@@ -6,7 +6,7 @@ import { oddsOfPixel } from "../codec/odds";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import { hex } from "../format/bytes";
-import type { Size } from "../models/denoiser";
+import type { Size } from "../core/geometry";
 import { bestEngine, OnnxDenoiser } from "../models/onnx";
 import type { Reply, Request } from "./messages";
 import { planOf, type Table } from "./table";
@@ -35,7 +35,7 @@ async function load(place: URL, wanted: "webgpu" | "wasm" | undefined): Promise<
   await requireNetwork(network);
   const engine = wanted ?? (await bestEngine());
   const made = (which: "webgpu" | "wasm"): Promise<OnnxDenoiser> =>
-    OnnxDenoiser.load(place, network, table.model, table.channels, which);
+    OnnxDenoiser.load(place, network, table.model, table.channels, undefined, which);
   const found = await (engine === "wasm" ? made("wasm") : made("webgpu").catch(() => made("wasm")));
   reply({ type: "ready", engine: found.engine, threads: found.threads });
   return found;

@@ -1,27 +1,69 @@
-/** The certificate: what a file may have told about one pixel, computed from its ledger. Printed bounds are rounded up. */
+/** The certificate: what a file may have told about one unit, computed from its ledger. Printed bounds are rounded up. */
 
+import { differing, priceOf, totalOf } from "../core/closest";
+import { nearest } from "../core/exact";
+import type { Geometry } from "../core/geometry";
 import type { Plan } from "../core/plan";
+import type { Unit } from "../core/units";
 import { epsilonOfZcdp } from "./conversions";
 import { Ledger } from "./ledger";
+import { type Draws, epsilonOfDraws } from "./losses";
+
+/** Covers the floating-point error of a product or a sum. */
+const UP = 1 + 2 ** -40;
+/** Sides of the square windows whose price is stated. */
+export const WINDOWS = [1, 8, 16, 32, 64, 128, 256] as const;
 
 export class Certificate {
   readonly epsilon: number;
   readonly rho: number;
 
-  constructor(readonly ledger: Ledger) {
+  /** `units` is how many units may change at once. */
+  constructor(readonly ledger: Ledger, readonly units = 1) {
     const { epsilon, rho } = ledger.worst();
-    this.epsilon = epsilon;
-    this.rho = rho;
+    this.epsilon = units === 1 ? epsilon : epsilon * units * UP;
+    this.rho = units === 1 ? rho : (ledger.code.alone ? rho * units : rho * units * units) * UP;
   }
 
-  /** What a plan promises to images of at least so many pixels. */
-  static of(plan: Plan, channels: number, pixels: number): Certificate {
-    return new Certificate(Ledger.planned(plan, channels, pixels));
+  /** What a plan promises to images, the smallest of which has this geometry. */
+  static of(plan: Plan, smallest: Geometry): Certificate {
+    return new Certificate(Ledger.planned(plan, smallest));
   }
 
-  /** ε of (ε, δ): the smaller of pure ε and the conversion of ρ. */
+  get unit(): Unit {
+    return this.ledger.unit;
+  }
+
+  /** The certificate for any change of so many units. */
+  forUnits(units: number): Certificate {
+    return new Certificate(this.ledger, units);
+  }
+
+  /** The certificate for any change inside a window of this size, wherever it lies. */
+  forWindow(width: number, height: number): Certificate {
+    return this.forUnits(this.unit.met(width, height));
+  }
+
+  /** ε of (ε, δ): the smallest of pure ε, the conversion of ρ and, if it is known, what the law of the loss gives. */
   approximate(delta: number): number {
-    return Math.min(this.epsilon, epsilonOfZcdp(this.rho, delta));
+    const draws = this.draws;
+    const bounds = [this.epsilon, epsilonOfZcdp(this.rho, delta)];
+    return Math.min(...bounds, draws ? epsilonOfDraws(draws, delta) : Infinity);
+  }
+
+  /** How many draws of each law the units pay for; undefined if a law is not known. */
+  private get draws(): Draws[] | undefined {
+    const found = new Map<string, Draws>();
+    for (const { terms, touched } of this.ledger.selections) {
+      if (!("heavy" in terms)) return undefined;
+      const [gains, drops] = [terms.heavy, terms.light].map((weight) =>
+        nearest(BigInt(differing(terms)) * weight, totalOf(terms)),
+      ) as [number, number];
+      const { epsilon } = priceOf(terms);
+      const key = `${epsilon} ${gains} ${drops}`;
+      found.set(key, { epsilon, gains, drops, count: (found.get(key)?.count ?? 0) + touched * this.units });
+    }
+    return [...found.values()];
   }
 }
 
@@ -55,10 +97,7 @@ export function largestBelief(epsilon: number, digits = 2): string {
   return (100 - Math.floor(rest * 10 ** places) / 10 ** places).toFixed(places);
 }
 
-/** What a pure ε per pixel promises in words, with the reader whom the promise is about. */
-export function boundWords(epsilon: number): string {
-  return (
-    `a fifty-fifty guess about one pixel becomes at most ${largestBelief(epsilon)} % ` +
-    "for somebody who knows every other pixel of the picture"
-  );
+/** What a pure ε promises in words, with what it is about and the reader whom the promise is made to. */
+export function boundWords(epsilon: number, about = "one pixel", reader = "somebody who knows every other pixel of the picture"): string {
+  return `a fifty-fifty guess about ${about} becomes at most ${largestBelief(epsilon)} % for ${reader}`;
 }

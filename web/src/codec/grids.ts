@@ -1,0 +1,80 @@
+/**
+ * Grids: pictures between the coarse pixels of one grid and those of another. Everything here is public. Pictures are
+ * (C, H, W) in 32-bit floats, and computed in the same order as `dipp/codec/grids.py`.
+ */
+
+import type { Geometry } from "../core/geometry";
+import { BLOCK, type Cuts } from "../core/steps";
+
+/** Coarse pixels to either side whose answers tell about a coarse pixel that has none. */
+const REACH = 2 * BLOCK;
+const NEAR = Float32Array.from({ length: 2 * REACH + 1 }, (_, i) => Math.exp(-(((i - REACH) / BLOCK) ** 2)));
+
+/** Answers, with the unknown ones predicted by the mean of those within reach, weighted by exp(−d²/16). */
+export function between(answers: Float32Array, known: Uint8Array, { height, width, channels }: Geometry): Float32Array {
+  const weights = spread(Float32Array.from(known), height, width);
+  const found = answers.slice();
+  const size = height * width;
+  for (let channel = 0; channel < channels; channel += 1) {
+    const plane = answers.slice(channel * size, (channel + 1) * size).map((value, i) => (known[i] ? value : 0));
+    const sums = spread(plane, height, width);
+    known.forEach((is, i) => {
+      if (!is) found[channel * size + i] = sums[i]! / Math.max(weights[i]!, 1e-6);
+    });
+  }
+  return found;
+}
+
+/** The sums of a plane over the neighbourhood of each place, weighted by `NEAR` along both axes. */
+function spread(plane: Float32Array, height: number, width: number): Float32Array {
+  const along = (source: Float32Array, step: number, length: number, place: (i: number) => number): Float32Array =>
+    source.map((_, i) => {
+      const at = place(i);
+      let sum = 0;
+      for (let d = Math.max(-REACH, -at); d <= Math.min(REACH, length - 1 - at); d += 1) sum += NEAR[d + REACH]! * source[i + d * step]!;
+      return sum;
+    });
+  const down = along(plane, width, height, (i) => Math.floor(i / width));
+  return along(down, 1, width, (i) => i % width);
+}
+
+/** The grid that cuts at every pixel. */
+export function pixelCuts({ height, width }: { height: number; width: number }): Cuts {
+  const every = (length: number): Int32Array => Int32Array.from({ length: length + 1 }, (_, i) => i);
+  return { rows: every(height), columns: every(width) };
+}
+
+/** Values of one grid at the centres of another's, by Catmull and Rom's cubic, clipped to [−1, 1]. */
+export function interpolated(values: Float32Array, channels: number, source: Cuts, onto: Cuts): Float32Array {
+  const [height, width] = [source.rows.length - 1, source.columns.length - 1];
+  const high = onto.rows.length - 1;
+  const down = along(values, channels, height, width, source.rows, onto.rows);
+  const both = along(down, channels * high, width, 1, source.columns, onto.columns);
+  return both.map((value) => Math.min(Math.max(value, -1), 1));
+}
+
+/** Interpolate an axis of so many places, with `outer` slices before it and `inner` values behind it. */
+function along(values: Float32Array, outer: number, length: number, inner: number, cuts: Int32Array, wanted: Int32Array): Float32Array {
+  if (cuts.length === wanted.length && cuts.every((cut, i) => cut === wanted[i])) return values;
+  const centre = (edges: Int32Array, i: number): number => (edges[i]! + edges[i + 1]!) / 2;
+  const last = length - 1;
+  const places = wanted.length - 1;
+  const found = new Float32Array(outer * places * inner);
+  let left = 0;
+  for (let target = 0; target < places; target += 1) {
+    const x = centre(wanted, target);
+    while (left < last - 1 && centre(cuts, left + 1) <= x) left += 1;
+    const wide = last === 0 ? 1 : centre(cuts, Math.min(left + 1, last)) - centre(cuts, left);
+    const t = Math.min(Math.max((x - centre(cuts, left)) / wide, 0), 1);
+    const taps = [-t + 2 * t ** 2 - t ** 3, 2 - 5 * t ** 2 + 3 * t ** 3, t + 4 * t ** 2 - 3 * t ** 3, -(t ** 2) + t ** 3];
+    taps.forEach((tap, i) => {
+      const weight = Math.fround(tap / 2);
+      const from = Math.min(Math.max(left + i - 1, 0), last);
+      for (let slice = 0; slice < outer; slice += 1) {
+        const [to, of] = [(slice * places + target) * inner, (slice * length + from) * inner];
+        for (let k = 0; k < inner; k += 1) found[to + k]! += Math.fround(weight * values[of + k]!);
+      }
+    });
+  }
+  return found;
+}

@@ -1,0 +1,17 @@
+/** What the codes that pay for a sensitivity have in common: they price single pixels, and answer no questions. */
+
+import type { Code } from "../core/code";
+import type { Sensitivity, Terms } from "../core/price";
+import type { Step } from "../core/steps";
+import type { Unit } from "../core/units";
+import { DippError } from "../errors";
+
+export function requirePixel(code: Code, step: Step, unit: Unit): void {
+  if (step.kind === "questions") throw new DippError(`code: questions need the code closest, got ${code.name}`);
+  if (unit.kind !== "pixel") throw new DippError(`unit: this code prices single pixels, got ${unit.short}`);
+}
+
+export function sensitivityOf(terms: Terms): Sensitivity {
+  if ("heavy" in terms) throw new DippError("code: this code pays for a sensitivity, got weights");
+  return terms;
+}

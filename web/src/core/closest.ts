@@ -1,0 +1,216 @@
+/**
+ * The draw among the closest candidates: a private choice whose price is the same whatever the scores are.
+ *
+ *     P[K = k] = a/W  for k in T,      P[K = k] = b/W  for k not in T,      W = m·a + (n − m)·b
+ *
+ * T is the set of the m candidates that are nearest to a block's private content, by any score. W, a and b are public, so
+ * every index has probabilities that differ by a factor of at most a/b: ε = ln(a/b). `dipp/core/closest.py` has the
+ * proofs, and the numbers here are compared with its numbers to the last bit.
+ */
+
+import { DippError } from "../errors";
+import { exp, fixed, isqrt, ln, nearest, nextAbove, ONE, over, times } from "./exact";
+import type { Charge, Weights } from "./price";
+import { privateWords } from "./randomness";
+
+const MAX_CANDIDATES = 2 ** 22;
+const MAX_TOTAL = 1n << 62n;
+const MAX_INTERVALS = 1 << 13;
+/** 1 + 2^−120: more than the relative error of the operations of a price. */
+const UP = ONE + (ONE >> 120n);
+/** 1 + 2^−24: how much ρ may lie above the true supremum. */
+const TOLERANCE = ONE + (ONE >> 24n);
+
+/** W: the sum of all weights. */
+export function totalOf({ candidates, best, heavy, light }: Weights): bigint {
+  return BigInt(best) * heavy + BigInt(candidates - best) * light;
+}
+
+/** j: in how many candidates each of two sets T can differ from the other, at most. */
+export function differing({ candidates, best }: Weights): number {
+  return Math.min(best, candidates - best);
+}
+
+/** Throw if 2 ≤ n, 1 ≤ m < n, 1 ≤ b ≤ a or W ≤ 2^62 does not hold. */
+export function requireWeights(weights: Weights): void {
+  const { candidates, best, heavy, light } = weights;
+  if (candidates < 2 || candidates > MAX_CANDIDATES) throw new DippError(`candidates: 2 to ${MAX_CANDIDATES} is needed`);
+  if (best < 1 || best >= candidates) throw new DippError(`best: 1 to ${candidates - 1} is needed, got ${best}`);
+  if (light < 1n || light > heavy) throw new DippError(`light: 1 to ${heavy} is needed, got ${light}`);
+  if (totalOf(weights) > MAX_TOTAL) throw new DippError("weights: their sum must be at most 2^62");
+}
+
+/**
+ * Draw one index for each block, by one private integer each. `nearest` has the m indices of each block, ascending.
+ * Element ⌊R/a⌋ of T if R < m·a, otherwise element ⌊(R − m·a)/b⌋ of the candidates outside T.
+ */
+export function drawn(weights: Weights, nearestOf: Int32Array): Uint32Array {
+  const { best, heavy, light } = weights;
+  const limit = BigInt(best) * heavy;
+  const count = nearestOf.length / best;
+  const integers = privateBelow(totalOf(weights), count);
+  const indices = new Uint32Array(count);
+  for (let i = 0; i < count; i += 1) {
+    const own = nearestOf.subarray(i * best, (i + 1) * best);
+    if (integers[i]! < limit) {
+      indices[i] = own[Number(integers[i]! / heavy)]!;
+    } else {
+      const rank = Number((integers[i]! - limit) / light);
+      // Element e of T has t_e − e candidates outside T below it: those at or below `rank` push the index up by one.
+      let index = rank;
+      own.forEach((element, e) => (index += element - e <= rank ? 1 : 0));
+      indices[i] = index;
+    }
+  }
+  return indices;
+}
+
+/** Private integers, uniform below a limit, by rejection: what is rejected depends on the drawn bits and the limit alone. */
+function privateBelow(limit: bigint, count: number): BigUint64Array {
+  const most = ((1n << 64n) / limit) * limit - 1n;
+  const found = new BigUint64Array(count);
+  let missing = Array.from({ length: count }, (_, i) => i);
+  while (missing.length) {
+    const words = privateWords(missing.length);
+    missing.forEach((place, i) => (found[place] = words[i]!));
+    missing = missing.filter((place) => found[place]! > most);
+  }
+  return found.map((word) => word % limit);
+}
+
+/**
+ * Write the places of the `best` largest of `scores`, ascending, to `out`: exactly `best` of them, whatever the scores.
+ * What is not a number counts as the smallest, and of equal scores the lower place comes first.
+ */
+export function bestOf(scores: Float64Array, out: Int32Array): void {
+  const most = new Float64Array(out.length);
+  let kept = 0;
+  for (let i = 0; i < scores.length; i += 1) {
+    const score = Number.isNaN(scores[i]!) ? -Infinity : scores[i]!;
+    if (kept === out.length && score <= most[kept - 1]!) continue;
+    let at = kept < out.length ? kept++ : kept - 1;
+    for (; at && most[at - 1]! < score; at -= 1) {
+      most[at] = most[at - 1]!;
+      out[at] = out[at - 1]!;
+    }
+    most[at] = score;
+    out[at] = i;
+  }
+  out.sort();
+}
+
+const PRICES = new Map<string, Charge>();
+
+/** Pure ε and ρ of one draw, rounded up. */
+export function priceOf(weights: Weights): Charge {
+  const { candidates, best, heavy, light } = weights;
+  const key = `${candidates} ${best} ${heavy} ${light}`;
+  const known = PRICES.get(key);
+  if (known) return known;
+  const found =
+    heavy === light
+      ? { epsilon: 0, rho: 0 }
+      : { epsilon: roundedUp(ln(over(heavy, light))), rho: roundedUp(supremum(weights)) };
+  PRICES.set(key, found);
+  return found;
+}
+
+/** A double that is at least `value`, which may be off by 2^−120 of itself. */
+function roundedUp(value: bigint): number {
+  const raised = times(value, UP);
+  const found = nearest(raised);
+  return fixed(found) >= raised ? found : nextAbove(found);
+}
+
+interface Interval {
+  readonly bound: bigint;
+  readonly left: bigint;
+  readonly atLeft: bigint;
+  readonly right: bigint;
+  readonly atRight: bigint;
+}
+
+/**
+ * The supremum of D_α/α over the orders α > 1, by intervals of orders that are halved until the largest bound of an
+ * interval exceeds the best value met by no more than the tolerance.
+ */
+function supremum(weights: Weights): bigint {
+  const { heavy, light } = weights;
+  const ratio = over(heavy, light);
+  const loss = ln(ratio);
+  const mass = over(BigInt(differing(weights)) * (heavy + light), totalOf(weights));
+  const share = over(ratio, ONE + ratio);
+
+  /** (α − 1)·D_α at α = 1 + excess, with the growing factor taken out: it would have millions of digits. */
+  const logMoment = (excess: bigint): bigint => {
+    const grown = times(excess, loss);
+    const shrunk = exp(-grown);
+    const rest = times(mass, share) + times(ONE - mass, shrunk) + times(times(mass, ONE - share), times(shrunk, shrunk));
+    return grown + ln(rest);
+  };
+
+  let best = times(times(mass, loss), over(ratio - ONE, ratio + ONE));
+  const last = over(loss, best);
+  const intervals = new Heap();
+  intervals.push(bounded(0n, 0n, last, logMoment(last)));
+  while (intervals.top.bound > times(best, TOLERANCE) && intervals.size < MAX_INTERVALS) {
+    const { left, atLeft, right, atRight } = intervals.pop();
+    const middle = (left + right) / 2n;
+    const atMiddle = logMoment(middle);
+    const met = over(atMiddle, times(middle, ONE + middle));
+    if (met > best) best = met;
+    intervals.push(bounded(left, atLeft, middle, atMiddle));
+    intervals.push(bounded(middle, atMiddle, right, atRight));
+  }
+  return intervals.top.bound > best ? intervals.top.bound : best;
+}
+
+/** An interval of orders with its bound: the largest value of the chord's D_α/α on it. */
+function bounded(left: bigint, atLeft: bigint, right: bigint, atRight: bigint): Interval {
+  const slope = over(atRight - atLeft, right - left);
+  const below = times(slope, left) - atLeft;
+  const offset = below > 0n ? below : 0n;
+  const root = isqrt(offset * (offset + slope));
+  let peak = over(offset + root, slope);
+  if (peak < left) peak = left;
+  if (peak > right) peak = right;
+  return { bound: over(peak ? slope - over(offset, peak) : slope, ONE + peak), left, atLeft, right, atRight };
+}
+
+/** Intervals, the one of the largest bound on top. */
+class Heap {
+  private readonly items: Interval[] = [];
+
+  get top(): Interval {
+    return this.items[0]!;
+  }
+
+  get size(): number {
+    return this.items.length;
+  }
+
+  push(item: Interval): void {
+    let at = this.items.push(item) - 1;
+    while (at && this.items[(at - 1) >> 1]!.bound < item.bound) {
+      this.items[at] = this.items[(at - 1) >> 1]!;
+      at = (at - 1) >> 1;
+    }
+    this.items[at] = item;
+  }
+
+  pop(): Interval {
+    const found = this.items[0]!;
+    const item = this.items.pop()!;
+    const count = this.items.length;
+    if (!count) return found;
+    let at = 0;
+    for (let child = 1; child < count; child = 2 * at + 1) {
+      if (child + 1 < count && this.items[child + 1]!.bound > this.items[child]!.bound) child += 1;
+      if (this.items[child]!.bound <= item.bound) break;
+      this.items[at] = this.items[child]!;
+      at = child;
+    }
+    this.items[at] = item;
+    return found;
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Steps: what one question of an encoding is, in public numbers (`dipp/core/steps.py`). Floats are 32-bit ones, as the
+ * file has them.
+ */
+
+import { DippError } from "../errors";
+import type { Geometry } from "./geometry";
+import type { Unit } from "./units";
+
+const MAX_INDEX_BITS = 22;
+
+interface Coded {
+  /** What the SNR of the state grows by; of a question, the SNR that the network is told after it. */
+  readonly gain: number;
+  /** Coordinates of a chunk, at most. */
+  readonly chunkSize: number;
+  /** log2 n: each chunk selects among 2^indexBits candidates. */
+  readonly indexBits: number;
+}
+
+/** A step along the timesteps of a diffusion, which the page prices and does not decode. */
+export interface TimedStep extends Coded {
+  readonly kind: "timesteps";
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A step of clipped sensing. */
+export interface SensingStep extends Coded {
+  readonly kind: "sensing";
+  /** V: the largest tilt in nats. */
+  readonly tilt: number;
+  /** c: the residual from which on the tilt is V. */
+  readonly clip: number;
+}
+
+/** One question to every unit: which candidate is nearest to what each of its blocks shows. */
+export interface Question extends Coded {
+  readonly kind: "questions";
+  /** Blocks along a side of a unit. */
+  readonly split: number;
+  /** In how many rounds the blocks are asked. */
+  readonly rounds: number;
+  /** `WORDS` or `SIGNS`. */
+  readonly candidate: number;
+  /** What an observed candidate is multiplied by. */
+  readonly scale: number;
+  /** m: how many of the candidates are drawn with the heavy weight. */
+  readonly best: number;
+  /** a: the weight of each of the m nearest candidates. */
+  readonly heavy: bigint;
+  /** b: the weight of each other candidate. */
+  readonly light: bigint;
+}
+
+export type Step = TimedStep | SensingStep | Question;
+
+/** Coarse pixels along a side of a block. */
+export const BLOCK = 4;
+export const MAX_SPLIT = 32;
+/** By number of rounds: in which round a block is asked, by its row and column modulo the size of the pattern. */
+export const ROUNDS: Readonly<Record<number, readonly (readonly number[])[]>> = { 1: [[0]], 2: [[0, 1], [1, 0]], 4: [[0, 2], [3, 1]] };
+/** What the candidates of a question are: words of the model's books, or random signs times a scale. */
+export const [WORDS, SIGNS] = [0, 1] as const;
+
+/** The round in which the coarse pixel or block at a place is asked; `size` is the number of coarse pixels of a place. */
+export function roundOf(rounds: number, row: number, column: number, size = 1): number {
+  const pattern = ROUNDS[rounds]!;
+  const place = (at: number): number => Math.floor(at / size) % pattern.length;
+  return pattern[place(row)]![place(column)]!;
+}
+
+/** Coarse pixels along a side of a unit. */
+export function partsOf(step: Question): number {
+  return BLOCK * step.split;
+}
+
+/** Where the grid of a question cuts the rows and the columns of a picture. */
+export interface Cuts {
+  readonly rows: Int32Array;
+  readonly columns: Int32Array;
+}
+
+export function cutsOf(step: Question, unit: Unit, { height, width }: Geometry): Cuts {
+  return { rows: unit.divisions(height, partsOf(step)), columns: unit.divisions(width, partsOf(step)) };
+}
+
+/** The size of the coarse picture that a question asks about. */
+export function gridOf(step: Question, unit: Unit, geometry: Geometry): Geometry {
+  const { rows, columns } = cutsOf(step, unit, geometry);
+  return { height: rows.length - 1, width: columns.length - 1, channels: geometry.channels };
+}
+
+/** Throw if a step's numbers are out of their ranges, or if the unit cannot be divided into its coarse pixels. */
+export function requireStep(step: Step, unit: Unit): void {
+  if (step.indexBits < 1 || step.indexBits > MAX_INDEX_BITS) {
+    throw new DippError(`index_bits: 1 to ${MAX_INDEX_BITS} is needed, got ${step.indexBits}`);
+  }
+  requireFloats(step.gain, ...(step.kind === "sensing" ? [step.tilt, step.clip] : []));
+  if (step.kind === "questions") requireQuestion(step, unit);
+}
+
+function requireQuestion(step: Question, unit: Unit): void {
+  requireFloats(step.scale);
+  if (step.split < 1 || step.split > MAX_SPLIT || step.split & (step.split - 1)) {
+    throw new DippError(`split: must be a power of two from 1 to ${MAX_SPLIT}, got ${step.split}`);
+  }
+  if (!(step.rounds in ROUNDS)) throw new DippError(`rounds: must be one of 1, 2, 4, got ${step.rounds}`);
+  if (step.candidate !== SIGNS && (step.candidate !== WORDS || step.scale !== 1)) {
+    throw new DippError(`candidate: must be 0 (words, at the scale 1) or 1 (signs), got ${step.candidate}`);
+  }
+  if (step.chunkSize !== 1) throw new DippError(`chunk_size: must be 1 where a chunk is a block, got ${step.chunkSize}`);
+  unit.divisions(1, partsOf(step));
+}
+
+/** Throw if the steps cannot follow each other. */
+export function requireSequence(steps: readonly Step[]): void {
+  if (steps.some((step) => step.kind !== steps[0]!.kind)) throw new DippError("steps: steps of one kind are needed");
+  const questions = steps.filter((step) => step.kind === "questions");
+  if (questions.some((step, i) => i && step.split < questions[i - 1]!.split)) {
+    throw new DippError("split: must not fall from step to step");
+  }
+  if (questions.some((step, i) => i && step.rounds > 1)) {
+    throw new DippError("rounds: must be 1 after the first step, whose answers are all known then");
+  }
+}
+
+function requireFloats(...values: number[]): void {
+  for (const value of values) {
+    if (!(Number.isFinite(value) && value > 0 && value === Math.fround(value))) {
+      throw new DippError(`step: finite 32-bit floats above 0 are needed, got ${value}`);
+    }
+  }
+}

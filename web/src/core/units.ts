@@ -1,0 +1,136 @@
+/**
+ * Units: what a certificate protects. A unit is one part of a public partition of a picture's coordinates, which follows
+ * from the picture's size and public parameters alone (`dipp/core/units.py`).
+ */
+
+import { DippError } from "../errors";
+import type { Geometry, Size } from "./geometry";
+
+/** Largest side of a cell, in pixels. */
+const MAX_SIDE = 4096;
+
+export interface Unit {
+  readonly kind: "pixel" | "cell" | "picture";
+  /** The unit in a word or two, to be used after "per". */
+  readonly short: string;
+  /** The unit in words that end a sentence. */
+  readonly words: string;
+  /** The reader to whom the bound of ε is made, in words that follow "for". */
+  readonly reader: string;
+  /** The number of the kind, and its parameters behind it. */
+  readonly bytes: Uint8Array;
+  /** The number of units of a picture. */
+  count(size: Size): number;
+  /** The unit of a pixel, from 0 to count − 1. */
+  of(pixel: number, size: Size): number;
+  /** How many units a window can meet, wherever it lies in a picture of this size; by default in one of any size. */
+  met(width: number, height: number, size?: Size): number;
+  /**
+   * Where an axis of so many pixels is cut if each unit is divided into `parts` equal parts along it: ascending from 0 to
+   * `length`, so that no part lies in two units.
+   */
+  divisions(length: number, parts: number): Int32Array;
+  /** This unit on the coarse picture that has one pixel for each of the parts of `divisions`. */
+  divided(parts: number): Unit;
+}
+
+const EVERYTHING = "somebody who knows everything else in the picture";
+
+export const PIXEL: Unit = {
+  kind: "pixel",
+  short: "pixel",
+  words: "one pixel (all its channels) of the array that was encoded",
+  reader: "somebody who knows every other pixel of the picture",
+  bytes: Uint8Array.of(0),
+  count: ({ height, width }) => height * width,
+  of: (pixel) => pixel,
+  met(width, height, size) {
+    const [wide, high] = within(width, height, size);
+    return wide * high;
+  },
+  divisions() {
+    throw new DippError("unit: a pixel cannot be divided into parts");
+  },
+  divided() {
+    throw new DippError("unit: a pixel cannot be divided into parts");
+  },
+};
+
+/** Squares of `side`×`side` pixels of a grid from the top left corner, cut off at the right and bottom edge. */
+export function cells(side: number): Unit {
+  if (!Number.isInteger(side) || side < 2 || side > MAX_SIDE) {
+    throw new DippError(`unit: a cell's side must be a whole number from 2 to ${MAX_SIDE}, got ${side}`);
+  }
+  const short = `${side}×${side} cell`;
+  const along = (length: number): number => Math.ceil(length / side);
+  return {
+    kind: "cell",
+    short,
+    words: `one ${short} (all its pixels) of the grid from the top left corner of the array that was encoded`,
+    reader: EVERYTHING,
+    bytes: Uint8Array.of(1, side & 255, side >> 8),
+    count: ({ height, width }) => along(height) * along(width),
+    of: (pixel, { width }) =>
+      Math.floor(Math.floor(pixel / width) / side) * along(width) + Math.floor((pixel % width) / side),
+    met(width, height, size) {
+      // Along one axis w pixels from p on meet ⌊p/b⌋ … ⌊(p + w − 1)/b⌋: most at p = b − 1.
+      const [wide, high] = within(width, height, size).map((length) => Math.ceil((length - 1) / side) + 1) as [number, number];
+      return size ? Math.min(wide, along(size.width)) * Math.min(high, along(size.height)) : wide * high;
+    },
+    divisions(length, parts) {
+      if (parts < 1 || side % parts) {
+        throw new DippError(`unit: a ${short} cannot be divided into ${parts} equal parts; take a multiple of it`);
+      }
+      const step = side / parts;
+      return Int32Array.from({ length: Math.ceil(length / step) + 1 }, (_, i) => Math.min(i * step, length));
+    },
+    divided: (parts) => cells(parts),
+  };
+}
+
+/** A whole picture: everything but its size. */
+export const PICTURE: Unit = {
+  kind: "picture",
+  short: "picture",
+  words: "the whole picture (everything but its size), as the array that was encoded",
+  reader: "somebody who knows that it is one of two pictures",
+  bytes: Uint8Array.of(2),
+  count: () => 1,
+  of: () => 0,
+  met: () => 1,
+  divisions: (length, parts) =>
+    Int32Array.from(new Set(Array.from({ length: parts + 1 }, (_, i) => Math.floor((i * length) / parts)))),
+  divided: () => PICTURE,
+};
+
+/** Read a unit's bytes, or throw. */
+export function unitOf(content: Uint8Array): Unit {
+  const [number, ...parameters] = content;
+  if (number === 1) {
+    if (parameters.length !== 2) throw new DippError(`unit: a cell's side has 2 bytes, got ${parameters.length}`);
+    return cells(parameters[0]! + 256 * parameters[1]!);
+  }
+  const found = number === 0 ? PIXEL : number === 2 ? PICTURE : undefined;
+  if (!found) throw new DippError(`unit: there is no kind ${number}; upgrade dipp`);
+  if (parameters.length) throw new DippError(`unit: ${found.kind} has no parameters, got ${parameters.length} bytes`);
+  return found;
+}
+
+/** The size with the fewest units, whose certificate is the worst; undefined without sizes. */
+export function smallest<T extends Size>(unit: Unit, sizes: readonly T[]): T | undefined {
+  const rank = (size: T): number[] => [unit.count(size), size.height * size.width, size.height];
+  const before = (a: number[], b: number[]): boolean => {
+    const place = a.findIndex((value, i) => value !== b[i]);
+    return place >= 0 && a[place]! < b[place]!;
+  };
+  return sizes.reduce<T | undefined>((least, size) => (least && !before(rank(size), rank(least)) ? least : size), undefined);
+}
+
+/** The unit of each coordinate of a picture. */
+export function unitOfCoordinate(unit: Unit, coordinate: number, geometry: Geometry): number {
+  return unit.of(Math.floor(coordinate / geometry.channels), geometry);
+}
+
+function within(width: number, height: number, size: Size | undefined): [number, number] {
+  return size ? [Math.min(width, size.width), Math.min(height, size.height)] : [width, height];
+}

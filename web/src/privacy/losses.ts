@@ -1,0 +1,60 @@
+/**
+ * (ε, δ) of draws whose privacy loss has a known law: +e, −e or 0. Sums of independent losses of the worst pair dominate
+ * any adaptive composition, and δ(ε) = E[max(0, 1 − e^(ε − L))]. `dipp/privacy/losses.py` has the proof and the rounding.
+ */
+
+import { fsum } from "../core/exact";
+
+/** How many draws of one law there are: their loss is e with probability `gains`, −e with `drops`, 0 otherwise. */
+export interface Draws {
+  readonly epsilon: number;
+  readonly gains: number;
+  readonly drops: number;
+  readonly count: number;
+}
+
+const MAX_DRAWS = 2 ** 13;
+const MAX_SUMS = 2 ** 18;
+const HALVINGS = 60;
+
+/** The smallest ε such that all draws together are (ε, δ)-private; infinity if there are too many to sum. */
+export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
+  if (draws.reduce((product, { count }) => product * (2 * count + 1), 1) > MAX_SUMS) return Infinity;
+  if (draws.some(({ count }) => count > MAX_DRAWS)) return Infinity;
+  let sums: [number, number][] = [[0, 1]];
+  for (const one of draws) {
+    const masses = powers(one);
+    sums = sums.flatMap(([loss, mass]) =>
+      Array.from(masses, (share, i): [number, number] => [loss + (i - one.count) * one.epsilon, mass * share]),
+    );
+  }
+  const positive = sums.filter(([loss]) => loss > 0).map(([loss, mass]): [number, number] => [loss + loss * 2 ** -48, mass]);
+  const raised = (epsilon: number): number =>
+    fsum(positive.map(([loss, mass]) => -Math.expm1(Math.min(epsilon - loss, 0)) * mass)) * (1 + 2 ** -30) + 2 ** -900;
+  if (raised(0) <= delta) return 0;
+  let [low, high] = [0, positive.reduce((most, [loss]) => Math.max(most, loss), 0)];
+  if (raised(high) > delta) return Infinity;
+  for (let i = 0; i < HALVINGS && low < high; i += 1) {
+    const middle = (low + high) / 2;
+    if (raised(middle) <= delta) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/** The probability that so many losses add up to −count·ε, …, count·ε. */
+function powers({ gains, drops, count }: Draws): Float64Array {
+  let power = Float64Array.of(drops, 1 - drops - gains, gains);
+  let found = Float64Array.of(1);
+  for (let left = count; left; left >>= 1) {
+    if (left & 1) found = convolved(found, power);
+    if (left > 1) power = convolved(power, power);
+  }
+  return found;
+}
+
+function convolved(a: Float64Array, b: Float64Array): Float64Array<ArrayBuffer> {
+  const found = new Float64Array(a.length + b.length - 1);
+  a.forEach((x, i) => b.forEach((y, j) => (found[i + j]! += x * y)));
+  return found;
+}
