@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core.steps import BLOCK
+from dipp.core.geometry import Geometry
+from dipp.core.steps import BLOCK, ROUNDS
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,15 @@ class Cuts(NamedTuple):
 
     rows: Integers
     columns: Integers
+
+
+def rounds(grid: Geometry, turns: int) -> torch.Tensor:
+    """Return in which of `turns` rounds each coarse pixel of a grid is asked, (H, W)."""
+    import torch
+
+    pattern = np.array(ROUNDS[turns])
+    row, column = (np.arange(side) // BLOCK % len(pattern) for side in (grid.height, grid.width))
+    return torch.from_numpy(pattern[row][:, column])
 
 
 def between(answers: torch.Tensor, known: torch.Tensor) -> torch.Tensor:

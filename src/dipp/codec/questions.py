@@ -143,20 +143,22 @@ def blocks(
     Returns:
         Blocks, image after image; the dimensions that a block at the edge does not have are 0.
     """
-    images, dims = len(residuals), candidates.candidates.shape[1]
+    images = len(residuals)
+    private, present = content(residuals, chunks, geometry)
+    flips = candidates.flips(first, chunks.count)
+    flips = None if flips is None else np.tile(flips, (images, 1))
+    return Blocks(private, candidates.candidates, np.tile(present, (images, 1)), flips, weights)
+
+
+def content(residuals: Any, chunks: Chunks, geometry: Geometry) -> tuple[Any, Floats]:
+    """Return residuals (images × coordinates) as blocks × dimensions, and which dimensions each chunk has (0 or 1)."""
+    images, dims = len(residuals), BLOCK**2 * geometry.channels
     place = chunks.owners() * dims + slots(chunks, geometry)
     source = np.full(chunks.count * dims, len(chunks.order), np.int64)  # the last column, of zeros
     source[place] = np.arange(len(chunks.order))
     padded = np.concatenate([residuals, np.zeros((images, 1), np.float32)], axis=1)
     present = (source < len(chunks.order)).astype(np.float32).reshape(chunks.count, dims)
-    flips = candidates.flips(first, chunks.count)
-    return Blocks(
-        padded[:, source].reshape(images * chunks.count, dims),
-        candidates.candidates,
-        np.tile(present, (images, 1)),
-        None if flips is None else np.tile(flips, (images, 1)),
-        weights,
-    )
+    return padded[:, source].reshape(images * chunks.count, dims), present
 
 
 def observed(indices: Integers, chunks: Chunks, first: int, geometry: Geometry, candidates: Asked) -> Floats:

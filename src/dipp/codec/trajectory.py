@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dipp.codec.grids import Cuts, between, interpolated, pooled
+from dipp.codec.grids import Cuts, between, interpolated, pooled, rounds
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.steps import BLOCK, ROUNDS, Question, SensingStep, Step
+from dipp.core.steps import Question, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 
@@ -194,7 +194,7 @@ class Answers(Trajectory):
         if number and not turn:
             return self._picture(number, state, self._cuts(number))
         grid = self._grid(number)
-        known = _rounds(grid, self.plan.steps[number].turns, self.denoiser.device) < turn
+        known = rounds(grid, self.plan.steps[number].turns).to(self.denoiser.device) < turn
         if not turn:
             return state.new_zeros((1, grid.channels, grid.height, grid.width))
         return between(state, known)
@@ -203,7 +203,7 @@ class Answers(Trajectory):
         self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor, turn: int = 0
     ) -> torch.Tensor:
         """Return the answers so far: of blocks that were asked, the prediction plus what the answer adds."""
-        asked = _rounds(self._grid(number), self.plan.steps[number].turns, self.denoiser.device) == turn
+        asked = rounds(self._grid(number), self.plan.steps[number].turns).to(self.denoiser.device) == turn
         before = state if turn else x_hat
         return asked * (x_hat + noise) + ~asked * before
 
@@ -247,15 +247,6 @@ class Answers(Trajectory):
     @property
     def _pixels(self) -> Cuts:
         return Cuts(np.arange(self.geometry.height + 1), np.arange(self.geometry.width + 1))
-
-
-def _rounds(grid: Geometry, turns: int, device: torch.device) -> torch.Tensor:
-    """Return the round in which each coarse pixel is asked (height × width)."""
-    import torch
-
-    pattern = np.array(ROUNDS[turns])
-    row, column = (np.arange(side) // BLOCK % len(pattern) for side in (grid.height, grid.width))
-    return torch.from_numpy(pattern[row][:, column]).to(device)
 
 
 TRAJECTORIES: dict[str, Callable[[Plan, Denoiser, Geometry], Trajectory]] = {
