@@ -53,7 +53,9 @@ class Privatized(NamedTuple):
 
 
 ENCODING: dict[str, Any] = {
-    **dict.fromkeys(("epsilon", "delta", "rho", "bpp", "final_timestep", "calibration", "seed", "beacon", "window")),
+    **dict.fromkeys(
+        ("epsilon", "delta", "rho", "hide", "unit", "bpp", "final_timestep", "calibration", "seed", "beacon", "window")
+    ),
     "preset": DEFAULT_PRESET,
     "drop_labels": False,
 }

@@ -29,6 +29,7 @@ from dipp.cli.privatize import privatize
 from dipp.cli.redact import check, redact, regions
 from dipp.cli.simulate import simulate
 from dipp.cli.train import train
+from dipp.cli.words import words
 from dipp.errors import DippError
 
 app = typer.Typer(
@@ -39,7 +40,7 @@ COMMANDS = (
     *(example, plan, encode, info, decode),
     *(regions, redact, check),
     *(privatize, odometer, card, keygen, sign, verify),
-    *(audit, train, calibrate, export, page, simulate),
+    *(audit, train, calibrate, words, export, page, simulate),
 )
 """In the order of use, which `dipp --help` keeps: one picture, regions, a dataset, models and the rest."""
 

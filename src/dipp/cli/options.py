@@ -76,12 +76,26 @@ class PlanOptions:
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="Budget per pixel: pure ε, or ε of (ε, δ). Required, except with --rho or --preset diffc.",
+            help="Budget: pure ε, or ε of (ε, δ). Required, except with --rho or --preset diffc.",
             show_default=False,
         ),
     ] = None
     delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
-    rho: Annotated[float | None, typer.Option(help="Budget per pixel as ρ (zCDP), in place of --epsilon.")] = None
+    rho: Annotated[float | None, typer.Option(help="Budget as ρ (zCDP), in place of --epsilon.")] = None
+    hide: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH",
+            help="What must stay hidden: the budget is for any object of at most this many pixels, wherever it lies.",
+        ),
+    ] = None
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="pixel|N|picture",
+            help="What the budget is for, in place of --hide: each pixel (the default), each N×N cell, or the picture.",
+        ),
+    ] = None
     model: Model = EMBEDDED
     preset: Annotated[
         str, typer.Option(help="sharp, swift, paper or diffc (which has no certificate).", autocompletion=_presets)

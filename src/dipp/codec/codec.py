@@ -131,7 +131,8 @@ class Codec:
         mixed = None if beacon is None else beacon.mixed_with(seed)
         public = seed if mixed is None else mixed.seed
         model, channels = self.denoiser.identity, self.denoiser.channels
-        return Release(self.plan, model, public, channels, delta, self.table, given, mixed, window)
+        hidden = self.budget.hidden if self.budget else None
+        return Release(self.plan, model, public, channels, delta, self.table, given, mixed, window, hidden)
 
     def encode(
         self,

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
 from dipp import models
+from dipp.core import units
 from dipp.core.beacon import Beacon
+from dipp.core.units import Size, Unit
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.models import embedded
@@ -36,11 +38,15 @@ class PlanOptions(TypedDict, total=False):
     """What a plan is made from."""
 
     epsilon: float | None
-    """Budget per pixel: pure ε, or with `delta` ε of (ε, δ). Required, except with `rho` or preset "diffc"."""
+    """Budget: pure ε, or with `delta` ε of (ε, δ). Required, except with `rho` or preset "diffc"."""
     delta: float | None
     """δ of an (ε, δ) budget."""
     rho: float | None
-    """Budget per pixel as ρ (zCDP), in place of `epsilon`."""
+    """Budget as ρ (zCDP), in place of `epsilon`."""
+    hide: tuple[int, int] | str | None
+    """Width and height, (64, 64) or "64x64": the budget is for any object of at most that size, wherever it lies."""
+    unit: Unit | int | str | None
+    """The budget is for each "pixel" (the default), each square cell of so many pixels a side, or the "picture"."""
     preset: str
     """"sharp" (the default), "swift", "paper" or "diffc", which has no certificate."""
     bpp: float | None
@@ -130,12 +136,33 @@ def planned(
     if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
         raise DippError(f"size: (height, width) is needed, in whole numbers, got {size!r}")
     recipe = presets.preset(plan.get("preset", DEFAULT_PRESET))
-    budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"))
+    unit, hidden = _unit(plan.get("unit")), _size(plan.get("hide"))
+    budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"), unit, hidden)
     denoiser = models.load(model, device)
     table = ErrorTable.of_model(model, plan.get("calibration"))
     planner = recipe.planner(denoiser, table, budget, None if size is None else denoiser.geometry(*size))
     point = planner.choose(budget, final_timestep=plan.get("final_timestep"), bpp=plan.get("bpp"))
     return Planned(denoiser, planner, budget, point)
+
+
+def _unit(given: Unit | int | str | None) -> Unit | None:
+    """Return the unit that a caller has named."""
+    if given is None or isinstance(given, Unit):
+        return given
+    if not isinstance(given, str) and not is_whole(given):
+        raise DippError(f'unit: "pixel", the side of square cells or "picture" is needed, got {given!r:.40}')
+    return units.parse(str(given))
+
+
+def _size(given: tuple[int, int] | str | None) -> Size | None:
+    """Return the width and height that a caller has named."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return units.parse_size(given)
+    if not (isinstance(given, tuple) and len(given) == 2 and all(map(is_whole, given))):
+        raise DippError(f'hide: (width, height) in pixels, or "64x64", is needed, got {given!r:.40}')
+    return int(given[0]), int(given[1])
 
 
 def plan_of(options: EncodeOptions) -> PlanOptions:

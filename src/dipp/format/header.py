@@ -29,7 +29,7 @@ VERSION = 3
 """The version of the format. Formats 1 and 2 came before the first release, and are no longer read."""
 LAST_OF_OLD = "89b0fc8"
 """The last commit that reads formats 1 and 2."""
-SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA = 1, 2, 3, 4, 5
+SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN = 1, 2, 3, 4, 5, 6
 """Keys of the fields."""
 FIELD_BYTES = {
     SEED_GIVEN: (0, 0),
@@ -37,6 +37,7 @@ FIELD_BYTES = {
     SOURCE: source.FIELD_BYTES,
     TABLE: (32, 32),
     DELTA: (8, 8),
+    HIDDEN: (8, 8),
 }
 """Fields that this version of dipp knows, and their least and largest lengths."""
 MAX_FIELDS = 255
@@ -90,6 +91,7 @@ class Header:
             SOURCE: source.to_bytes(release.window, self.grey),
             TABLE: None if release.table is None else bytes.fromhex(release.table),
             DELTA: None if release.delta is None else struct.pack("<d", release.delta),
+            HIDDEN: None if release.hidden is None else struct.pack("<2I", *release.hidden),
         }
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
         return varint(len(stored)) + b"".join(varint(key) + varint(len(value)) + value for key, value in stored)
@@ -116,6 +118,7 @@ class Header:
             table=fields[TABLE].hex() if TABLE in fields else None,
             seed_given=SEED_GIVEN in fields,
             beacon=Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None,
+            hidden=struct.unpack("<2I", fields[HIDDEN]) if HIDDEN in fields else None,
             window=window,
         )
         runs = _read_runs(reader)

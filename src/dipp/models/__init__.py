@@ -51,8 +51,13 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Deno
     if kind not in ARCHITECTURES:
         raise DippError(f"model: {name} holds a {kind}; one of {', '.join(ARCHITECTURES)} is needed")
     found = ARCHITECTURES[kind](name, folder, config, path, place)
-    words = Books.read(hub.fetch(name, (books.NAME,)))
-    return found if words is None else dataclasses.replace(found, books=words)  # type: ignore[type-var]
+    own = words(name)
+    return found if own is None else dataclasses.replace(found, books=own)  # type: ignore[type-var]
+
+
+def words(name_or_folder: str | Path) -> Books | None:
+    """Return the words of a model, without its weights; None if it has none."""
+    return Books.read(hub.fetch(str(name_or_folder), (books.NAME,)))
 
 
 def schedule(name_or_folder: str | Path) -> NoiseSchedule:

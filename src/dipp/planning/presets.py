@@ -16,13 +16,16 @@ from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.steps import SensingStep, Step
+from dipp.core.units import Pixel, Size, Unit
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import Planner, Point, Sizes
+from dipp.planning.questions import QuestionPlanner, units_of
 from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
 
 PAPER = Coding(Laplace(), StepLimited(Fraction(2)))
 DIFFC = Coding(Gaussian(), Functional())
@@ -46,6 +49,34 @@ class Plans(Protocol):
         """Plans of ascending bits and quality within the budget."""
 
 
+@dataclass(frozen=True, eq=False)
+class HidingPlanner:
+    """Finds plans that hide any object of a size: pixels, cells or the picture, whichever promises the best picture."""
+
+    pixels: Plans
+    larger: QuestionPlanner
+
+    @property
+    def geometry(self) -> Geometry:
+        """Geometry of the pictures that it plans for."""
+        return self.larger.geometry
+
+    def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
+        """Find the plan of the best expected picture within the budget of the object and the rate."""
+        if budget is None:
+            raise DippError("budget: give epsilon, epsilon with delta, or rho")
+        best = self.larger.choose(budget, final_timestep=final_timestep, bpp=bpp)
+        try:
+            other = self.pixels.choose(budget.for_unit(Pixel(), alone=False), bpp=bpp)
+        except DippError:  # so small a share that no step can be paid
+            return best
+        return other if other.psnr > best.psnr and budget.allows(Certificate.of(other.plan, self.geometry)) else best
+
+    def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
+        """Return the plans of larger units, in the order of their bits."""
+        return self.larger.frontier(budget)
+
+
 @dataclass(frozen=True)
 class Preset(ABC):
     """How plans are made."""
@@ -54,7 +85,12 @@ class Preset(ABC):
     summary: str
     """What it is, in one sentence."""
     kind: ClassVar[str]
-    """Kind of the steps of its plans."""
+    """Kind of the steps of its plans for pixels."""
+
+    @property
+    def any_unit(self) -> bool:
+        """Whether it has plans for units other than a pixel."""
+        return False
 
     @property
     @abstractmethod
@@ -70,7 +106,7 @@ class Preset(ABC):
         self,
         denoiser: Denoiser,
         table: ErrorTable,
-        budget: Budget | None,  # noqa: ARG002 - for presets whose sizes depend on it
+        budget: Budget | None,
         geometry: Geometry | None = None,
     ) -> Plans:
         """Return the planner within a budget, for pictures of a geometry, by default of the denoiser's own size."""
@@ -80,16 +116,51 @@ class Preset(ABC):
                 f"calibration: made for the model {measured}, but {denoiser.identity} is loaded; measure that with "
                 "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
             )
-        return self._planner(denoiser.schedule, table, geometry or denoiser.geometry())
+        own = geometry or denoiser.geometry()
+        pixels = self._planner(denoiser.schedule, table, own)
+        if budget is None or (budget.hidden is None and budget.unit == Pixel()):
+            return pixels
+        if denoiser.books is None:
+            raise DippError(
+                "unit: this model has no words, which units larger than a pixel need; make them with `dipp words`"
+            )
+        if budget.hidden is None:
+            return QuestionPlanner(denoiser.books, own, (budget.unit,))
+        return HidingPlanner(pixels, QuestionPlanner(denoiser.books, own, units_of(denoiser.books)))
 
     @abstractmethod
     def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> Plans:
         """Return the planner on a table that was measured for the model."""
 
-    def budget(self, epsilon: float | None, delta: float | None, rho: float | None) -> Budget | None:
-        """The budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate."""
+    def budget(
+        self,
+        epsilon: float | None,
+        delta: float | None,
+        rho: float | None,
+        unit: Unit | None = None,
+        hidden: Size | None = None,
+    ) -> Budget | None:
+        """Return the budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate.
+
+        Args:
+            epsilon: Pure ε, or ε of (ε, δ).
+            delta: δ of (ε, δ).
+            rho: ρ, in place of ε.
+            unit: What may be charged so much; by default a pixel.
+            hidden: Width and height of the objects that may be charged so much, in place of a unit.
+
+        Raises:
+            NoCertificateError: The preset has no certificate, and a budget, unit or size was given.
+            DippError: Unit and size were both given, or the preset certifies pixels alone.
+        """
+        if unit is not None and hidden is not None:
+            raise DippError("unit, hide: give one of them; hide chooses the unit")
+        if not self.any_unit and (unit or Pixel()) != Pixel():
+            raise DippError(f"unit: preset {self.name} certifies pixels alone; leave out the preset, or unit")
+        if not self.any_unit and hidden is not None:
+            raise DippError(f"hide: preset {self.name} certifies pixels alone; leave out the preset, or hide")
         if self.certified:
-            return Budget(epsilon, delta, rho)
+            return Budget(epsilon, delta, rho, unit or Pixel(), hidden)
         if (epsilon, delta, rho) != (None, None, None):
             raise NoCertificateError(f"preset: {self.name} has no certificate, so no budget can bind it; use another")
         return None
@@ -101,6 +172,7 @@ class SensingPreset(Preset):
 
     calls: int
     """Network calls along the chain, at most."""
+    any_unit: bool = False
     kind = SensingStep.kind
 
     @property
@@ -148,7 +220,7 @@ class SteppedPreset(Preset):
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        SensingPreset("sharp", "The best picture within ε and within the rate, by whichever code gives it.", calls=19),
+        SensingPreset("sharp", "The best picture within ε and within the rate, by whichever code gives it.", 19, True),
         SensingPreset("swift", "The same in at most four network calls along the chain.", calls=4),
         SteppedPreset(
             "paper",

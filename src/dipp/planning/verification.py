@@ -24,16 +24,17 @@ from numpy.typing import NDArray
 
 from dipp import models
 from dipp.core.channels import Sign
+from dipp.core.closest import Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
-from dipp.core.steps import SensingStep, Step
+from dipp.core.steps import Question, SensingStep, Step
 from dipp.errors import DippError, InconsistentError
 from dipp.format.bytes import Integers
 from dipp.format.release import Release
 from dipp.models import embedded
-from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import short_floats
 from dipp.planning.presets import PRESETS
+from dipp.planning.questions import CODING, step_of, table
 from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import CLIPS, CODES, deviation, gain
 from dipp.planning.table import ErrorTable
@@ -42,6 +43,8 @@ Floats = NDArray[np.float64]
 
 FALSE_ALARM = 1e-9
 """Probability, at most, that `check_indices` refuses what an honest encoder has made."""
+SHARES = 1e-3
+"""Relative difference of the ε of a plan's draws, whose weights are whole numbers."""
 SAME = 1e-9
 """Relative difference by which the same formula may differ between machines."""
 
@@ -53,8 +56,8 @@ def made_with_the_embedded_model(release: Release) -> bool:
 
 def verify(release: Release, model: str | Path, calibration: str | Path | None = None) -> None:
     """Refuse a release that does not follow from a model and its public table; weights are not read."""
-    table = ErrorTable.of_model(model, calibration)
-    if (measured := table.provenance.get("model")) != release.model:
+    costs = ErrorTable.of_model(model, calibration)
+    if (measured := costs.provenance.get("model")) != release.model:
         raise DippError(
             f"model: the file was made with {release.model}, but the table is of {measured}; name another --model"
         )
@@ -63,31 +66,52 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
         raise InconsistentError(
             f"channels: the file has {release.channels}, its model {channels}; do not trust the file"
         )
-    CHECKS[release.plan.kind](release, table, models.schedule(model))
+    CHECKS[release.plan.kind](release, costs, model)
 
 
-def _check_timesteps(release: Release, table: ErrorTable, schedule: NoiseSchedule) -> None:  # noqa: ARG001
+def _check_timesteps(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
     """Raise if no preset has the coding, or if a gain is not that of the noise schedule."""
-    plan = release.plan
+    plan, schedule = release.plan, models.schedule(model)
     if plan.coding not in [coding for preset in PRESETS.values() for coding in preset.codings]:
         raise _no_preset(plan.coding)
     for step in plan.steps:
         schedule.require_gain(step.start, step.end, step.snr_gain)
 
 
-def _check_sensing(release: Release, table: ErrorTable, schedule: NoiseSchedule) -> None:  # noqa: ARG001
+def _check_sensing(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
     """Raise if no preset has the coding, or if clips and gains do not follow from the residuals."""
     plan = release.plan
-    if table.residuals is None:
+    if costs.residuals is None:
         raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
     if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
         raise _no_preset(plan.coding)
-    check_gains(release, table.residuals)
+    check_gains(release, costs.residuals)
 
 
-CHECKS: dict[str, Callable[[Release, ErrorTable, NoiseSchedule], None]] = {
+def _check_questions(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
+    """Raise if no recipe of the words that the file names has these questions.
+
+    All draws of a plan have equal shares of ε; so each step's weights are those that `step_of` gives some ε.
+    """
+    books = models.words(model)
+    if books is None:
+        raise DippError("words: the model has none, and the file was made with words; name another --model")
+    books.require(release.table)
+    if release.plan.coding != CODING or not release.plan.separate:
+        raise _no_preset(release.plan.coding)
+    shares = [Weights(step.candidates, step.best, step.heavy, step.light).epsilon for step in release.plan.steps]
+    for row in table(books):
+        if len(row.recipes) == len(shares):
+            wanted = tuple(step_of(recipe, share) for recipe, share in zip(row.recipes, shares, strict=True))
+            if wanted == release.plan.steps and max(shares) <= min(shares) * (1 + SHARES):
+                return
+    raise InconsistentError("plan: no recipe of the model's words has these questions; do not trust the file")
+
+
+CHECKS: dict[str, Callable[[Release, ErrorTable, str | Path], None]] = {
     Step.kind: _check_timesteps,
     SensingStep.kind: _check_sensing,
+    Question.kind: _check_questions,
 }
 """The check of each kind of steps."""
 

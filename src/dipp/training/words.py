@@ -15,10 +15,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from dipp.codec import questions
 from dipp.codec.chain import Chain
@@ -29,11 +31,15 @@ from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.core.steps import BLOCK, Question
 from dipp.core.units import Cells, Picture, Unit
+from dipp.core.window import Window
+from dipp.errors import DippError
 from dipp.models.books import AGAIN, FINER, Book, Books, family
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import short_floats
 from dipp.planning.questions import CODING, MOST, Recipe, Row, candidates_of, step_of
 from dipp.scoring.blocks import Blocks
+from dipp.training import public_pictures
+from dipp.training.public_pictures import Scene
 from dipp.training.sensing import SEED
 
 if TYPE_CHECKING:
@@ -43,6 +49,8 @@ Floats = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
+SCENE = Scene(512, 512)
+"""Squares of photographs that words are made from."""
 SIDES = (8, 16, 32)
 """Sides of the cells whose blocks go into the books."""
 BITS = tuple(range(1, 11))
@@ -175,6 +183,45 @@ class Asking:
         return float(np.square(picture - to_signal(self.pixels)).mean())
 
 
+class Pictures(NamedTuple):
+    """Public pictures, from which words are made and on which recipes are tried."""
+
+    asked: Pixels
+    """(N, S, S, C)."""
+    tried: list[Pixels]
+    """Others (N, S, S, C), of several sides S."""
+    skipped: int
+    """Number of files that could not be read or were too small."""
+
+
+def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Window | None = None) -> Pictures:
+    """Read public pictures for the words of a denoiser.
+
+    Args:
+        denoiser: The model: one for pictures of any size gets scenes of several sizes, any other those of its own.
+        data: Where the pictures are.
+        count: Pictures that words are made from.
+        tried: Further pictures, on which recipes are tried.
+        window: For pictures of more than eight bits.
+    """
+    if not denoiser.any_size:
+        found = public_pictures.load(data, denoiser.sample_size[0], count + tried, denoiser.channels, window)
+        asked = found.pixels[: len(found.pixels) - tried]
+        return Pictures(asked, [found.pixels[len(asked) :]], found.skipped)
+    (squares,), skipped = public_pictures.scenes(data, (SCENE,), 1 << 20, window)
+    order = np.random.default_rng(0).permutation(len(squares))
+    if len(order) <= tried:
+        raise DippError(f"data: more than {tried} pictures of at least {SCENE.side} pixels a side are needed")
+    others = squares[order[:tried]]
+    smaller = [_shrunk(others, side) for side in (32, 64, 128)]
+    return Pictures(squares[order[tried : tried + count]], [*smaller, others], skipped)
+
+
+def _shrunk(pixels: Pixels, side: int) -> Pixels:
+    shape = side, side
+    return np.stack([np.asarray(Image.fromarray(one).resize(shape, Image.Resampling.LANCZOS)) for one in pixels])
+
+
 def books(denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int] = BITS) -> dict[tuple[str, int], Book]:
     """Make all books of a model.
 
@@ -249,9 +296,10 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
         The rows of the table, as JSON has them.
     """
     largest = max(scenes, key=lambda pixels: pixels.shape[1])
-    few = largest[: max(2, len(largest) // 4), :256, :256]
+    few = largest[: max(2, len(largest) // 4), :256, :256]  # small cells are many
+    many = largest[: max(2, len(largest) // 2)]
     units: list[tuple[Unit, int, Pixels]] = [
-        (Cells(side), side, largest if side >= 32 else few) for side in CELLS if side <= largest.shape[1] // 2
+        (Cells(side), side, many if side >= 32 else few) for side in CELLS if side <= largest.shape[1] // 2
     ]
     units += [(Picture(), pixels.shape[1], pixels) for pixels in scenes]
     rows: list[Row] = []

@@ -1,0 +1,43 @@
+"""`dipp words`: make the public words of a denoiser, by which units larger than a pixel are asked."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp import files
+from dipp.cli.options import AUTO, Device, Overwrite, SourceWindow
+from dipp.core.window import Window
+
+
+def words(
+    model: Annotated[Path, typer.Argument(help="Folder of a denoiser.", exists=True, file_okay=False)],
+    data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, tar, Parquet, .npz or .npy.")],
+    count: Annotated[int, typer.Option(help="Pictures that words are made from.", min=1)] = 160,
+    tried: Annotated[int, typer.Option(help="Further pictures, on which recipes of questions are tried.", min=1)] = 24,
+    device: Device = AUTO,
+    window: SourceWindow = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make the words of a denoiser from public pictures, and the table of questions that plans are made from.
+
+    Files name the words that they were made with: once they are replaced, older files cannot be decoded.
+    """
+    from dipp import models
+    from dipp.models.books import NAME, Books
+    from dipp.training import words as training
+
+    place = model / NAME
+    files.require_writable(place)
+    files.require_new(place, overwrite=overwrite)
+    denoiser = models.load(model, device)
+    pictures = training.pictures(denoiser, data, count, tried, Window.of(window))
+    say = functools.partial(typer.echo, err=True)
+    found = training.books(denoiser, pictures.asked, say)
+    known = replace(denoiser, books=Books(found, [], ""))  # type: ignore[type-var]
+    Books.write(model, found, training.table(known, pictures.tried, say))
+    typer.echo(f"made words from {len(pictures.asked)} pictures ({pictures.skipped} skipped): {place}")
