@@ -246,6 +246,8 @@ def books(denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int]
             for _, _, ask in rounds:
                 ask(replace(denoiser, books=Books(found, [], "")))
         middle = asked if count == MIDDLE else middle
+    for one in middle:
+        one.label()
     for name, split in ((AGAIN, 1), (FINER, 2)):
         progress(f"words for questions that are {name}")
         contents = [_later(one, split) for one in middle if one.unit.side % (BLOCK * split) == 0]  # type: ignore[attr-defined]
@@ -256,7 +258,6 @@ def books(denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int]
 
 def _later(asked: Asking, split: int) -> Floats:
     """Return what blocks differ by from the network's prediction, after one question."""
-    asked.label()
     return next(asked.rounds(step_of(Recipe(1, split=split), 1.0)))[1]
 
 
@@ -281,7 +282,7 @@ def clustered(vectors: Floats, count: int) -> Book:
 def _nearest(x: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     import torch
 
-    return torch.cat([torch.cdist(part, words).argmin(1) for part in x.split(1 << 14)])
+    return torch.cat([torch.cdist(part, words).argmin(1) for part in torch.split(x, 1 << 14)])
 
 
 def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> list[dict[str, Any]]:
