@@ -8,5 +8,6 @@
 | `muon` | the optimiser of the convolutions |
 | `validation` | how good a denoiser is: PSNR by SNR |
 | `calibrate`, `sensing` | the public tables of a denoiser, from coded chains |
+| `words` | the public words of a denoiser, and the table of questions |
 | `public_pictures` | the public pictures, from files of several formats |
 """

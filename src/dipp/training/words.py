@@ -310,7 +310,7 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
             found.sort(key=lambda row: (row.bits, -row.psnr))
             best = itertools.accumulate((row.psnr for row in found), max, initial=-math.inf)
             rows += [row for row, before in zip(found, best, strict=False) if row.psnr > before + WORTH]
-            progress(f"{unit.kind} of {side}, ε = {epsilon:g}: {max((r.psnr for r in found), default=0):.2f} dB")
+            progress(f"{unit.kind} of {side} at {epsilon:g}: {max((r.psnr for r in found), default=0):.2f} dB")
     return [row.to_dict() for row in rows]
 
 
