@@ -30,6 +30,7 @@ STYLES = {
     "unclipped": ("#fdae6b", "D", "DP-DiPP, sharp of before clipping"),
     "sharp": ("#d94801", "D", "DP-DiPP, sharp"),
 }
+DPI = 120
 CODED = ("diffc", "paper", "unclipped", "sharp")
 """What the codec makes."""
 DENOISED = ("#bdbdbd", "s", "Laplace noise, clamped, denoised")
@@ -296,4 +297,4 @@ def _sheet(pictures: Pixels) -> Pixels:
 
 def _save(figure: Figure, output: Path) -> None:
     with files.atomic(output) as part:
-        figure.savefig(part, format="png", dpi=120)
+        figure.savefig(part, format="png", dpi=DPI)

@@ -21,17 +21,17 @@ from experiments.cifar10.store import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
-BATCH = 8
+BATCH = 3
 CONFIG = """
-images = 44
+images = 17
 split = "train and test"
-training = 40
+training = 15
 previews = 2
 plotted = "plotted"
 
 [protocol]
 epochs = 1
-batch = 16
+batch = 8
 seeds = [0]
 evaluate_every = 1
 wave = 16
@@ -61,7 +61,7 @@ method = "sharp"
 tag = "low"
 epsilons = [4]
 bpp = 0.03
-images = 8
+images = 4
 reason = "the default preset at a low rate"
 """
 RIVALS = ("noise", "one-channel", "one-bit", "slicing", "pruned-slicing")
@@ -102,13 +102,13 @@ def test_nothing_is_missing_and_certificates_are_within_epsilon(finished: Path) 
     ours = rows["sharp-4-plotted"]
     archive = dipp.open(finished / "archives" / "sharp-4-plotted.dipp")
     assert ours["certificate"]["epsilon"] == archive.certificate.epsilon <= 4
-    assert ours["file_bpp"] == 8 * (finished / "archives" / "sharp-4-plotted.dipp").stat().st_size / (44 * 1024)
+    assert ours["file_bpp"] == 8 * (finished / "archives" / "sharp-4-plotted.dipp").stat().st_size / (17 * 1024)
     assert ours["payload_bpp"] <= 0.06 * 1.08
     assert ours["decoder_difference"] < 0.5
     assert ours["accuracy"]["denoised"]["seeds"] == [0, 1]
     assert rows["one-bit-4"]["codecs"] == {"packed": 1.0}
     assert all(rows[f"{method}-4"]["certificate"] == {"epsilon": 4} for method in RIVALS)
-    assert results["split"].startswith("pictures of train and test, in their order: the first 40 train")
+    assert results["split"].startswith("pictures of train and test, in their order: the first 15 train")
     (claim,) = results["claims"]
     names = {entry["name"] for entry in claim["entries"]}
     assert names == {"sharp", "sharp, sampled", *RIVALS}
@@ -146,9 +146,9 @@ def test_pictures_come_back_from_the_archive_alone(finished: Path, cifar: Path, 
 def test_classifiers_of_slices_are_evaluated_on_clean_slices(cifar: Path, config: Path, tmp_path: Path) -> None:
     chosen = Config.load(config)
     pixels, labels = running.load(cifar, chosen.images, chosen.split)
-    assert len(pixels) == len(labels) == 44
+    assert len(pixels) == len(labels) == 17
     maker = Maker(chosen, Store(tmp_path), pixels, "", None, "cpu")
     for method, pruned in (("slicing", False), ("pruned-slicing", True)):
         release = chosen.release(f"{method}-4")
-        assert np.array_equal(maker.clean(release), Slicing(4.0, pruned).planes(pixels[40:]))
-    assert np.array_equal(maker.clean(chosen.release("noise-4")), pixels[40:])
+        assert np.array_equal(maker.clean(release), Slicing(4.0, pruned).planes(pixels[15:]))
+    assert np.array_equal(maker.clean(chosen.release("noise-4")), pixels[15:])

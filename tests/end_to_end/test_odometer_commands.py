@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,9 @@ import numpy as np
 import pytest
 from helpers.codecs import make_codec
 from helpers.commands import Command
-from helpers.datasets import SHARD_SIZE, Publications, save_folder, save_table, tiny_codec
+from helpers.datasets import save_folder, save_table, tiny_codec
 from helpers.geometry import of_pixels
-from helpers.runs import start, wait_for
+from helpers.runs import charged_once
 from PIL import Image
 
 from dipp.codec import pictures
@@ -312,12 +311,6 @@ def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Comm
 # dipp privatize.
 
 
-def charged_once(source_images: int) -> None:
-    counted = Odometer.open()
-    assert counted.count() == source_images
-    assert {one.releases for one in counted.pictures(10**6)} == {1}
-
-
 def test_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Copies in other folders and formats, too; the released bytes are as without an odometer."""
     first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
@@ -407,21 +400,3 @@ def test_a_run_that_goes_on_is_charged_once(light_model: Path, tmp_path: Path) -
     with pytest.raises(LimitError):
         privatize(str(source), tmp_path / "other", codec, str(light_model), Local(1), choices, Conduct(meter=meter))
     assert not (tmp_path / "other").exists()
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_path: Path) -> None:
-    """Real processes and SIGKILL, with shards out: all of their pictures, and all others, were charged before."""
-    count = 4 * SHARD_SIZE
-    source, target, gate = save_table(tmp_path / "s.parquet", count), tmp_path / "out", tmp_path / "gate"
-    watch = Publications(Store(target))
-    with start(light_model, source, target, 1, 2, gate, counted=True) as process:
-        wait_for(watch, 2, process)
-        charged_once(count)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-    assert not watch.store.finished
-    gate.touch()
-    assert start(light_model, source, target, 1, counted=True).wait() == 0
-    assert watch.store.finished
-    charged_once(count)

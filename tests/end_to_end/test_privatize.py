@@ -14,7 +14,6 @@ import shutil
 import signal
 import stat
 import struct
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ from helpers.datasets import (
 from helpers.opened import order_of_events
 from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
-from helpers.runs import start, wait_for
+from helpers.runs import charged_once, start, wait_for
 from PIL import Image
 from rich.console import Console
 
@@ -557,20 +556,20 @@ def test_the_engines_agree_up_to_private_randomness(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the processes of others")
-def test_killed_at_random_points_and_resumed(light_model: Path, tmp_path: Path) -> None:
-    """SIGKILL to the run, twice, and to a worker of its pool: all 2,000 released once, none lost, none twice."""
-    count, target, gate = 2000, tmp_path / "out", tmp_path / "go on"
+def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_path: Path) -> None:
+    """SIGKILL to the run, and to a worker of its pool: all pictures are released once, and were charged before."""
+    count, target, gate = 30 * SHARD_SIZE, tmp_path / "out", tmp_path / "go on"
     source = save_table(tmp_path / "s.parquet", count)
     watch = Publications(Store(target))
-    for workers, shards, held_at in ((1, 4, 10), (2, 14, 24)):
-        with start(light_model, source, target, workers, held_at, gate) as process:
-            wait_for(watch, shards, process)
-            with watched(children(process.pid)) as orphans:
-                process.kill()
-                assert process.wait() == -signal.SIGKILL
-                wait_for_end(orphans)  # which would never be, if workers outlived their run
-        assert not watch.store.finished
-    with start(light_model, source, target, 2, 36, gate) as process:
+    with start(light_model, source, target, 2, 10, gate, counted=True) as process:
+        wait_for(watch, 4, process)
+        charged_once(count)
+        with watched(children(process.pid)) as orphans:
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
+            wait_for_end(orphans)  # which would never be, if workers outlived their run
+    assert not watch.store.finished
+    with start(light_model, source, target, 2, 24, gate, counted=True) as process:
         # More than the four that the pool has in hand: so the run has heard of one, and knows that it gets on.
         wait_for(watch, watch.look() + 5, process)
         # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
@@ -579,27 +578,30 @@ def test_killed_at_random_points_and_resumed(light_model: Path, tmp_path: Path) 
         assert process.wait() == 0, "a killed worker ends the run"
     assert watch.look() == count // SHARD_SIZE
     check_release(target, count)
+    charged_once(count)
 
 
-@pytest.mark.slow
 def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: the run ends in one line, what was published stays."""
     source, target = save_table(tmp_path / "s.parquet", 40), tmp_path / "out"
     size = 2800  # between the run's own files and a shard
+    codec, choices = tiny_codec(light_model), Choices(shard_size=40)
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    def run(source: Path) -> None:
+        privatize(str(source), target, codec, str(light_model), Local(1), choices)
 
-    codec, choices = tiny_codec(light_model), Choices(shard_size=SHARD_SIZE)
     with pytest.raises(DippError, match="src"):
-        privatize(str(tmp_path / "none"), target, codec, str(light_model), Local(1), choices)
+        run(tmp_path / "none")
     assert not target.exists(), "nothing was begun, so nothing is left"
-    process = start(light_model, source, target, 1, preexec_fn=limit, stderr=subprocess.PIPE)
-    _, err = process.communicate()
-    assert process.returncode == 1
-    assert "what was published is safe" in err.decode()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        with pytest.raises(DippError, match="what was published is safe"):
+            run(source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not Store(target).shards()
-    privatize(str(source), target, codec, str(light_model), Local(1), choices)
+    run(source)
     assert min(path.stat().st_size for path in Store(target).shards()) > size
     check_release(target, 40)
 

@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for worker processes in /proc"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray Data sets its own old options
 ]
-COUNT = 2000
+COUNT = 30 * SHARD_SIZE
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def command_of(pid: int) -> bytes:
 def test_a_worker_and_a_node_die(
     cluster: Any, light_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All 2,000 images are released once: none lost, none twice. The run is held until both are dead."""
+    """All images are released once: none lost, none twice. The run is held until both are dead."""
     source, target, gate = save_table(tmp_path / "s.parquet", COUNT), tmp_path / "out", tmp_path / "go on"
     watch, killed, failures = Publications(Store(target)), list[str](), list[BaseException]()
     over = threading.Event()

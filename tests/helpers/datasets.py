@@ -31,7 +31,7 @@ from dipp.privacy.budget import Budget
 from experiments.comparisons.unclipped import SHARP
 from helpers.networks import SMALL, random_network, tiny_network
 
-SHARD_SIZE = 50
+SHARD_SIZE = 10
 SCHEDULER = {"num_train_timesteps": 200, "beta_end": 0.08}
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dipp.odometer import Odometer
 from helpers.datasets import Publications
 from helpers.paths import ROOT
 
@@ -31,3 +32,10 @@ def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes])
     while watch.look() < shards:
         assert process.poll() is None, "it was over before so many shards were out"
         time.sleep(0.01)
+
+
+def charged_once(images: int) -> None:
+    """All pictures of a source were charged to the odometer, each once."""
+    counted = Odometer.open()
+    assert counted.count() == images
+    assert {one.releases for one in counted.pictures(10**6)} == {1}

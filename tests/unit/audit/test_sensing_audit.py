@@ -355,6 +355,8 @@ def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.Mo
         },
     )
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
+    monkeypatch.setattr(suite, "CONTROL_TRIES", 4)
+    monkeypatch.setattr(suite, "SPARES", suite.SPARES[::5])
     found = suite.control_audit(subject)
     assert len(found) == 6
     assert not any(one["caught"] for one in found.values()), found
@@ -439,8 +441,11 @@ def test_which_mistakes_can_be_made() -> None:
 
 @pytest.mark.slow
 def test_a_preset_of_several_codings_tells_the_worst_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("BLACK_BOX_RUNS", 4000), ("LAW_RUNS", 4000), ("PAIRS", 3), ("ADVERSARIES", 1)):
+    quick = {"BLACK_BOX_RUNS": 2000, "LAW_RUNS": 2000, "PAIRS": 3, "ADVERSARIES": 1, "SPARES": suite.SPARES[::4]}
+    for name, value in quick.items():
         monkeypatch.setattr(suite, name, value)
+    mistakes = controls.controls_of  # `test_every_mistake_is_caught` has those of the flat code
+    monkeypatch.setattr(controls, "controls_of", lambda one: mistakes(one) if one.alone else Controls())
     audit = suite.audit("sharp", 1.0)
     assert audit.passed
     found = audit.to_dict()
