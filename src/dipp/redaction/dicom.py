@@ -86,7 +86,15 @@ class DicomSource(Source):
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
         """Return the file with some pixels filled."""
         known = hidden.without(self.values, cells)
-        return write(filled(known, cells, fill, alpha=False), inverted=self.inverted, bits=self.bits)
+        least = -(1 << self.bits - 1) if self.values.dtype.kind == "i" else 0
+        span = least, least + (1 << self.bits) - 1
+        shown = _inverted(fill) if self.inverted else fill
+        return write(filled(known, cells, shown, alpha=False, span=span), inverted=self.inverted, bits=self.bits)
+
+
+def _inverted(fill: Fill) -> Fill:
+    """Return a fill for values of which small ones are bright: it fills the picture as it is shown."""
+    return lambda known, unknown: -fill(-known, unknown)
 
 
 def read(content: bytes, *, accept_lossy: bool) -> DicomSource:

@@ -151,3 +151,27 @@ def test_what_cannot_be_used_gets_one_clear_line(tags: dict[str, Any], why: str)
     with pytest.raises(DippError, match=why) as error:
         dipp.redact(dicom(VALUES["8 bits"](scene()), **tags), regions=[BOX], fill="grey")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("fill", ["paint", "grey", "black"])
+@pytest.mark.parametrize(("kind", "bits"), [(np.uint16, 12), (np.int16, 12), (np.int16, 16), (np.uint32, 20)])
+def test_a_region_that_covers_everything_is_filled_with_values_that_can_be_stored(
+    kind: type[np.generic], bits: int, fill: str
+) -> None:
+    values = (np.arange(40 * 30).reshape(40, 30) % 1000).astype(kind)
+    content = dicom(values, BitsStored=bits, HighBit=bits - 1)
+    made = dipp.redact(content, regions=[(0, 0, 30, 40)], fill=fill, device="cpu")
+    found = np.frombuffer(pydicom.dcmread(io.BytesIO(made.content)).PixelData, kind)
+    least = -(1 << bits - 1) if np.issubdtype(kind, np.signedinteger) else 0
+    (value,) = np.unique(found).tolist()
+    wanted = least if fill == "black" else least + (1 << bits) / 2
+    assert abs(value - wanted) <= 1
+
+
+def test_black_is_black_where_small_values_are_bright() -> None:
+    values = scene()[..., 0].astype(np.uint16) * 13 + 100
+    made = dipp.redact(dicom(values, PhotometricInterpretation="MONOCHROME1"), regions=[BOX], fill="black")
+    found = pydicom.dcmread(io.BytesIO(made.content))
+    assert found.PhotometricInterpretation == "MONOCHROME1"
+    left, top, width, height = BOX
+    assert (found.pixel_array[top : top + height, left : left + width] > 2800).all()

@@ -1,0 +1,208 @@
+"""Attempts to learn what a region shows from how its file was written: all of them end in the same bytes and record."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.redaction import BOX, inside, opened, pair, saved, scene
+from PIL import Image, PngImagePlugin
+
+import dipp
+from dipp.errors import DippError
+from dipp.redaction import png, tiff
+from dipp.redaction.raster import Raster
+from dipp.redaction.redact import Redacted
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Pixels = np.ndarray[Any, Any]
+
+
+def redacted(content: bytes, fill: str = "paint") -> Redacted:
+    return dipp.redact(content, regions=[BOX], fill=fill, device="cpu", odometer=False)
+
+
+def require_same(*files: bytes, fill: str = "paint") -> Redacted:
+    assert len(set(files)) == len(files)
+    made = [redacted(content, fill) for content in files]
+    assert len({(one.content, one.record.to_json()) for one in made}) == 1
+    return made[0]
+
+
+def grey() -> Pixels:
+    """A picture of 8 bits in which every pixel is grey."""
+    return np.repeat(scene()[..., :1], 3, axis=2)
+
+
+def with_box(pixels: Pixels, inner: Pixels) -> Pixels:
+    """The picture with other pixels in the box."""
+    made = pixels.copy()
+    made[inside(pixels.shape)] = inner[inside(inner.shape)]
+    return made
+
+
+def opaque(pixels: Pixels) -> Pixels:
+    return np.concatenate([pixels, np.full_like(pixels[..., :1], np.iinfo(pixels.dtype).max)], axis=2)
+
+
+def palette(pixels: Pixels, kind: str) -> bytes:
+    """A file with an exact palette, as programs write it for few colours."""
+    image = Image.fromarray(pixels).quantize(256, dither=Image.Dither.NONE)
+    np.testing.assert_array_equal(np.asarray(image.convert("RGB")), pixels)
+    file = io.BytesIO()
+    image.save(file, kind)
+    return file.getvalue()
+
+
+FEW = (grey() // 16 * 16).astype(np.uint8)
+"""A grey picture of few colours."""
+NOISE = np.random.default_rng(3).integers(0, 256, scene().shape).astype(np.uint8)
+CLEAR = np.dstack([NOISE, NOISE[..., 0]])
+DEEP = grey().astype(np.uint16) * 257
+"""A picture whose values need 8 bits, as 16 bits have it."""
+SMALLEST: dict[str, Callable[[str], list[bytes]]] = {
+    "grey or colour": lambda kind: [save(grey()[..., :1], kind), save(with_box(grey(), NOISE), kind)],
+    "with alpha or without": lambda kind: [save(scene(), kind), save(with_box(opaque(scene()), CLEAR), kind)],
+    "8 or 16 bits": lambda kind: [save(grey()[..., :1], kind), save(with_box(DEEP, NOISE * np.uint16(251)), kind)],
+    "a palette or none": lambda kind: [palette(FEW, kind), save(with_box(FEW, NOISE), kind)],
+}
+
+
+def save(pixels: Pixels, kind: str) -> bytes:
+    return png.write(Raster(pixels)) if kind == "PNG" else tiff.write(Raster(pixels))
+
+
+@pytest.mark.parametrize("fill", ["paint", "grey", "black"])
+@pytest.mark.parametrize("name", SMALLEST)
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_the_smallest_type_that_holds_every_pixel(kind: str, name: str, fill: str) -> None:
+    """Programs that shrink files choose grey, palette, alpha and depth by looking at all pixels, the box too."""
+    files = SMALLEST[name](kind)
+    made = require_same(*files, fill=fill)
+    first = opened(files[0])
+    outside = ~inside(first.shape)
+    after = opened(made.content)
+    if first.ndim == after.ndim and "palette" not in name:
+        np.testing.assert_array_equal(after[outside], first[outside])
+
+
+def test_webp_drops_alpha_where_nothing_is_clear() -> None:
+    files = [opaque(scene()), with_box(opaque(scene()), CLEAR)]
+    require_same(*(saved(pixels, "WEBP", lossless=True, exact=True) for pixels in files))
+
+
+def segment(marker: int, body: bytes) -> bytes:
+    return bytes((0xFF, marker)) + struct.pack(">H", len(body) + 2) + body
+
+
+def exif(thumbnail: bytes) -> bytes:
+    """EXIF data with an orientation of 3, a name, and a thumbnail in its second directory."""
+    name = b"taken by SECRET\0"
+    first = struct.pack("<H", 2) + struct.pack("<HHIHH", 0x0112, 3, 1, 3, 0)
+    first += struct.pack("<HHII", 0x010E, 2, len(name), 8 + 2 + 24 + 4)
+    second_at = 8 + 2 + 24 + 4 + len(name)
+    first += struct.pack("<I", second_at)
+    second = struct.pack("<H", 2) + struct.pack("<HHII", 0x0201, 4, 1, second_at + 2 + 24 + 4)
+    second += struct.pack("<HHII", 0x0202, 4, 1, len(thumbnail)) + struct.pack("<I", 0)
+    return b"II*\0" + struct.pack("<I", 8) + first + name + second + thumbnail
+
+
+def dressed(content: bytes, pixels: Pixels) -> bytes:
+    """A JPEG with everything that cameras and programs add, all of which shows the picture."""
+    small = io.BytesIO()
+    Image.fromarray(pixels).resize((32, 20)).save(small, "JPEG")
+    parts = [
+        segment(0xE1, b"Exif\0\0" + exif(small.getvalue())),
+        segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + small.getvalue()),
+        segment(0xE2, b"MPF\0" + small.getvalue()),
+        segment(0xE2, b"ICC_PROFILE\0\x01\x01" + small.getvalue()),
+        segment(0xED, b"Photoshop 3.0\0" + small.getvalue()),
+        segment(0xFE, b"a comment: " + small.getvalue()[::-1]),
+    ]
+    return content[:2] + b"".join(parts) + content[2:] + small.getvalue() + b"ftypmp42" + pixels.tobytes()[::997]
+
+
+def test_what_cameras_add_to_a_jpeg() -> None:
+    files = [dressed(saved(pixels, "JPEG", quality=90), pixels) for pixels in pair()]
+    regions = {"regions": [BOX], "boxes": "raw", "device": "cpu", "odometer": False}
+    made = [dipp.redact(content, **regions) for content in files]  # type: ignore[arg-type]
+    assert len({(one.content, one.record.to_json()) for one in made}) == 1
+    assert b"SECRET" not in made[0].content
+    assert made[0].record.facts["output"]["orientation"] == 3
+
+
+@pytest.mark.parametrize("options", [{"restart_marker_blocks": 3}, {"restart_marker_rows": 1}])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_restart_intervals(options: dict[str, Any], progressive: bool) -> None:
+    files = [saved(pixels, "JPEG", quality=85, progressive=progressive, **options) for pixels in pair()]
+    made = require_same(*files)
+    assert made.content == redacted(saved(pair()[0], "JPEG", quality=85)).content
+
+
+def test_a_scan_that_was_cut_is_refused_alike() -> None:
+    """Wherever it is cut: a reader that filled up the rest would show where the bits of the region end."""
+    errors = set()
+    for pixels in pair():
+        content = saved(pixels, "JPEG", quality=85)
+        with pytest.raises(DippError) as caught:
+            redacted(content[: len(content) * 3 // 4])
+        errors.add(str(caught.value))
+    assert errors == {"image: not a whole JPEG (it ends early); get it again"}
+
+
+def chunks(content: bytes, pixels: Pixels) -> bytes:
+    """A PNG with ancillary chunks, all of which show the picture."""
+    digest = zlib.crc32(pixels.tobytes()).to_bytes(4, "big")
+    made = b""
+    for name, body in (
+        (b"tEXt", b"Comment\0" + digest),
+        (b"eXIf", exif(digest)),
+        (b"hIST", digest),
+        (b"tIME", digest + b"abc"),
+        (b"prVt", digest),
+    ):
+        made += struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    return content[:33] + made + content[33:] + digest
+
+
+def test_what_programs_add_to_a_png() -> None:
+    files = [chunks(saved(pixels, "PNG"), pixels) for pixels in pair()]
+    regions = {"regions": [BOX], "boxes": "raw", "device": "cpu", "odometer": False}
+    made = [dipp.redact(content, **regions) for content in files]  # type: ignore[arg-type]
+    assert len({(one.content, one.record.to_json()) for one in made}) == 1
+
+
+def test_how_a_tiff_is_laid_out() -> None:
+    """Compression, tags, a preview as a second page."""
+    files = []
+    for number, pixels in enumerate(pair()):
+        info = PngImagePlugin.PngInfo()
+        info.add_text("x", str(number))
+        file = io.BytesIO()
+        preview = Image.fromarray(pixels).resize((16, 10))
+        Image.fromarray(pixels).save(
+            file,
+            "TIFF",
+            compression=("tiff_lzw", "tiff_adobe_deflate")[number],
+            description=f"SECRET {number}",
+            save_all=True,
+            append_images=[preview],
+        )
+        files.append(file.getvalue())
+    made = require_same(*files)
+    assert b"SECRET" not in made.content
+
+
+def test_a_region_that_covers_everything() -> None:
+    """Nothing but the size is left, whatever the type was."""
+    everything = [(0, 0, 131, 83)]
+    files = [save(scene(), "PNG"), save(opaque(NOISE), "PNG"), save(NOISE * np.uint16(251), "PNG"), save(FEW, "PNG")]
+    for fill in ("paint", "grey", "black"):
+        made = {dipp.redact(one, regions=everything, fill=fill, odometer=False).content for one in files}
+        assert len(made) == 1
