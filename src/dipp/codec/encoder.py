@@ -7,7 +7,7 @@ and a record of the integers that their ε depends on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from dipp.codec import questions
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoding import End
 from dipp.codec.pictures import Picture
-from dipp.core.closest import Weights
+from dipp.core.closest import Tally, Weights
 from dipp.core.plan import Plan
 from dipp.core.price import Observed, Terms
 from dipp.core.signal import SIGNAL_OF_PIXEL
@@ -47,17 +47,25 @@ class Selector:
     """Private: images × coordinates."""
     device: str
     recorder: Recorder = field(default_factory=Recorder)
+    tallies: dict[int, Tally] = field(default_factory=dict)
+    """What was drawn for the questions that are not recorded yet, by number of the step."""
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Scores from the private pixels, an index a chunk from the scores."""
-        if not layout.chunks.count:  # a step that touches nothing of so small an image
+        indices = np.empty((len(self.pixels), 0), np.int64)
+        if layout.chunks.count:
+            scored = READS[self.plan.kind](self, layout, x_hat)
+            indices = self.plan.code.draw(scored).reshape(len(self.pixels), -1)
+        if layout.number in self.tallies:
+            self._record_draws(layout)
+        elif not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
-            return np.empty((len(self.pixels), 0), np.int64)
-        scored = READS[self.plan.kind](self, layout, x_hat)
-        return self.plan.code.draw(scored).reshape(len(self.pixels), -1)
+        return indices
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks of a question, and record it: their content is private, from one look at the pixels.
+        """Return the blocks of a question: their content is private, from one look at the pixels.
+
+        What is drawn of them is written down in the tally of the step, by the draw itself.
 
         Args:
             layout: The round of the question.
@@ -68,9 +76,8 @@ class Selector:
             raise DippError("blocks: a question with its candidates is needed")
         private = questions.coarse(self.pixels, layout.picture, self.plan.unit, step)
         residuals = private[:, chunks.order] - x_hat.cpu().numpy()
-        blocks = questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms)
-        self._record(layout, Observed(replace(terms, candidates=len(blocks.candidates)), len(blocks.candidates)))
-        return blocks
+        tally = self.tallies.setdefault(layout.number, Tally())
+        return questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms, tally)
 
     def scored(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.Candidates:
         """Return the scored candidates of a step that scores integer shifts."""
@@ -112,11 +119,15 @@ class Selector:
         """Return the terms by which the step is drawn; None if nothing is certified."""
         return self.plan.terms(layout.step) if self.plan.coding.certified else None
 
-    def _record(self, layout: StepLayout, used: Observed) -> None:
-        """Write down what the ε of the step depends on, as it was used, once its last round is asked."""
+    def _record_draws(self, layout: StepLayout) -> None:
+        """Write down what was drawn for a question, once its last round is asked."""
         if layout.turn + 1 == layout.step.turns:
-            chunks = layout.all_chunks
-            self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
+            self._record(layout, self.tallies.pop(layout.number).observed)
+
+    def _record(self, layout: StepLayout, used: Observed) -> None:
+        """Write down what the ε of the step depends on, as it was used."""
+        chunks = layout.all_chunks
+        self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
 
 
 READS: dict[str, Callable[[Selector, StepLayout, Any], Any]] = {

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness
 from dipp.core.chunking import Chunks
-from dipp.core.closest import Weights
+from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
@@ -64,7 +64,7 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
     if denoiser.books is None:
         raise DippError("words: the model has none, which units larger than a pixel need; make them with `dipp words`")
     book = denoiser.books.book(family(plan.steps, number, turn), step.index_bits)
-    return Asked(book.words, _meanings(book, Weights(step.candidates, step.best, step.heavy, step.light)))
+    return Asked(book.words, _meanings(book, step.weights))
 
 
 def _nothing(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -> None:  # noqa: ARG001
@@ -128,7 +128,7 @@ def slots(chunks: Chunks, geometry: Geometry) -> Integers:
 
 
 def blocks(
-    residuals: Any, chunks: Chunks, first: int, geometry: Geometry, candidates: Asked, weights: Weights
+    residuals: Any, chunks: Chunks, first: int, geometry: Geometry, candidates: Asked, weights: Weights, tally: Tally
 ) -> Blocks:
     """Return the blocks of some pictures, to be asked.
 
@@ -139,6 +139,7 @@ def blocks(
         geometry: Geometry of the coarse picture.
         candidates: What they are compared with.
         weights: The law of the draw.
+        tally: Where the draws are written down.
 
     Returns:
         Blocks, image after image; the dimensions that a block at the edge does not have are 0.
@@ -147,7 +148,7 @@ def blocks(
     private, present = content(residuals, chunks, geometry)
     flips = candidates.flips(first, chunks.count)
     flips = None if flips is None else np.tile(flips, (images, 1))
-    return Blocks(private, candidates.candidates, np.tile(present, (images, 1)), flips, weights)
+    return Blocks(private, candidates.candidates, np.tile(present, (images, 1)), flips, weights, tally)
 
 
 def content(residuals: Any, chunks: Chunks, geometry: Geometry) -> tuple[Any, Floats]:

@@ -56,7 +56,9 @@ class Closest(Code):
             The indices, one for each block.
         """
         terms: Weights = scored.terms
-        return terms.draw(scored.nearest(terms.best))
+        best = scored.nearest(terms.best)
+        law = Weights(len(scored.candidates), best.shape[1], terms.heavy, terms.light)
+        return law.draw(best, scored.tally)
 
     def observe(self, indices: Indices, shared: Shared) -> Any:
         """Return what the drawn candidates mean for each coordinate of the blocks."""
@@ -64,7 +66,7 @@ class Closest(Code):
 
     def terms(self, step: Any, channel: Channel) -> Weights:  # noqa: ARG002
         """Return the weights of a question."""
-        return Weights(step.candidates, step.best, step.heavy, step.light)
+        return step.weights
 
     @classmethod
     def priced_by(cls, terms: Terms) -> Closest:

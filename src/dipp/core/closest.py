@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.price import Loss, Terms, require_whole
+from dipp.core.price import Loss, Observed, Terms, require_whole
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError
 
@@ -157,11 +157,12 @@ class Weights(Terms):
         """ρ of zCDP: the supremum of D_α/α over α > 1, rounded up (`TOLERANCE`)."""
         return _rho(self)
 
-    def draw(self, best: Integers) -> Integers:
+    def draw(self, best: Integers, tally: Tally) -> Integers:
         """Draw one index for each unit, by one private integer each.
 
         Args:
             best: The set T of each unit: units × m indices, ascending and distinct in each row.
+            tally: Where the draws are written down.
 
         Returns:
             The indices, one for each unit.
@@ -175,6 +176,7 @@ class Weights(Terms):
             raise DippError(f"best must have {self.best} ascending indices for each unit, got shape {sets.shape}")
         if sets.size and (sets.min() < 0 or sets.max() >= self.candidates):
             raise DippError(f"best must have indices from 0 to {self.candidates - 1}")
+        tally.add(self, len(sets))
         return self.index_at(_private_below(self.total, len(sets)), sets)
 
     def index_at(self, drawn: NDArray[np.uint64], best: Integers) -> Integers:
@@ -187,6 +189,30 @@ class Weights(Terms):
         outside = rank + (best - np.arange(self.best) <= rank[:, None]).sum(axis=1)
         chosen = np.take_along_axis(best, member.astype(np.int64)[:, None], axis=1)[:, 0]
         return np.where(inside, chosen, outside)
+
+
+@dataclass
+class Tally:
+    """What was drawn, as the draws themselves write it down: by which law, and how often.
+
+    A recorder makes its ledger of this, and not of a plan: a draw by other integers than the planned ones, or one draw
+    more, leads to another ledger.
+    """
+
+    law: Weights | None = None
+    """The law of all draws so far; None before the first."""
+    draws: int = 0
+    """Private integers that were drawn."""
+
+    def add(self, law: Weights, draws: int) -> None:
+        """Write down draws by one law, or raise if they have another law than those before."""
+        self.law = law if self.law is None else law.worse(self.law)
+        self.draws += draws
+
+    @property
+    def observed(self) -> Observed:
+        """What a recorder is told; nothing is certified of a tally without draws."""
+        return Observed(self.law, self.law.candidates if self.law else 1, draws=self.draws)
 
 
 def best_of(scores: NDArray[Any], best: int) -> Integers:

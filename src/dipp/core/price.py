@@ -187,6 +187,8 @@ class Observed(NamedTuple):
     clip: int | None = None
     """What the shifts were clipped to, if they were."""
     fraction_bits: int = 0
+    draws: int | None = None
+    """Private integers that were drawn; None if the code does not count them."""
 
     @property
     def spread(self) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 
 from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel
+from dipp.core.closest import MAX_TOTAL, Weights
 from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
 from dipp.core.selection import MAX_CANDIDATES
@@ -223,7 +224,6 @@ ROUNDS: dict[int, tuple[tuple[int, ...], ...]] = {1: ((0,),), 2: ((0, 1), (1, 0)
 """By number of rounds: in which round a block is asked, by its row and column modulo the size of the pattern."""
 WORDS, SIGNS = 0, 1
 """What the candidates of a question are: words of the model's books, or random signs times a scale."""
-MAX_WEIGHT = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -266,8 +266,8 @@ class Question(CodedStep):
         Column("candidate", WORDS, SIGNS),
         floats("scale"),
         Column("best", 1, MAX_CANDIDATES - 1),
-        Column("heavy", 1, MAX_WEIGHT),
-        Column("light", 1, MAX_WEIGHT),
+        Column("heavy", 1, MAX_TOTAL),
+        Column("light", 1, MAX_TOTAL),
         floats("snr_gain"),
     )
 
@@ -282,6 +282,12 @@ class Question(CodedStep):
         if self.chunk_size != 1:
             raise DippError(f"chunk_size: must be 1 where a chunk is a block, got {self.chunk_size}")
         self._check()
+        self.weights  # noqa: B018 - raises if they are no law of a draw
+
+    @property
+    def weights(self) -> Weights:
+        """The law of each draw."""
+        return Weights(self.candidates, self.best, self.heavy, self.light)
 
     @property
     def turns(self) -> int:

@@ -267,6 +267,8 @@ class Recorder:
         self._images: dict[int, int] = defaultdict(int)
         self._seen: set[tuple[int, Geometry]] = set()
         self._spent: dict[Geometry, NDArray[np.float64]] = {}
+        self._missing: dict[int, int] = defaultdict(int)
+        self._smallest: dict[int, tuple[Geometry, int]] = {}
 
     def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, used: Observed) -> None:
         """Record a step of some images of one geometry: what was really used, and the chunks.
@@ -276,6 +278,8 @@ class Recorder:
         if not plan.coding.certified:
             return
         self._images[step] += images
+        if used.draws is not None:
+            self._missing[step] += images * chunks.count - used.draws
         self._designs.add((geometry.channels, plan.mask.period, plan.unit))
         own = plan.steps[step]
         parts, apart = plan.code.deal.dealt(chunks, *own.grid(plan.unit, geometry))
@@ -295,13 +299,16 @@ class Recorder:
             self._seen.add((step, geometry))
             spent = self._spent.setdefault(geometry, np.zeros(plan.unit.count(geometry)))
             spent += parts * dataclasses.replace(met, touched=1, apart=True).charge().epsilon  # each part on its own
+        smallest, _ = self._smallest.setdefault(step, (geometry, chunks.count))
+        if plan.unit.smallest((geometry, smallest)) == geometry:
+            self._smallest[step] = geometry, chunks.count
         before = self._met.setdefault(step, met)
         if met.public != before.public:
             raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
         self._met[step] = dataclasses.replace(
             met,
             terms=met.terms.worse(before.terms),
-            chunks=min(met.chunks, before.chunks),
+            chunks=self._smallest[step][1],
             touched=max(met.touched, before.touched),
             apart=met.apart and before.apart,
         )
@@ -316,6 +323,8 @@ class Recorder:
             return None
         if [self._images.get(step, 0) for step in range(len(plan.steps))] != [images] * len(plan.steps):
             raise DippError("ledger: the encoder has not written down every step of every image; report this")
+        if any(self._missing.values()):
+            raise DippError("ledger: the encoder has not drawn one private integer for each block; report this")
         ((channels, period, unit),) = self._designs
         found = Ledger(channels, period, tuple(self._met[step] for step in sorted(self._met)), unit)
         if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core.closest import Weights, best_of
+from dipp.core.closest import Tally, Weights, best_of
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
@@ -38,6 +38,8 @@ class Blocks:
     """Public: blocks × dimensions of ±1, by which the candidates of each block are multiplied; None for no flips."""
     terms: Weights
     """The law of the draw."""
+    tally: Tally
+    """Where the draws are written down."""
 
     def nearest(self, count: int) -> Integers:
         """Return the `count` nearest candidates of each block, ascending.
@@ -53,6 +55,8 @@ class Blocks:
         return np.concatenate([self._nearest(slice(first, first + batch), count) for first in rows])
 
     def _nearest(self, rows: slice, count: int) -> Integers:
-        private = self.content[rows] if self.flips is None else self.content[rows] * self.flips[rows]
-        squares = self.present[rows] @ np.square(self.candidates).T
-        return best_of(np.asarray(2 * (private @ self.candidates.T) - squares), count)
+        # Scores may overflow: they rank all the same, and a warning that becomes an error would end the encoding.
+        with np.errstate(over="ignore", invalid="ignore"):
+            private = self.content[rows] if self.flips is None else self.content[rows] * self.flips[rows]
+            squares = self.present[rows] @ np.square(self.candidates).T
+            return best_of(np.asarray(2 * (private @ self.candidates.T) - squares), count)
