@@ -66,7 +66,8 @@ class Closest(Code):
 
     def terms(self, step: Any, channel: Channel) -> Weights:  # noqa: ARG002
         """Return the weights of a question."""
-        return step.weights
+        own: Weights = step.weights
+        return own
 
     @classmethod
     def priced_by(cls, terms: Terms) -> Closest:

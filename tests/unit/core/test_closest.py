@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.closest import DECIMALS, MAX_TOTAL, TOLERANCE, Weights, best_of
+from dipp.core.closest import DECIMALS, MAX_TOTAL, TOLERANCE, Tally, Weights, best_of
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError
 
@@ -117,7 +117,7 @@ def test_one_private_integer_for_each_unit(monkeypatch: pytest.MonkeyPatch) -> N
     """No R is shared by two units: each reads eight bytes of its own, and a rejected one is drawn anew."""
     weights = Weights(4, 1, 3, 1)
     asked = scripted(monkeypatch, 0, 3, (1 << 64) - 1, 5, 4)
-    assert weights.draw(np.array([[2], [2], [2], [2]])).tolist() == [2, 0, 1, 3]
+    assert weights.draw(np.array([[2], [2], [2], [2]]), Tally()).tolist() == [2, 0, 1, 3]
     assert asked == [32, 8]
 
 
@@ -125,14 +125,14 @@ def test_the_last_integers_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None
     """2^64 = 4 mod 6: the last four words would favour four values of R."""
     for word, calls in (((1 << 64) - 5, 1), ((1 << 64) - 4, 2), ((1 << 64) - 1, 2)):
         asked = scripted(monkeypatch, word, 0)
-        Weights(4, 1, 3, 1).draw(np.array([[0]]))
+        Weights(4, 1, 3, 1).draw(np.array([[0]]), Tally())
         assert len(asked) == calls
 
 
 def test_draws_follow_the_law() -> None:
     """From the system's generator, with a chance of a false alarm of about one in a billion."""
     weights, count = Weights(5, 2, 6, 1), 60_000
-    found = np.bincount(weights.draw(np.repeat([[1, 4]], count, axis=0)), minlength=5) / count
+    found = np.bincount(weights.draw(np.repeat([[1, 4]], count, axis=0), Tally()), minlength=5) / count
     expected = np.array([1, 6, 1, 1, 6]) / weights.total
     assert (np.abs(found - expected) < 6.2 * np.sqrt(expected / count)).all()
 
@@ -142,7 +142,7 @@ def test_draws_follow_the_law() -> None:
 )
 def test_sets_that_are_none(best: list[Any]) -> None:
     with pytest.raises(DippError, match=r"^best must have"):
-        Weights(4, 2, 3, 1).draw(np.array(best))
+        Weights(4, 2, 3, 1).draw(np.array(best), Tally())
 
 
 @pytest.mark.parametrize(
