@@ -25,7 +25,8 @@ from PIL import Image
 from dipp.codec import questions
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
-from dipp.core.closest import Weights
+from dipp.codes import Closest
+from dipp.core.closest import Tally
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
@@ -349,6 +350,6 @@ def _scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
     _, content, _ = next(asked.rounds(step))
     plan = asked.chain(step).plan
     signs = questions.asked(plan, asked.denoiser, SEED, len(asked.steps), 0).candidates
-    weights = Weights(step.candidates, step.best, step.heavy, step.light)
-    chosen = signs[weights.draw(Blocks(content, signs, np.ones_like(content), None, weights).nearest(step.best))]
+    blocks = Blocks(content, signs, np.ones_like(content), None, step.weights, Tally())
+    chosen = signs[Closest().draw(blocks)]
     return max(float((chosen * content).mean()), 1e-4)
