@@ -224,7 +224,7 @@ def test_the_reader_refuses_what_dipp_refuses() -> None:
     """Broken archives with right checksums: both refuse, or both read the same."""
     rng, samples = random.Random("document"), list(map(Sample.of, seeds()))
     refused = accepted = 0
-    for _ in range(1500):
+    for _ in range(600):
         data = sealed(broken(rng, samples))
         if len(data) < 9:
             continue
@@ -237,7 +237,7 @@ def test_the_reader_refuses_what_dipp_refuses() -> None:
         else:
             accepted += 1
             agree(data)
-    assert min(refused, accepted) > 100
+    assert min(refused, accepted) > 60
 
 
 @pytest.mark.parametrize("name", [*CODED])

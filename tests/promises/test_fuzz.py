@@ -33,7 +33,7 @@ from dipp.format.release import Release
 CORPUS: dict[str, str] = json.loads((ROOT / "tests" / "corpus" / "archives.json").read_text())
 """Broken archives in hex digits, by the reason for which each is refused."""
 
-FILES = 30_000
+FILES = 10_000
 FEW = 1500
 WORKERS = 2
 SECONDS = 2.0

@@ -44,7 +44,7 @@ def test_tiles_of_the_default_network_in_single_precision() -> None:
     network, config = random_network(Config()), Config()
     y, level = torch.randn(1, 3, 33, 580), torch.tensor([1.0])
     whole = network(y, level)
-    tiles = tiled(functools.partial(network, snr=level), y, config.stride, config.margin, side=32)
+    tiles = tiled(functools.partial(network, snr=level), y, config.stride, config.margin, side=128)
     torch.testing.assert_close(tiles, whole, rtol=0, atol=1e-4 * whole.std().item())
 
 

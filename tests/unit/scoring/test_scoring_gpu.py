@@ -28,7 +28,7 @@ has_triton = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def interpreter() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2, get_context("spawn"), interpret) as executor:
+    with ProcessPoolExecutor(1, get_context("spawn"), interpret) as executor:
         yield executor
 
 
