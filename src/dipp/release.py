@@ -56,6 +56,7 @@ ENCODING: dict[str, Any] = {
     **dict.fromkeys(
         ("epsilon", "delta", "rho", "hide", "unit", "bpp", "final_timestep", "calibration", "seed", "beacon", "window")
     ),
+    **dict.fromkeys(("subject", "most_per_subject")),
     "preset": DEFAULT_PRESET,
     "drop_labels": False,
 }
@@ -85,6 +86,11 @@ class PrivatizeOptions(EncodeOptions, RedactOptions, total=False):
     """Column of the pictures, if there are several."""
     label_column: str | None
     """Column of the labels. By default "label"."""
+    subject: str | None
+    """Column that names whose picture it is, such as a patient: the price of the worst subject is stated. Where a
+    source is no table, "label". By default, subjects are not counted."""
+    most_per_subject: int | None
+    """Pictures that are released of a subject, at most: the first ones of the source. By default all."""
     drop_labels: bool
     """Whether labels are left out. By default they are released as they are."""
     engine: str
@@ -142,6 +148,8 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
         options.get("seed"),
         Beacon.of(options.get("beacon")),
         Window.of(options.get("window")),
+        options.get("subject"),
+        options.get("most_per_subject"),
     )
     if not 1 <= shard_size <= MAX_ROWS:
         raise DippError(f"shard-size: 1 to {MAX_ROWS} is needed, got {shard_size}")

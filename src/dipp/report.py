@@ -109,7 +109,12 @@ def release_lines(facts: dict[str, Any]) -> list[str]:
     """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
     pixels = f", {facts['pixels']:,} pixels in all"
-    return _head(facts, NO_CERTIFICATE if claim is None else promise(claim), pixels)
+    lines = _head(facts, NO_CERTIFICATE if claim is None else promise(claim), pixels)
+    if (told := facts.get("subjects")) is None:
+        return lines
+    from dipp.data import subjects  # which loads Arrow
+
+    return [*lines, f"subjects     {subjects.words(told)}"]
 
 
 def promise(claim: Mapping[str, Any]) -> str:

@@ -38,6 +38,13 @@ class SourceOptions:
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
+    subject: Annotated[
+        str | None,
+        typer.Option(help="Column that names whose picture it is: state what the worst subject pays, all in all."),
+    ] = None
+    most_per_subject: Annotated[
+        int | None, typer.Option(help="Most pictures of a subject: the first ones are released.", show_default="all")
+    ] = None
     window: SourceWindow = None
 
 

@@ -7,6 +7,7 @@
 | `pickles` | reads the pickles of CIFAR without unpickling |
 | `repeats`, `states` | files that have two names; files that change |
 | `rows` | Arrow files of many rows in a run's own folder |
+| `subjects` | whose pictures they are, and what the worst of these people pays |
 | `survey` | what every picture was before the first was encoded |
 | `worker` | a job, and reading its pictures: what every worker does |
 | `purpose` | what a run is for |

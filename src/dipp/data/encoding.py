@@ -14,6 +14,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.window import Window
 from dipp.data.purpose import Purpose
 from dipp.data.sources import Content, Record, Source
+from dipp.data.subjects import BySubject
 from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
 from dipp.errors import DippError, MiscomputedError
 from dipp.format.header import release_from_bytes, release_to_bytes
@@ -250,7 +251,8 @@ class Encoding(Purpose):
         """Return the manifest of the published shards."""
         from dipp.data import manifest
 
-        return manifest.manifest(job.store, job.source.labels if job.labelled else None, contents)
+        subjects = job.source if isinstance(job.source, BySubject) else None
+        return manifest.manifest(job.store, job.source.labels if job.labelled else None, contents, subjects)
 
 
 def _release(begun: dict[str, Any]) -> Release:

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from dipp.data import rows
 from dipp.data.repeats import Identity, Register, identity, refuse_twice
-from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Record, Source, files_of
+from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Label, Labels, Record, Source, files_of
 from dipp.data.states import State, machine, same, state_of
 from dipp.errors import DippError
 
@@ -127,6 +127,10 @@ class Files(Source):
         (entry,) = self.entries(position, position + 1)
         whole = Path(os.fsdecode(entry.path))
         return whole if entry.path.endswith(entry.name) else whole.parent.joinpath(*_member_parts(entry))
+
+    def _labels(self) -> Iterator[Label]:
+        """Yield the labels of the listing, without reading a file."""
+        return (entry.label for entry in self.entries(0, self.count))
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
         """Rows start … stop − 1 of the listing."""

@@ -8,9 +8,11 @@ from typing import Any
 
 from dipp import __version__
 from dipp.core.geometry import MAX_PIXELS, Geometry
+from dipp.data import subjects
 from dipp.data.shards import Contents, Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
+from dipp.data.subjects import BySubject
 from dipp.errors import DippError
 from dipp.format.archive import Archive, whole_facts
 from dipp.format.bytes import Integers
@@ -27,13 +29,16 @@ def not_hidden(labelled: bool, grey: bool = False) -> str:
     return f"number, order, widths and heights of the images, {labels}which of the source were skipped and why"
 
 
-def manifest(store: Store, labels: Labels | None, known: Iterable[Contents] = ()) -> dict[str, Any]:
+def manifest(
+    store: Store, labels: Labels | None, known: Iterable[Contents] = (), grouped: BySubject | None = None
+) -> dict[str, Any]:
     """Return the manifest of the published shards.
 
     Args:
         store: Where the shards are.
         labels: The labels of the release; None if none are released.
         known: Contents of shards that were read before; all others are read here.
+        grouped: The source, if its subjects are counted.
     """
     read = {contents.name: contents for contents in known}
     shards = [read.get(path.name) or Contents.of(path, Shard.read(path)) for path in store.shards()]
@@ -58,6 +63,9 @@ def manifest(store: Store, labels: Labels | None, known: Iterable[Contents] = ()
         "grey": grey,
         "positions": sum(shard.positions for shard in shards),
         "pixels": pixels,
+        "subjects": None
+        if grouped is None
+        else grouped.facts(shown.certificate, subjects.sizes_of(store, shown.release.geometry)),
         "labels": None if labels is None else {"names": list(labels.names)},
         "not_hidden": not_hidden(labels is not None, grey > 0),
         "skipped": [one._asdict() for shard in shards for one in shard.skipped],
@@ -107,12 +115,16 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
         raise DippError(f"{folder}: its manifest is damaged; get it again") from None
     except DippError as error:
         raise DippError(f"{folder}: {error}") from None
-    left_out = {"dipp", "not_hidden"}
+    left_out = {"dipp", "not_hidden", "subjects"}
     mine, its = (_without_words(facts) for facts in (computed, stated))
     wrong = [key for key, value in mine.items() if key not in left_out and its.get(key) != value]
     if wrong or position != computed["positions"]:
         raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
-    return {**computed, "dipp": stated.get("dipp")}
+    try:
+        told = subjects.checked(stated.get("subjects"), computed)
+    except DippError as error:
+        raise DippError(f"{folder}: {error}") from None
+    return {**computed, "dipp": stated.get("dipp"), "subjects": told}
 
 
 def _without_words(facts: dict[str, Any]) -> dict[str, Any]:

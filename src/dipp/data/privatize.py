@@ -40,6 +40,7 @@ from dipp.data.run import Run
 from dipp.data.shards import Contents
 from dipp.data.sources import Columns, Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
+from dipp.data.subjects import BySubject
 from dipp.data.survey import FILE, Sight, Survey
 from dipp.data.worker import Job, Seen
 from dipp.errors import DippError, MiscomputedError
@@ -68,6 +69,17 @@ class Choices:
     """Public beacon that is mixed into the seed; None for none."""
     window: Window | None = None
     """Which values of pictures of more than eight bits become black and white; None skips such pictures."""
+    subject: str | None = None
+    """Column that names the subject of a picture; None if subjects are not counted."""
+    most_per_subject: int | None = None
+    """Pictures that are released of a subject, at most; None for all."""
+
+    def __post_init__(self) -> None:
+        most = self.most_per_subject
+        if most is not None and self.subject is None:
+            raise DippError("most-per-subject: it goes with --subject; name the column of the subjects")
+        if most is not None and (type(most) is not int or most < 1):
+            raise DippError(f"most-per-subject: a whole number from 1 is needed, got {most}")
 
 
 @dataclass(frozen=True)
@@ -219,6 +231,8 @@ class _Call:
             raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
         if self.single and destination.is_dir():
             raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
+        if self.single and self.choices.subject is not None:
+            raise DippError("subject: a single .dipp file has no place for what its subjects pay; name a folder")
 
     def _overwrite(self) -> None:
         """Remove what is at the destination, unless it is a run that the same command has begun."""
@@ -285,6 +299,8 @@ class _Call:
         source: Source = open_source(self.source, columns, scratch)
         if not len(source):
             raise DippError("src: a picture is needed, there is none")
+        if choices.subject is not None:
+            source = BySubject.of(source, choices.subject, choices.most_per_subject, scratch)
         labelled = source.labels is not None and not choices.drop_labels and not self.single
         return Run(self.purpose.begun(source, scratch), source, self._place, choices.shard_size, labelled)
 
@@ -299,6 +315,7 @@ class _Call:
             raise self.store.damaged() from None
         same |= {
             "source": begun.source.fingerprint == wanted.source.fingerprint and len(begun.source) == len(wanted.source),
+            "subject": _grouping(begun.source) == _grouping(wanted.source),
             "shard-size": begun.shard_size == self.choices.shard_size,
             "labels": begun.labelled == wanted.labelled,
         }
@@ -394,3 +411,8 @@ class _Call:
         else:
             store.finish(job.token, facts)
         return facts, named
+
+
+def _grouping(source: Source) -> tuple[str, int | None] | None:
+    """Return the column of the subjects and how many pictures of each are released; None without subjects."""
+    return (source.column, source.most) if isinstance(source, BySubject) else None

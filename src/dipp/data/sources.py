@@ -146,6 +146,20 @@ class Source(ABC):
         """Whole path of a picture, by which its regions are found; None if pictures are not files."""
         return None
 
+    def values(self, column: str) -> Iterator[Label]:
+        """Yield the value of each picture in a column, None where there is none. No picture is read.
+
+        A source that is no table has one column, label, if its pictures have labels.
+        """
+        found = self._labels() if column == "label" and self.labels is not None else None
+        if found is None:
+            raise DippError(f"subject: this source has no column {column}; use a table, or label if there are labels")
+        return found
+
+    def _labels(self) -> Iterator[Label] | None:
+        """Return the label of each picture; None if labels cannot be read without pictures."""
+        return None
+
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
@@ -193,7 +207,9 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
 def recorded(source: Source) -> dict[str, Any]:
     """Return a source as JSON has it: all that `restored` needs to read it as it was opened."""
     found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(source), default=str))  # type: ignore[call-overload]
-    return {**found, "kind": type(source).__name__}
+    sources = {one.name: getattr(source, one.name) for one in dataclasses.fields(source)}  # type: ignore[arg-type]
+    inner = {name: recorded(value) for name, value in sources.items() if isinstance(value, Source)}
+    return {**found, **inner, "kind": type(source).__name__}
 
 
 def restored(record: dict[str, Any]) -> Source:
@@ -213,6 +229,8 @@ def restored(record: dict[str, Any]) -> Source:
             values[name] = Labels(value["text"], _frozen(value["names"]))
         elif name == "machine":
             values[name] = ""
+        elif hints[name] is Source:
+            values[name] = restored(value)
     return kind(**values)
 
 
@@ -268,6 +286,11 @@ class Cifar(Source):
             rows, labels = _cifar_batch(path, self.states[number], self.title)
             for row in range(low, high):
                 yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
+
+    def _labels(self) -> Iterator[Label]:
+        """Yield the labels, batch by batch: a batch is one file, whose pixels are left alone."""
+        for name, state in zip(self.batches, self.states, strict=True):
+            yield from _cifar_batch(self.folder / name, state, self.title)[1]
 
     def name(self, position: int) -> str:
         """Batch and row of a picture."""

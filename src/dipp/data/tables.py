@@ -39,6 +39,8 @@ from dipp.errors import DippError
 HUB = "hf://"
 """Beginning of the address of a file on the hub."""
 DAMAGED_TABLE = "its part of the table is damaged"
+VALUES_PER_READ = 4096
+"""Values of a single column that are read at a time."""
 HUB_PARQUET = "refs/convert/parquet"
 """Branch on which the hub keeps a dataset of any format converted to Parquet."""
 
@@ -127,6 +129,17 @@ class Tables(Rows):
                 yield from enumerate(batch.slice(inside.start, len(inside)).to_pylist(), at + inside.start)
             at += len(batch)
 
+    def values(self, column: str) -> Iterator[Label]:
+        """Yield a column of text or whole numbers, row by row."""
+        for place, state in zip(self.files, self.states, strict=True):
+            file = _table(place, state)
+            _labels(file.schema_arrow, column, "subject")
+            try:
+                for batch in file.iter_batches(columns=[column], use_threads=False):
+                    yield from batch.column(0).to_pylist()
+            except (OSError, pa.ArrowException) as error:
+                raise DippError(f"subject: {column} of {Path(place).name} cannot be read ({error})") from None
+
     def name(self, position: int) -> str:
         """File and row of a picture."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
@@ -203,6 +216,14 @@ class Saved(Rows):
             rows = data[low : min(low + ROWS_PER_READ, stop)].select(self.columns).to_pylist()
             for position, row in enumerate(rows, low):
                 yield self.record(position, row)
+
+    def values(self, column: str) -> Iterator[Label]:
+        """Yield a column of text or whole numbers, row by row."""
+        data = _saved(self.folder, self.states)
+        _labels(data.data.schema, column, "subject")
+        chosen = data.select_columns([column]).with_format("arrow")
+        for low in range(0, self.count, VALUES_PER_READ):
+            yield from chosen[low : low + VALUES_PER_READ].column(column).to_pylist()
 
     def name(self, position: int) -> str:
         """Row of a picture."""
@@ -296,19 +317,18 @@ def choose_columns(schema: Any, columns: Columns, files: str) -> tuple[str, str 
     return image, label, labels, hashlib.sha256("\0".join([files, image, label or ""]).encode()).hexdigest()
 
 
-def _labels(schema: Any, label: str) -> Labels:
-    """Return the kind of the labels in a column."""
-    if label not in schema.names:
-        raise DippError(f"label-column: one of {', '.join(schema.names)} is needed, got {label}")
+def _labels(schema: Any, label: str, option: str = "label-column") -> Labels:
+    """Return the kind of the labels in a column that an option names."""
+    if schema.names.count(label) != 1:
+        raise DippError(f"{option}: one of {', '.join(schema.names)} is needed, got {label}")
     kind = schema.field(label).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return Labels(names=_class_names(schema, label))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return Labels(text=True)
-    raise DippError(
-        f"label-column: whole numbers or text are needed, {label} holds {kind}; choose another, or --drop-labels"
-    )
+    other = ", or --drop-labels" if option == "label-column" else ""
+    raise DippError(f"{option}: whole numbers or text are needed, {label} holds {kind}; choose another{other}")
 
 
 def _class_names(schema: Any, label: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ def card(released: Released) -> str:
         "unit": released.unit.words if claim else "none",
         "parameters": released.parameters,
         **({"by size": released.by_size} if claim else {}),
+        **({"subjects": released.subjects} if released.subjects else {}),
         "recognisable": released.recognisable,
         "not protected": released.unprotected,
         "mechanism": released.mechanism,

@@ -71,6 +71,7 @@ def metadata(released: Released, base: str = "", text_labels: bool = False) -> d
         "rai:personalSensitiveInformation": [
             f"Differential privacy: {released.parameters}.",
             *((released.meaning, released.unit_details) if released.certificate else ()),
+            *((f"Subjects: {released.subjects}.",) if released.subjects else ()),
             f"Recognisable: {released.recognisable}.",
             f"Not protected: {released.unprotected}.",
         ],

@@ -14,7 +14,7 @@ from typing import Any
 from dipp import __version__
 from dipp.core import units
 from dipp.core.units import Pixel, Unit
-from dipp.data import manifest, store
+from dipp.data import manifest, store, subjects
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.privacy import advice
@@ -179,6 +179,12 @@ class Released:
         told = prices((one["window"], one["epsilon"]) for one in self.certificate["by_size"])
         whole = self.facts["whole"]
         return told if whole is None else f"{told}; everything in the largest picture: {upper(whole['epsilon'])}"
+
+    @property
+    def subjects(self) -> str | None:
+        """What is said of the subjects of the pictures; None if they are not counted."""
+        told = self.facts.get("subjects")
+        return None if told is None else subjects.words(told)
 
     @property
     def recognisable(self) -> str:
