@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,31 +130,6 @@ def test_what_may_be_chosen_is_completed() -> None:
         asked = {"_DIPP_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
         result = CliRunner().invoke(app, [], prog_name="dipp", env=asked)
         assert all(f'"{word}"' in result.output for word in wanted), result.output
-
-
-def test_one_spelling_of_output() -> None:
-    whole: Any = typer.main.get_command(app)
-    for name, command in whole.commands.items():
-        shown = [one for one in command.params if not getattr(one, "hidden", False)]
-        assert not [one for one in shown for spelt in one.opts if spelt in ("--out", "--to", "--folder")], name
-
-
-def test_commands_are_listed_in_the_order_of_use() -> None:
-    whole: Any = typer.main.get_command(app)
-    listed = list(whole.commands)
-    for earlier, later in (("example", "encode"), ("encode", "info"), ("info", "decode"), ("decode", "privatize")):
-        assert listed.index(earlier) < listed.index(later)
-    for words in (("privatize", "odometer", "keygen", "sign", "verify"), ("train", "calibrate", "export")):
-        assert [name for name in listed if name in words] == list(words)
-    shown = re.findall(r"^\W{2}(\w+) ", CliRunner().invoke(app, ["--help"]).output, re.MULTILINE)
-    assert [name for name in shown if name in listed] == listed
-
-
-@pytest.mark.parametrize("name", ["encode", "privatize"])
-def test_help_says_that_a_budget_is_required(name: str) -> None:
-    whole: Any = typer.main.get_command(app)
-    (epsilon,) = (one for one in whole.commands[name].params if "--epsilon" in one.opts)
-    assert "Required, except with --rho" in epsilon.help
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -62,25 +62,9 @@ def test_grey_is_repeated() -> None:
     assert np.array_equal(found, np.repeat(grey[:, :, None], 3, axis=2))
 
 
-def test_one_bit() -> None:
-    found = from_pil(Image.fromarray(RGB[:, :, 0] > 127))
-    assert np.array_equal(found[:, :, 1], np.where(RGB[:, :, 0] > 127, 255, 0))
-
-
 def test_floats_are_refused() -> None:
     with pytest.raises(DippError, match="integers"):
         from_pil(Image.fromarray(np.full((2, 2), 0.5, np.float32)))
-
-
-def test_a_palette() -> None:
-    image = Image.fromarray(RGB).quantize(16)
-    assert image.mode == "P"
-    assert np.array_equal(pictures.read(as_file(image)), np.asarray(image.convert("RGB")))
-
-
-def test_cmyk() -> None:
-    image = Image.fromarray(RGB).convert("CMYK")
-    assert np.array_equal(pictures.read(as_file(image, "TIFF")), RGB)
 
 
 def test_alpha_is_composited_on_white() -> None:

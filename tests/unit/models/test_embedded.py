@@ -10,7 +10,6 @@ from pathlib import Path
 
 import demo
 import numpy as np
-import pytest
 from helpers.paths import ROOT
 
 import dipp
@@ -91,15 +90,3 @@ def test_the_wheel_has_it(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)  # noqa: S603
     assert done.stdout.splitlines()[-1] == "[]"
     assert (tmp_path / "cat.png").read_bytes() == (ROOT / "examples" / "pictures" / "cat.png").read_bytes()
-
-
-def test_the_sheet_of_the_demo() -> None:
-    def cell(side: int) -> demo.Cell:
-        return demo.Cell(np.zeros((side, side, 3), np.uint8), ("one", "two"))
-
-    large, small = [[cell(256)] * 4] * 3, [[cell(128)] * 4] * 3
-    sheet = demo.sheet([large, small, small])
-    assert sheet.width == 8 * (128 + demo.GAP) + demo.GAP
-    assert sheet.height == demo.TITLE + demo.GAP + 3 * (256 + 128 + 2 * (demo.CAPTION + demo.GAP))
-    with pytest.raises(ValueError, match="shorter"):
-        demo.sheet([large, small, small[:2]])
