@@ -305,7 +305,7 @@ class Question(CodedStep):
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
         """Return unit and geometry of the coarse picture."""
-        height, width = (len(unit.divisions(side, self.parts)) - 1 for side in (geometry.height, geometry.width))
+        height, width = (unit.pieces(side, self.parts) for side in (geometry.height, geometry.width))
         return unit.divided(self.parts), Geometry(height, width, geometry.channels)
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:

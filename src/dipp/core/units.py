@@ -127,6 +127,10 @@ class Unit(ABC):
         """
         raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts of the {length} pixels")
 
+    def pieces(self, length: int, parts: int) -> int:
+        """Return how many parts `divisions` makes of an axis."""
+        return len(self.divisions(length, parts)) - 1
+
     def divided(self, parts: int) -> Unit:
         """Return this unit on the coarse picture that has one pixel for each of the parts of `divisions`."""
         raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts")
@@ -264,6 +268,11 @@ class Cells(Unit):
         if parts < 1 or self.side % parts:
             raise DippError(f"unit: a {self.short} cannot be divided into {parts} equal parts; take a multiple of it")
         return np.append(np.arange(0, length, self.side // parts), length)
+
+    def pieces(self, length: int, parts: int) -> int:
+        """Return the length over side/parts, rounded up: a file may state any length, so nothing of it is allocated."""
+        self.divisions(1, parts)  # raises if the parts are not whole
+        return -(-length // (self.side // parts))
 
     def divided(self, parts: int) -> Cells:
         """Return cells of as many coarse pixels a side."""

@@ -197,3 +197,13 @@ def test_readers() -> None:
     assert Pixel().reader == "somebody who knows every other pixel of the picture"
     assert Cells(8).reader == "somebody who knows everything else in the picture"
     assert Picture().reader == "somebody who knows that it is one of two pictures"
+
+
+@given(st.sampled_from([Cells(8), Cells(16), Cells(24), Picture()]), st.integers(1, 300), st.sampled_from([1, 2, 4, 8]))
+def test_pieces_are_counted_without_being_made(unit: Unit, length: int, parts: int) -> None:
+    assert unit.pieces(length, parts) == len(unit.divisions(length, parts)) - 1
+
+
+def test_a_file_may_state_any_length() -> None:
+    assert Cells(16).pieces((1 << 31) - 1, 4) == 1 << 29
+    assert Picture().pieces((1 << 31) - 1, 4) == 4
