@@ -53,6 +53,7 @@ def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any
         "certificate": claim,
         "expected": {"bpp": point.bpp, "psnr": point.psnr, "snr": point.snr},
         "bound_by_rate": point.bound,
+        "left": plan.left(planner.geometry),
         "steps": [dataclasses.asdict(step) for step in plan.steps],
     }
 
@@ -75,6 +76,7 @@ def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: i
     lines.append(f"{coding.name}, α = {coding.code.alpha_name}")
     lines.append(f"{plan.words(planner.geometry.channels)}; {counted(plan.calls, 'network call')}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
+    lines += [text for text in (plan.left(planner.geometry),) if text is not None]
     claim = None if ledger is None else Certificate((ledger,), budget.delta if budget else None).to_dict()
     lines += why_unused(budget, claim, point.bound, final_timestep)
     return "\n".join(lines)

@@ -127,6 +127,14 @@ class Plan:
         apart = self.apart(-(-len(touched) // step.chunk_size), geometry.channels)
         return self.code.deal.chunks(seed, number, step, touched, unit, geometry, apart)
 
+    def left(self, geometry: Geometry) -> str | None:
+        """Return in words what the last step can tell of a picture; None if that is every pixel."""
+        _, grid = self.steps[-1].grid(self.unit, geometry)
+        if grid == geometry:
+            return None
+        width, height = round(geometry.width / grid.width), round(geometry.height / grid.height)
+        return f"left to see: colours of areas of about {width}×{height} pixels, and what the denoiser makes of them"
+
     def terms(self, step: CodedStep) -> Terms:
         """Return what the draws of a step are priced from."""
         return self.code.terms(step, self.channel)

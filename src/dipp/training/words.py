@@ -63,7 +63,7 @@ MARGIN = 4.0
 ITERATIONS = 12
 PER_WORD = 64
 """Public blocks for each word by which it is found, at most."""
-LABELS = tuple(2.0**i for i in range(-5, 4))
+LABELS = tuple(2.0**i for i in range(-4, 3))
 """SNRs that the network is told, in units of one over the mean squared error of the answers."""
 SHAPES: tuple[tuple[int, ...], ...] = (
     *((1,) * count for count in range(1, 5)),
@@ -81,9 +81,11 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 """Divisions of a unit by the questions of a recipe."""
 LEAST = 1.9
 """Least ε of a draw of recipes that are tried; a single question may have less."""
-BY_SIGNS = 3.0
+BY_SIGNS = 6.0
 """ε of a draw from which on signs are tried for the last of several questions."""
-EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0)
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+COARSE_PIXELS = 1 << 16
+"""Coarse pixels of the pictures that a recipe is tried on, about."""
 CELLS = (4, 8, 16, 32, 64, 128)
 """Sides of the cells that are tried."""
 WORTH = 0.05
@@ -298,10 +300,9 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
         The rows of the table, as JSON has them.
     """
     largest = max(scenes, key=lambda pixels: pixels.shape[1])
-    few = largest[: max(2, len(largest) // 4), :256, :256]  # small cells are many
-    many = largest[: max(2, len(largest) // 2)]
+    crops = largest[:, : 8 * min(CELLS) * 8, : 8 * min(CELLS) * 8]  # of small cells there are enough in a part
     units: list[tuple[Unit, int, Pixels]] = [
-        (Cells(side), side, many if side >= 32 else few) for side in CELLS if side <= largest.shape[1] // 2
+        (Cells(side), side, largest if side >= 32 else crops) for side in CELLS if side <= largest.shape[1] // 2
     ]
     units += [(Picture(), pixels.shape[1], pixels) for pixels in scenes]
     rows: list[Row] = []
@@ -323,7 +324,8 @@ def tried(
     alone = len(shape) == 1 and shape[0] == 1
     if not (LEAST <= each <= MOST or (alone and each < LEAST)) or side % (BLOCK * shape[-1]):
         return
-    asked = Asking(denoiser, unit, pixels)
+    finest = step_of(Recipe(1, split=shape[-1]), 1.0).grid(unit, Geometry.of(pixels.shape[1:]))[1]
+    asked = Asking(denoiser, unit, pixels[: max(1, COARSE_PIXELS // finest.pixels)])
     recipes: list[Recipe] = []
     for number, split in enumerate(shape[:-1]):
         _asked(asked, recipes, candidates_of(each), split, number, each)
