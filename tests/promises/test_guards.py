@@ -133,8 +133,7 @@ def test_1_there_is_one_source_of_private_randomness() -> None:
     assert {path: names for path, names in found.items() if names} == {
         "core/randomness.py": {"os.urandom"},
         "files.py": file_names,
-        "data/listing.py": file_names,
-        "data/redacting.py": file_names,
+        "data/rows.py": file_names,
         "data/store.py": file_names,
     }
 

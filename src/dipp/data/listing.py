@@ -14,7 +14,6 @@ import hashlib
 import itertools
 import os
 import posixpath
-import secrets
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -313,7 +312,7 @@ def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: 
 
 def _write(entries: Iterable[Entry], scratch: Path) -> Path:
     """Write entries into an Arrow file of the folder."""
-    listing = scratch / f"listing-{secrets.token_hex(8)}.arrow"
+    listing = rows.fresh(scratch, "listing")
     with rows.writing(listing, SCHEMA) as add:
         for entry in entries:
             add(entry._asdict())

@@ -16,7 +16,6 @@ import dataclasses
 import hashlib
 import logging
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -166,7 +165,7 @@ class Redacting(Purpose):
 
     def begun(self, source: Source, scratch: Path) -> dict[str, Any]:
         """Return the options; the regions of each position go into a file of the run."""
-        path, digest = scratch / f"regions-{secrets.token_hex(8)}.arrow", hashlib.sha256()
+        path, digest = rows.fresh(scratch, "regions"), hashlib.sha256()
         with rows.writing(path, SCHEMA) as add:
             for text in self._packed(source):
                 add({"regions": text})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ ROWS_PER_BATCH = 1024
 """Rows in each batch of a file."""
 
 Add = Callable[[dict[str, Any]], None]
+
+
+def fresh(folder: Path, name: str) -> Path:
+    """Return a path for a new file of a run, which no other run takes."""
+    return folder / f"{name}-{secrets.token_hex(8)}.arrow"
 
 
 @contextlib.contextmanager

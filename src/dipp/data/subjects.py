@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import secrets
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +77,7 @@ class BySubject(Source):
         """
         numbers: dict[Any, int] = {}
         taken: Counter[int] = Counter()
-        listing = scratch / f"subjects-{secrets.token_hex(8)}.arrow"
+        listing = rows.fresh(scratch, "subjects")
         chosen = hashlib.sha256(f"{source.fingerprint}\0{column}\0{most}\0".encode())
         with rows.writing(listing, SCHEMA) as add:
             for position, value in enumerate(source.values(column)):
