@@ -61,9 +61,10 @@ MAX_EPSILON = 40.0
 """Largest ε of one draw that is planned."""
 DECIMALS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """The arithmetic of prices: its logarithms and exponentials are correctly rounded on every platform."""
-ROUNDING = Decimal(2) ** -120
-"""More than the relative error that the operations of a price can add up to. What cancels in them is at most the first
-70 of 100 digits: ε is at least 2^−62, and w at least 2^−21."""
+ROUNDING = Decimal(2) ** -50
+"""Prices are raised by this share of themselves: more than rounding can lose when a ledger adds them up, and far more
+than the operations of a price lose. What cancels in those is at most the first 70 of 100 digits: ε is at least 2^−62,
+and w at least 2^−21."""
 TOLERANCE = Decimal(2) ** -24
 """How much ρ may lie above the true supremum, relative to it, for ε from 0.01 on."""
 MAX_INTERVALS = 1 << 13
@@ -117,7 +118,7 @@ class Weights(Terms):
         if not 0 <= epsilon <= MAX_EPSILON:
             raise DippError(f"epsilon: one draw can have from 0 to {MAX_EPSILON:g}, got {epsilon}")
         with localcontext(DECIMALS):
-            odds = Decimal(epsilon).exp()
+            odds = (Decimal(epsilon) * (1 - ROUNDING)).exp()
             light = MAX_LIGHT
             while light > 1 and light * (best * odds + candidates) > MAX_TOTAL:
                 light //= 2
@@ -256,7 +257,7 @@ def _private_below(limit: int, count: int) -> NDArray[np.uint64]:
 
 
 def rounded_up(value: Decimal) -> float:
-    """Return a float that is at least `value`, which may be off by `ROUNDING`."""
+    """Return a float that is at least `value`, raised by `ROUNDING`."""
     with localcontext(DECIMALS):
         raised = value * (1 + ROUNDING)
         nearest = float(raised)

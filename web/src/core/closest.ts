@@ -16,8 +16,8 @@ import { privateWords } from "./randomness";
 const MAX_CANDIDATES = 2 ** 22;
 const MAX_TOTAL = 1n << 62n;
 const MAX_INTERVALS = 1 << 13;
-/** 1 + 2^−120: more than the relative error of the operations of a price. */
-const UP = ONE + (ONE >> 120n);
+/** 1 + 2^−50: prices are raised by more than rounding can lose when a ledger adds them up. */
+const UP = ONE + (ONE >> 50n);
 /** 1 + 2^−24: how much ρ may lie above the true supremum. */
 const TOLERANCE = ONE + (ONE >> 24n);
 
@@ -115,7 +115,7 @@ export function priceOf(weights: Weights): Charge {
   return found;
 }
 
-/** A double that is at least `value`, which may be off by 2^−120 of itself. */
+/** A double that is at least `value`, raised by 2^−50 of itself. */
 function roundedUp(value: bigint): number {
   const raised = times(value, UP);
   const found = nearest(raised);
