@@ -225,7 +225,7 @@ def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: P
     """The sheet is drawn by the library: the same picture, to the bit, that `dipp decode` writes as it stands."""
     assert run("decode", made, "-o", tmp_path / "a.png", "--model", model, "--device", "cpu")[0] == 0
     archive = dipp.open(made)
-    (shown,) = dipp.Codec.for_archive(archive, model).decode(archive)
+    (shown,) = dipp.Codec.for_release(archive.release, model).decode(archive)
     with Image.open(tmp_path / "a.png") as image:
         assert np.array_equal(np.asarray(image.convert("RGB")), shown)
     assert max(demo.EPSILONS) <= SCALE[-2].largest

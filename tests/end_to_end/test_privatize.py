@@ -204,7 +204,7 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "out.dipp.papers", "private-source"]
     assert b"secret-name" not in target.read_bytes()
     data = dipp.load(target, model)
-    codec, sampled = dipp.Codec.for_archive(dipp.open(target), model), dipp.load(target, model, sample=True)
+    codec, sampled = dipp.Codec.for_release(dipp.open(target).release, model), dipp.load(target, model, sample=True)
     pictures = codec.decode(dipp.open(target))
     assert len(data) == len(pictures) == 40
     assert (data[39].permute(1, 2, 0).numpy() == pictures[39]).all()

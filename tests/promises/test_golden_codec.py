@@ -46,7 +46,7 @@ def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> No
     """On a denoiser that never changes: noisy reconstruction and posterior mean within 2/255."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     expected = np.load(GOLDEN / f"{name}.npz")
-    found = reconstructions(Codec.for_archive(source, GOLDEN / "denoiser", device=device), source)
+    found = reconstructions(Codec.for_release(source.release, GOLDEN / "denoiser", device=device), source)
     for kind, values in found.items():
         assert np.abs(values - expected[kind].ravel()).max() < TWO_LEVELS, kind
     assert np.abs(expected["noisy"]).max() > 1
@@ -103,7 +103,7 @@ def test_golden_sources_are_described(name: str) -> None:
     assert source.grey.tolist() == [False, True, True]
     field = bytes([3, 1 + 8 + 1, 1 | 4]) + struct.pack("<2i", -100, 900) + bytes([0b01100000])
     assert source.to_bytes()[53:].startswith(bytes([2]) + field)  # before the digest of the table
-    colour, *grey = Codec.for_archive(source, GOLDEN / "denoiser").decode(source)
+    colour, *grey = Codec.for_release(source.release, GOLDEN / "denoiser").decode(source)
     assert (colour[..., 0] != colour[..., 1]).any()
     assert all((one == one[..., :1]).all() for one in grey)
 

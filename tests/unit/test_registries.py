@@ -405,14 +405,14 @@ def test_a_denoiser(monkeypatch: pytest.MonkeyPatch, shrinking: Path, tmp_path: 
     opened = dipp.open(tmp_path / "two.dipp")
     assert opened.release.model == denoiser.identity
     assert 12 < opened.certificate.epsilon <= 16
-    dark, light = Codec.for_archive(opened, shrinking).decode(opened)
+    dark, light = Codec.for_release(opened.release, shrinking).decode(opened)
     assert (dark.shape, light.shape) == (black.shape, white.shape)
     # 68.4 in each of 60 runs, since tilts of 8 nats hardly ever err; were nothing conveyed, 0 ± 3.
     assert light.mean() - dark.mean() > 34
     other = json.loads((shrinking / NETWORK_CONFIGS[0]).read_text())
     (shrinking / NETWORK_CONFIGS[0]).write_text(json.dumps({**other, "variance": 0.5}))
     with pytest.raises(DippError, match="model: the file was made with"):
-        Codec.for_archive(opened, shrinking)
+        Codec.for_release(opened.release, shrinking)
 
 
 # A format of datasets.

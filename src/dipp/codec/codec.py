@@ -6,7 +6,6 @@ The private pixels are clamped by their type (eight bits), and read once a step 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,6 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.errors import DippError
-from dipp.format import archive as archives
 from dipp.format.release import Release
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
@@ -90,20 +88,6 @@ class Codec:
         """
         made = planned(model, device, size, **plan)
         return cls(made.denoiser, made.point.plan, made.budget, made.point.table, made.point.bound)
-
-    @classmethod
-    def for_archive(
-        cls,
-        source: archives.Archive | str | Path,
-        model: str | Path = embedded.FOLDER,
-        *,
-        device: str | torch.device = "auto",
-    ) -> Codec:
-        """The codec that decodes an archive, or the file of one: its plan, on the denoiser that it names."""
-        if not isinstance(source, archives.Archive | str | os.PathLike):
-            raise DippError(f"source: an archive or the path of a .dipp file is needed, got {type(source).__name__}")
-        opened = source if isinstance(source, archives.Archive) else archives.open(source)
-        return cls.for_release(opened.release, model, device=device)
 
     @classmethod
     def for_release(

@@ -196,19 +196,6 @@ def test_a_folder_is_no_picture_and_the_line_says_what_is_for_folders(small: Cod
         small.encode(tmp_path)
 
 
-def test_the_codec_of_a_file_is_found_by_its_path_too(tmp_path: Path) -> None:
-    golden = Path(__file__).parents[2] / "golden"
-    source = sorted(golden.glob("*.dipp"))[0]
-    found = Codec.for_archive(archive.open(source), golden / "denoiser").plan
-    for name in (source, str(source)):
-        assert Codec.for_archive(name, golden / "denoiser").plan == found
-    with pytest.raises(DippError, match="there is no such file"):
-        Codec.for_archive(tmp_path / "none.dipp")
-    nothing: Any = None
-    with pytest.raises(DippError, match=r"^source: an archive or the path of a \.dipp file is needed, got NoneType$"):
-        Codec.for_archive(nothing)
-
-
 @pytest.mark.parametrize("source", [b"DIPP", np.zeros((8, 8, 3), np.uint8), None, 3, [np.zeros((8, 8, 3))], [[]]])
 def test_what_is_no_archive_is_not_decoded(source: Any, small: Codec) -> None:
     with pytest.raises(DippError, match=r"^source: an archive, the path of a \.dipp file") as error:

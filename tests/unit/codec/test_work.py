@@ -55,7 +55,7 @@ def test_a_small_file_cannot_ask_for_hours(made: Archive, tmp_path: Path) -> Non
 import resource, dipp
 from dipp.codec.decoding import Decoding
 from dipp.errors import DippError
-codec = dipp.Codec.for_archive({str(tmp_path / "bomb.dipp")!r})
+codec = dipp.Codec.for_release(dipp.open({str(tmp_path / "bomb.dipp")!r}).release)
 with open("/proc/self/statm") as file:
     held = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (held + (256 << 20), held + (256 << 20)))

@@ -57,7 +57,7 @@ def test_a_picture_in_two_lines(tmp_path: Path) -> None:
     archive = dipp.open(tmp_path / "cup.dipp")
     assert archive.certificate is not None
     assert 12 < archive.certificate.epsilon <= 16
-    (decoded,) = dipp.Codec.for_archive(archive).decode(archive)
+    (decoded,) = archive.decode()
     plain, _, _ = demo.noised(original, 16)
     assert demo.psnr(decoded, original) > demo.psnr(plain, original) + 1
     assert archive.payload_bpp < 1
