@@ -34,7 +34,7 @@ from dipp.privacy.printing import upper
 
 CODING = Coding(Sign(period=1), Closest())
 """The coding of all plans of questions."""
-SIGN_SIZES = ((3.0, 6, 16), (5.0, 7, 8), (7.0, 9, 8), (10.0, 10, 4), (14.0, 14, 2), (math.inf, 16, 1))
+SIGN_SIZES = ((3.0, 6, 16), (5.0, 7, 8), (7.0, 9, 8), (10.0, 10, 4), (math.inf, 12, 2))
 """For random signs, by the largest ε of a draw: bits of the index, and m."""
 HALVINGS = 20
 """Halvings by which a budget that is not a pure ε is met."""

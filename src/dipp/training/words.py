@@ -63,7 +63,7 @@ MARGIN = 4.0
 ITERATIONS = 12
 PER_WORD = 64
 """Public blocks for each word by which it is found, at most."""
-LABELS = tuple(2.0**i for i in range(-4, 3))
+LABELS = tuple(2.0**i for i in range(-3, 2))
 """SNRs that the network is told, in units of one over the mean squared error of the answers."""
 SHAPES: tuple[tuple[int, ...], ...] = (
     *((1,) * count for count in range(1, 5)),
@@ -82,10 +82,10 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 LEAST = 1.9
 """Least ε of a draw of recipes that are tried; a single question may have less."""
 BY_SIGNS = 6.0
-"""ε of a draw from which on signs are tried for the last of several questions."""
+"""ε of a draw from which on signs are tried for the second of two questions."""
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-COARSE_PIXELS = 1 << 16
-"""Coarse pixels of the pictures that a recipe is tried on, about."""
+COARSE_PIXELS, PIXELS = 1 << 15, 5 << 18
+"""Coarse pixels and pixels of the pictures that a recipe is tried on, at most if there are several."""
 CELLS = (4, 8, 16, 32, 64, 128)
 """Sides of the cells that are tried."""
 WORTH = 0.05
@@ -319,17 +319,18 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
 def tried(
     denoiser: Denoiser, unit: Unit, side: int, epsilon: float, shape: tuple[int, ...], pixels: Pixels
 ) -> Iterator[Row]:
-    """Yield what questions of some divisions give within a budget: by words and, for the last of several, by signs."""
+    """Yield what questions of some divisions give within a budget: by words and, for the second of two, by signs."""
     each = epsilon / sum(split**2 for split in shape)
     alone = len(shape) == 1 and shape[0] == 1
     if not (LEAST <= each <= MOST or (alone and each < LEAST)) or side % (BLOCK * shape[-1]):
         return
     finest = step_of(Recipe(1, split=shape[-1]), 1.0).grid(unit, Geometry.of(pixels.shape[1:]))[1]
-    asked = Asking(denoiser, unit, pixels[: max(1, COARSE_PIXELS // finest.pixels)])
+    few = max(1, min(COARSE_PIXELS // finest.pixels, PIXELS // math.prod(pixels.shape[1:3])))
+    asked = Asking(denoiser, unit, pixels[:few])
     recipes: list[Recipe] = []
     for number, split in enumerate(shape[:-1]):
         _asked(asked, recipes, candidates_of(each), split, number, each)
-    for signs in (False, True) if recipes and each > BY_SIGNS else (False,):
+    for signs in (False, True) if len(recipes) == 1 and each > BY_SIGNS else (False,):
         last, met = asked.copy(), list(recipes)
         recipe = candidates_of(each, signs=signs)
         if signs:
