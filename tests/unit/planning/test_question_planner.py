@@ -1,0 +1,121 @@
+"""Plans of questions: within the budget of a unit or of an object, whatever its size, from public numbers alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from dipp.codec.options import planned
+from dipp.core.geometry import Geometry
+from dipp.core.steps import Question
+from dipp.core.units import Cells, Picture, Pixel
+from dipp.errors import DippError
+from dipp.models import embedded
+from dipp.models.books import Books
+from dipp.planning import verification
+from dipp.planning.questions import QuestionPlanner, Row, table, units_of
+from dipp.privacy.budget import Budget
+from dipp.privacy.certificate import Certificate
+
+STREET = Geometry(480, 640, 3)
+
+
+@pytest.fixture(scope="module")
+def books() -> Books:
+    found = Books.read(embedded.FOLDER)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("unit", [Cells(4), Cells(8), Cells(16), Cells(20), Cells(64), Cells(256), Picture()])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0, 7.3, 16.0, 50.0])
+def test_a_plan_spends_the_budget_of_its_unit_and_no_more(books: Books, unit: Cells | Picture, epsilon: float) -> None:
+    point = QuestionPlanner(books, STREET, (unit,)).choose(Budget(epsilon, unit=unit))
+    found = Certificate.of(point.plan, STREET)
+    assert found.unit == unit
+    least = 0.99 * epsilon if unit != Cells(20) else 0.6 * epsilon  # 20 can be divided once: few draws, of at most 16
+    assert least < found.epsilon <= epsilon
+    assert point.table == books.digest
+
+
+@pytest.mark.parametrize("budget", [Budget(6.0, 1e-6, unit=Cells(16)), Budget(rho=2.0, unit=Cells(16))])
+def test_other_budgets_are_met_too(books: Books, budget: Budget) -> None:
+    point = QuestionPlanner(books, STREET, (Cells(16),)).choose(budget)
+    assert 0.9 * budget.limit < budget.measure(Certificate.of(point.plan, STREET)) <= budget.limit
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (16, 16), (60, 80), (64, 64), (300, 20), (4000, 4000)])
+def test_an_object_of_a_size_pays_at_most_its_budget_wherever_it_lies(size: tuple[int, int]) -> None:
+    found = planned(device="cpu", epsilon=8.0, hide=size, size=(480, 640))
+    certificate = Certificate.of(found.point.plan, STREET)
+    assert certificate.for_window(*size).epsilon <= 8.0
+
+
+def test_a_pixel_is_hidden_by_pixels_and_a_picture_by_the_picture() -> None:
+    assert planned(device="cpu", epsilon=2.0, hide=(1, 1), size=(480, 640)).point.plan.unit == Pixel()
+    assert planned(device="cpu", epsilon=8.0, hide=(640, 480), size=(480, 640)).point.plan.unit == Picture()
+
+
+def test_more_budget_is_not_expected_to_show_less(books: Books) -> None:
+    for unit in units_of(books):
+        planner = QuestionPlanner(books, STREET, (unit,))
+        shown = [planner.choose(Budget(epsilon, unit=unit)).psnr for epsilon in (0.5, 2.0, 4.0, 8.0, 16.0)]
+        assert all(after > before for before, after in itertools.pairwise(shown)), (unit, shown)
+
+
+def test_a_rate_is_kept(books: Books) -> None:
+    planner, budget = QuestionPlanner(books, STREET, (Cells(16),)), Budget(32.0, unit=Cells(16))
+    every = planner.frontier(budget)
+    assert [point.bits for point in every] == sorted(point.bits for point in every)
+    if len(every) > 1:
+        assert planner.choose(budget, bpp=every[0].bpp) == every[0].__class__(**{**vars(every[0]), "bound": True})
+    with pytest.raises(DippError, match="bpp: 1e-06 is out of reach"):
+        planner.choose(budget, bpp=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"unit": 10}, "unit: a 10×10 cell cannot be asked"),
+        ({"unit": "cell"}, "unit: pixel, picture or the side"),
+        ({"unit": 2.5}, 'unit: "pixel", the side of square cells or "picture" is needed'),
+        ({"hide": (64,)}, "hide: \\(width, height\\) in pixels"),
+        ({"hide": "64"}, "size: WIDTHxHEIGHT in pixels is needed"),
+        ({"hide": (0, 5)}, "window: width and height must be whole numbers from 1"),
+        ({"hide": (8, 8), "unit": 8}, "unit, hide: give one of them"),
+        ({"unit": 8, "preset": "paper"}, "unit: preset paper certifies pixels alone"),
+        ({"hide": (8, 8), "preset": "swift"}, "hide: preset swift certifies pixels alone"),
+        ({"unit": 8, "final_timestep": 3}, "final_timestep: questions have no timesteps"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(DippError, match=said):
+        planned(device="cpu", epsilon=4.0, size=(480, 640), **options)  # type: ignore[arg-type]
+
+
+def test_rows_are_what_was_written(books: Books) -> None:
+    rows = table(books)
+    assert rows
+    assert [row.to_dict() for row in rows] == books.table
+    assert all(Row.from_dict(row.to_dict()) == row for row in rows)
+    assert {row.kind for row in rows} == {"cell", "picture"}
+
+
+@pytest.mark.parametrize("options", [{"unit": 16}, {"unit": "picture"}, {"hide": (32, 32)}])
+def test_a_plan_is_what_the_table_gives_and_another_is_not(options: dict[str, object]) -> None:
+    from dataclasses import replace
+
+    from dipp.codec.codec import Codec
+    from dipp.errors import InconsistentError
+
+    codec = Codec.from_pretrained(epsilon=8.0, device="cpu", **options)  # type: ignore[arg-type]
+    release = codec.release(bytes(16))
+    verification.verify(release, embedded.FOLDER)
+    first: Question = release.plan.steps[0]
+    for changed in (replace(first, heavy=first.heavy - 1), replace(first, snr_gain=first.snr_gain * 2)):
+        plan = replace(release.plan, steps=(changed, *release.plan.steps[1:]))
+        if changed.heavy != first.heavy and len(plan.steps) == 1:
+            continue  # a plan of one question at a smaller budget is a plan
+        with pytest.raises(InconsistentError):
+            verification.verify(replace(release, plan=plan), embedded.FOLDER)
