@@ -1,4 +1,4 @@
-"""The audit: how much an encoder really reveals about a pixel, compared with what its certificate claims.
+"""The audit: how much an encoder really reveals about a unit, compared with what its certificate claims.
 
 | module | what it is |
 |---|---|
@@ -7,9 +7,9 @@
 | `law` | the law audit: whether indices are really drawn by the law that the exact audit assumes |
 | `blackbox` | the black-box audit: a lower bound of ε from counts of encodings |
 | `mechanism` | the black-box audit of any function from pictures to releases, somebody else's |
-| `controls`, `broken` | mistakes that the audits must catch: which there are, and what they do |
+| `controls`, `broken`, `misasked` | mistakes that the audits must catch: which there are, and what they do |
 | `likelihood` | two encodings compared, selection by selection |
-| `neighbours` | images that differ in one pixel, adversarial ones among them |
+| `neighbours` | images that differ in one unit, adversarial ones among them |
 | `setting` | what is audited, and plans and a simple denoiser to audit with |
 | `plot` | the plot of observed against claimed losses |
 """

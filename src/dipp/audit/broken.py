@@ -29,8 +29,8 @@ from dipp.core.outcomes import Floats, Outcomes
 from dipp.core.price import LEVELS, Charge, Moved, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 
-Broken = Callable[[Code, StepLayout, scoring.ScoringTask], Releases]
-"""(code, public layout, scoring task) → what is released, a row for each image: its indices, and perhaps more."""
+Broken = Callable[[Code, StepLayout, Any], Releases]
+"""(code, public layout, what the code draws from) → a row for each image: its indices, and perhaps more."""
 
 FLOAT_BITS = 24
 """Random bits of a uniform number in float32."""
@@ -39,13 +39,13 @@ TOO_STEEP = 1.15
 
 
 def encoder(broken: Broken) -> Encoder:
-    """An encoder that releases in each step what the broken rule makes of the scoring task."""
+    """An encoder that releases in each step what the broken rule makes of what is scored."""
 
     def encode(chain: Chain, rows: Pixels) -> Releases:
         selector, released = Selector(chain.plan, chain.seed, rows, "cpu"), []
 
         def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-            released.append(broken(chain.plan.code, layout, selector.task(layout, x_hat)))
+            released.append(broken(chain.plan.code, layout, selector.read(layout, x_hat)))
             return released[-1][:, : layout.chunks.count]
 
         chain.run([0] * len(rows), choose)
@@ -62,11 +62,6 @@ def _nat(task: scoring.ScoringTask) -> float:
     return math.log(2) * 2.0**-task.fraction_bits
 
 
-def _scores(code: Code, task: scoring.ScoringTask) -> Floats:
-    """Return the logarithms of the weights of all outcomes of each chunk."""
-    return code.log_weights(scoring.Candidates(task, scoring.backend))
-
-
 def _draw(scores: Floats, uniforms: Floats) -> Indices:
     """Draw an index for each chunk by inverting the cumulative weights, in floats, at the given uniforms."""
     running = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
@@ -74,40 +69,40 @@ def _draw(scores: Floats, uniforms: Floats) -> Indices:
     return found
 
 
-def _honest(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Indices:
+def _honest(code: Code, layout: StepLayout, scored: Any) -> Indices:
     """The indices that the real encoder draws, a row for each image."""
-    return code.draw(scoring.Candidates(task, scoring.backend)).reshape(len(layout.sources), -1)
+    return code.draw(scored).reshape(len(layout.sources), -1)
 
 
-def shared_seed(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+def shared_seed(code: Code, layout: StepLayout, scored: Any) -> Releases:
     """The private draw comes from the public seed, so that the index is a function of the image."""
     source = randomness.Stream(*(int(word) for word in layout.sources[0]))
     public, images = randomness.uniforms(source, layout.chunks.count), len(layout.sources)
-    return _draw(_scores(code, task), np.tile(public, images)).reshape(images, -1)
+    return _draw(code.log_weights(scored), np.tile(public, images)).reshape(images, -1)
 
 
-def infinite_alpha(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+def infinite_alpha(code: Code, layout: StepLayout, scored: Any) -> Releases:
     """The best score wins, and an ε is claimed nevertheless."""
-    best: Releases = np.argmax(_scores(code, task), axis=1).astype(np.int64)
+    best: Releases = np.argmax(code.log_weights(scored), axis=1).astype(np.int64)
     return best.reshape(len(layout.sources), -1)
 
 
-def realised_kl(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+def realised_kl(code: Code, layout: StepLayout, scored: Any) -> Releases:
     """The number of candidates follows the image's own divergence: a small shift is sent in fewer bits."""
-    images = len(layout.sources)
+    task, images = scored.task, len(layout.sources)
     nats = np.add.reduceat(_divergence(layout, task), task.offsets[:-1])
     bits = np.clip(np.ceil(nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
     allowed = np.arange(task.candidates) < (1 << bits)[:, None]
-    limited = np.where(allowed, _scores(code, task), -math.inf)
+    limited = np.where(allowed, code.log_weights(scored), -math.inf)
     indices = _draw(limited, randomness.private_uniforms(task.chunks))
     return np.concatenate([indices.reshape(images, -1), bits.reshape(images, -1)], axis=1)
 
 
-def realised_chunks(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+def realised_chunks(code: Code, layout: StepLayout, scored: Any) -> Releases:
     """The number of chunks follows the image's own divergence, and is released beside an index."""
-    nats = _divergence(layout, task).reshape(len(layout.sources), -1).sum(axis=1)
+    nats = _divergence(layout, scored.task).reshape(len(layout.sources), -1).sum(axis=1)
     cuts = np.ceil(nats / math.log(2)).astype(np.int64)
-    return np.column_stack([_honest(code, layout, task), cuts])
+    return np.column_stack([_honest(code, layout, scored), cuts])
 
 
 def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
@@ -115,18 +110,19 @@ def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
     return np.asarray(np.square(task.shifts * _nat(task) / float(layout.arithmetic.alpha)) / 2, np.float64)
 
 
-def own_group(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+def own_group(code: Code, layout: StepLayout, scored: Any) -> Releases:
     """The image chooses who belongs to the group (whose residual is largest), and the decoder is told."""
-    sizes = np.abs(task.shifts).reshape(len(layout.sources), -1)
-    return np.column_stack([_honest(code, layout, task), np.argmax(sizes, axis=1)])
+    sizes = np.abs(scored.task.shifts).reshape(len(layout.sources), -1)
+    return np.column_stack([_honest(code, layout, scored), np.argmax(sizes, axis=1)])
 
 
-def own_gain(code: Code, layout: StepLayout, task: scoring.ScoringTask) -> Releases:
+def own_gain(code: Code, layout: StepLayout, scored: Any) -> Releases:
     """The gain is fitted to the image itself, (Σ|r|·tanh θ/Σr²)², and goes into the header as a 32-bit float."""
+    task = scored.task
     residuals = np.abs(task.shifts).reshape(len(layout.sources), -1) / layout.arithmetic.unit
     told = np.sum(residuals * np.tanh(residuals * layout.arithmetic.unit * _nat(task)), axis=1)
     gains = np.square(told / np.maximum(np.sum(np.square(residuals), axis=1), 1e-12))
-    return np.column_stack([_honest(code, layout, task), gains.astype(np.float32).view(np.int32)])
+    return np.column_stack([_honest(code, layout, scored), gains.astype(np.float32).view(np.int32)])
 
 
 # What the indices are drawn from, or by.

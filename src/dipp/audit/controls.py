@@ -7,6 +7,8 @@ depends on what is audited: on the code, and on whether shifts are clipped.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,17 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dipp import scoring
-from dipp.audit import broken
+from dipp.audit import broken, misasked
 from dipp.audit.blackbox import Encoder
 from dipp.audit.likelihood import LogLaw, log_law
 from dipp.audit.neighbours import Pixels, grey_pair
 from dipp.audit.setting import Subject
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
-from dipp.codes import Flat, Pairs, StepLimited
+from dipp.codes import Closest, Flat, Pairs, StepLimited
 from dipp.core import randomness, selection
 from dipp.core.price import Sensitivity
-from dipp.core.steps import SensingStep, Step
+from dipp.core.steps import Question, SensingStep, Step
+from dipp.core.units import Cells
 
 
 class Plant(NamedTuple):
@@ -98,16 +101,46 @@ CLIPPED = Controls(
 """Of clipped sensing."""
 
 
+ASKED = Controls(
+    releases={"candidates chosen by the picture": broken.encoder(misasked.own_candidates)},
+    comparisons={
+        "m that depends on the picture": (misasked.OwnCount, log_law),
+        "ε of a draw chosen by the picture": (misasked.OwnEpsilon, log_law),
+    },
+    laws={
+        "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
+        "a heavy weight times 1.15": Plant(Closest, "draw", misasked.steep_draw),
+    },
+    claims={"several draws charged as one": Plant(Closest, "price", misasked.one_draw)},
+)
+"""Of questions."""
+CELLULAR = Controls(
+    releases={"one private integer for two cells": broken.encoder(misasked.shared_integer)},
+    comparisons={
+        "a score that reads the next cell": (misasked.NextCell, log_law),
+        "contents normalised over the picture": (misasked.Normalised, log_law),
+        "ties broken by another cell": (misasked.TiedByNext, log_law),
+    },
+)
+"""Of cells: mistakes that let other cells have a part."""
+
+
 OF_CODES = {Flat.name: SEARCHED, StepLimited.name: SEARCHED, Pairs.name: PAIRED}
 """Mistakes that can be made with each code."""
-OF_STEPS = {Step.kind: STEPPED, SensingStep.kind: CLIPPED}
+OF_STEPS = {Step.kind: STEPPED, SensingStep.kind: CLIPPED, Question.kind: ASKED}
 """Mistakes that can be made with each kind of steps."""
+OF_UNITS = {Cells.kind: CELLULAR}
+"""Mistakes that can be made with each kind of units."""
 
 
 def controls_of(subject: Subject) -> Controls:
     """Return all mistakes that can be made with what is audited."""
-    own = OF_CODES.get(subject.coding.code.name, Controls()), OF_STEPS.get(subject.kind, Controls())
-    return ALWAYS | own[0] | own[1]
+    own = (
+        OF_CODES.get(subject.coding.code.name),
+        OF_STEPS.get(subject.kind),
+        OF_UNITS.get(subject.unit.kind),
+    )
+    return functools.reduce(operator.or_, (one for one in own if one is not None), ALWAYS)
 
 
 def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:

@@ -1,6 +1,6 @@
 """Likelihoods: P[K | Z] is computable, so the loss of a real encoding can be computed and compared with the claim.
 
-Two images x and x' that differ in one pixel go through the encoder's own code, up to its integers. These give the
+Two images x and x' that differ in one unit go through the encoder's own code, up to its integers. These give the
 exact law of every index under each image (`core.outcomes`), and so the loss ln P[k | x]/P[k | x'] of every outcome k,
 given everything that was released before. The largest losses of the selections must not exceed ε in sum; their Rényi
 divergences of order a must not exceed ρ·a in sum. It is also checked that the encoder draws by these laws: its bin sums
@@ -11,7 +11,7 @@ share the number in the bytes falls into. (The module `law` shows by counting th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ from dipp.codec.encoder import Selector
 from dipp.core import randomness
 from dipp.core.outcomes import Floats, Outcomes
 from dipp.core.plan import Plan
+from dipp.core.steps import Question, SensingStep, Step
 
 LogLaw = Callable[[Outcomes], Floats]
 """The outcomes of a chunk → ln P[K = k]."""
@@ -94,13 +95,8 @@ class Comparison:
         indices = self.first(layout, x_hat)
         if not layout.chunks.count:
             return indices
-        tasks = [one.task(layout, x_hat) for one in (self.first, self.second)]
-        plan, on = self.first.plan, scoring.backend(self.first.device)
-        moved = (tasks[0].shifts != tasks[1].shifts).astype(np.int64)
         met: dict[int, Outcomes] = {}
-        for chunk in np.flatnonzero(np.add.reduceat(moved, layout.offsets[:-1])).tolist():
-            parts = (scored(plan, layout, task.part(chunk, chunk + 1), on) for task in tasks)
-            both = [plan.code.outcomes(part)[0] for part in parts]
+        for chunk, both in DIFFERING[self.first.plan.kind](self.first, self.second, layout, x_hat):
             met[chunk], laws = both[0], [self.law(one) for one in both]
             # Outcomes that are impossible for both images reveal nothing.
             possible = np.isfinite(laws[0]) | np.isfinite(laws[1])
@@ -110,10 +106,10 @@ class Comparison:
             self.bound += float(np.abs(losses).max())
             self.attained += float(losses[indices[0, chunk]])
             self.divergences += [renyi(laws[0][possible], laws[1][possible], order) for order in ORDERS]
-        self._draw(layout, x_hat, met, on)
+        self._draw(layout, x_hat, met)
         return indices
 
-    def _draw(self, layout: StepLayout, x_hat: torch.Tensor, met: dict[int, Outcomes], on: scoring.Backend) -> None:
+    def _draw(self, layout: StepLayout, x_hat: torch.Tensor, met: dict[int, Outcomes]) -> None:
         """Encode x again with known bytes, and compare bin sums and indices of the given chunks with the exact ones.
 
         The integers in the bytes are the last of one share and the first of the next: if the encoder's shares differed
@@ -122,6 +118,7 @@ class Comparison:
         if not met:
             return
         generator, (first, *_) = np.random.default_rng(self.draws), met.values()
+        on = scoring.backend(self.first.device)
         edges = {chunk: one.edge(int.from_bytes(generator.bytes(24), "little")) for chunk, one in met.items()}
         for side in (-1, 0):
             integers = [edges[chunk] + side if chunk in met else 0 for chunk in range(layout.chunks.count)]
@@ -133,6 +130,32 @@ class Comparison:
                 not (known.used_up and indices[chunk] == one.share(integers[chunk]).outcome and one.summed_by(on))
                 for chunk, one in met.items()
             )
+
+
+Differing = Iterator[tuple[int, tuple[Outcomes, Outcomes]]]
+"""The chunks of a step in which two images differ, each with the outcomes of both."""
+
+
+def _by_shifts(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
+    """Compare the integer shifts of two images."""
+    tasks = [one.task(layout, x_hat) for one in (first, second)]
+    plan, on = first.plan, scoring.backend(first.device)
+    moved = (tasks[0].shifts != tasks[1].shifts).astype(np.int64)
+    for chunk in np.flatnonzero(np.add.reduceat(moved, layout.offsets[:-1])).tolist():
+        ours, theirs = (plan.code.outcomes(scored(plan, layout, task.part(chunk, chunk + 1), on))[0] for task in tasks)
+        yield chunk, (ours, theirs)
+
+
+def _by_blocks(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
+    """Compare the laws of the blocks of two images: a block of one law for both reveals nothing."""
+    ours, theirs = (one.plan.code.outcomes(one.read(layout, x_hat)) for one in (first, second))
+    for chunk, both in enumerate(zip(ours, theirs, strict=True)):
+        if both[0] != both[1]:
+            yield chunk, both
+
+
+DIFFERING = {Step.kind: _by_shifts, SensingStep.kind: _by_shifts, Question.kind: _by_blocks}
+"""How two images are compared in a step of each kind."""
 
 
 def compare(
@@ -163,8 +186,7 @@ def first_law(chain: Chain, image: Pixels) -> Floats:
     selector, found = Selector(chain.plan, chain.seed, image[None], "cpu"), []
 
     def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        task = scored(chain.plan, layout, selector.task(layout, x_hat), scoring.backend("cpu"))
-        chunks = chain.plan.code.outcomes(task)
+        chunks = chain.plan.code.outcomes(selector.read(layout, x_hat))
         # Given the image, chunks are drawn independently of each other.
         found.append(functools.reduce(np.add.outer, [one.log_law() for one in chunks]).reshape(-1))
         return np.zeros((1, layout.chunks.count), np.int64)

@@ -1,4 +1,4 @@
-"""Neighbours: pairs of images that differ in one pixel, from harmless ones to those that an adversary would choose.
+"""Neighbours: pairs of images that differ in one unit, from harmless ones to those that an adversary would choose.
 
 Images are rows of coordinates, pixel·C + channel.
 
@@ -12,6 +12,9 @@ adversary takes the pixel whose predictions leave most room, of those that pay m
 
 *Small changes* lose most below the upper end of the clip: there the whole change counts, and there the − of a pair is
 least likely.
+
+*Questions:* every draw costs the same, as soon as one of the nearest candidates is another. So one unit goes from black
+to white, and the others show noise.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_levels
+from dipp.core.steps import Question, SensingStep, Step
 
 Pixels = NDArray[np.uint8]
 Predictions = Sequence[NDArray[np.float32]]
@@ -45,40 +49,40 @@ earlier encoding, and with them."""
 
 
 def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """An image of noise, and the same image with another value of one pixel."""
+    """An image of noise, and the same image with other values in one unit."""
     x = generator.integers(0, 256, chain.geometry.coordinates, np.uint8)
-    y = x.copy()
-    y[_pixel(chain, generator)] = generator.integers(0, 256, chain.geometry.channels, np.uint8)
+    y, place = x.copy(), _unit(chain, generator)
+    y[place] = generator.integers(0, 256, len(place), np.uint8)
     return x, y
 
 
 def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """A black, a white or a randomly mixed image, of which one pixel goes from black to white."""
+    """A black, a white or a randomly mixed image, of which one unit goes from black to white."""
     light = generator.choice([0.0, 0.5, 1.0])
     x = np.where(generator.random(chain.geometry.coordinates) < light, 255, 0).astype(np.uint8)
-    y, place = x.copy(), _pixel(chain, generator)
+    y, place = x.copy(), _unit(chain, generator)
     x[place], y[place] = 0, 255
     return x, y
 
 
 def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) -> tuple[Pixels, Pixels]:
-    """A grey image, and the same with one white pixel, whose divergence is larger.
+    """A grey image, and the same with one white unit, whose divergence is larger.
 
     If `level` is not whole, a share of the coordinates has the level below it, and the others the level above.
     """
     dims = chain.geometry.coordinates
     x = np.floor(level + np.arange(dims) / dims).astype(np.uint8)
     y = x.copy()
-    y[_pixel(chain, generator)] = 255
+    y[_unit(chain, generator)] = 255
     return x, y
 
 
-def _pixel(chain: Chain, generator: np.random.Generator) -> slice:
-    """Coordinates of a random pixel, among those that some step touches."""
-    channels = chain.geometry.channels
-    touched = np.unique(np.concatenate([one.chunks.order for one in _layouts(chain)]) // channels)
-    first = channels * int(generator.choice(touched))
-    return slice(first, first + channels)
+def _unit(chain: Chain, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Coordinates of a random unit, among those that some step touches."""
+    unit = chain.plan.unit
+    grids = [(one, *one.step.grid(unit, chain.geometry)) for one in _layouts(chain)]
+    touched = np.unique(np.concatenate([own.of(one.all_chunks.order, grid) for one, own, grid in grids]))
+    return np.flatnonzero(unit.ids(chain.geometry) == generator.choice(touched))
 
 
 def _layouts(chain: Chain) -> list[StepLayout]:
@@ -91,6 +95,35 @@ def adversarial_pair(
     spare: float | None = None,
     predictions: Predictions | None = None,
     change: int = LARGEST,
+) -> tuple[Pixels, Pixels]:
+    """Images that differ, by so many levels, in one unit, and that an adversary would choose for a kind of steps.
+
+    `spare` and `predictions` have a part only where other pixels can favour a candidate (`_favoured_pair`).
+    """
+    return ADVERSARIES[chain.plan.kind](chain, generator, spare, predictions, change)
+
+
+def _noisy_pair(
+    chain: Chain,
+    generator: np.random.Generator,
+    spare: float | None,  # noqa: ARG001
+    predictions: Predictions | None,  # noqa: ARG001
+    change: int,
+) -> tuple[Pixels, Pixels]:
+    """Noise, in which one unit is dark in one image and lighter in the other."""
+    dark = generator.integers(0, 256, chain.geometry.coordinates, np.uint8)
+    light, place = dark.copy(), _unit(chain, generator)
+    dark[place] = (LARGEST - change) // 2
+    light[place] = dark[place] + np.uint8(change)
+    return dark, light
+
+
+def _favoured_pair(
+    chain: Chain,
+    generator: np.random.Generator,
+    spare: float | None,
+    predictions: Predictions | None,
+    change: int,
 ) -> tuple[Pixels, Pixels]:
     """Images that differ, by so many levels, in the pixel that costs most; others favour a candidate in its chunks.
 
@@ -135,6 +168,10 @@ def adversarial_pair(
             dark[coordinates] = light[coordinates] = values
             free[coordinates] = False
     return dark, light
+
+
+ADVERSARIES = {Step.kind: _favoured_pair, SensingStep.kind: _favoured_pair, Question.kind: _noisy_pair}
+"""The adversary of each kind of steps."""
 
 
 def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:

@@ -1,4 +1,4 @@
-"""The whole audit of a preset: how much its encoder really reveals about a pixel, compared with what is claimed.
+"""The whole audit of a preset: how much its encoder really reveals about a unit, compared with what is claimed.
 
 Every coding of the preset is audited in four parts, all on the real encoder: the exact audit (`exact`), the audit of
 the law by which indices are drawn (`law`), the black-box audit (`blackbox`), and negative controls that these must
@@ -22,12 +22,13 @@ from dipp.audit.controls import Plant
 from dipp.audit.exact import Exact
 from dipp.audit.likelihood import LogLaw, compare
 from dipp.audit.neighbours import adversarial_pair, grey_pair
-from dipp.audit.setting import Subject, chain_of, plan_for, replaced, single_step
+from dipp.audit.setting import CELL, Subject, chain_of, plan_for, replaced, single_step
 from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
-from dipp.core.units import Pixel, Unit
+from dipp.core.steps import SIGNS, WORDS, Question
+from dipp.core.units import Cells, Pixel, Unit
 from dipp.errors import DippError, NoCertificateError
-from dipp.planning import presets
+from dipp.planning import presets, questions
 from dipp.privacy.certificate import Certificate
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ PAIRS, ADVERSARIES = 12, 6
 """Pairs of images in the exact audit: random and extreme ones, and those that an adversary makes, of each kind."""
 SPARES = (*np.arange(-3.0, 6.0, 0.5).tolist(), *range(6, 30, 2))
 """Nats by which adversarial pairs favour a candidate. What reveals most depends on the encoder, so all are tried."""
+PIXEL = Pixel()
+MOST_CELL = 64
+"""Largest side of cells that are audited: ε does not depend on it."""
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 """Claims in a plot, relative to ε."""
 
@@ -188,6 +192,7 @@ class Audit:
             "passed": self.passed,
             "preset": self.preset,
             "epsilon": self.epsilon,
+            "unit": self.unit.to_dict(),
             "codings": each,
         }
         return found | ({"model": {one.kind: one.to_dict() for one in self.model}} if self.model else {})
@@ -213,14 +218,24 @@ def _worst(each: Sequence[Facts]) -> Facts:
     }
 
 
-def _auditable(name: str, epsilon: float) -> dict[str, Subject]:
+def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subject]:
     """What is audited of a preset, by coding; refused if it has no certificate, or if ε is out of range."""
     preset = presets.preset(name)
     if not preset.certified:
         raise NoCertificateError(f"preset: {name} has no certificate, so there is nothing to audit; use another")
     if not LEAST <= epsilon <= LARGEST:
         raise DippError(f"epsilon: {LEAST} to {LARGEST:g} can be audited, got {epsilon:g}")
-    return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
+    if unit == Pixel():
+        return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
+    if not preset.any_unit:
+        raise DippError(f"unit: plans of the preset {name} protect pixels alone, got {unit.short}; use another preset")
+    if isinstance(unit, Cells) and (unit.side % CELL or unit.side > MOST_CELL):
+        raise DippError(f"unit: cells of a multiple of {CELL} up to {MOST_CELL} can be audited, got {unit.short}")
+    kinds = {"words": WORDS, "signs": SIGNS}
+    return {
+        f"{questions.CODING.code.name} code, {kind}": Subject(questions.CODING, Question.kind, unit, number)
+        for kind, number in kinds.items()
+    }
 
 
 def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:
@@ -233,18 +248,28 @@ def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:
     )
 
 
-def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None) -> Audit:
-    """Audit a preset at about ε; if `real` is given, add the exact audit of that plan on that denoiser."""
-    subjects = _auditable(name, epsilon)
+def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None, unit: Unit = PIXEL) -> Audit:
+    """Audit a preset at about ε of a unit.
+
+    Args:
+        name: The preset.
+        epsilon: ε of the unit.
+        real: A plan and its denoiser, of which the exact audit is added; by default none.
+        unit: The unit of the claims, by default a pixel.
+
+    Raises:
+        DippError: The preset has no certificate, or ε or the unit cannot be audited.
+    """
+    subjects = _auditable(name, epsilon, unit)
     found, model = {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()}, list[Exact]()
     if real is not None:
         plan, denoiser = real
         model = exact.audit(plan, denoiser.geometry(), PAIRS // 3, ADVERSARIES // 3, denoiser)
-    return Audit(name, epsilon, found, model=model)
+    return Audit(name, epsilon, found, unit, model)
 
 
 class Observation(NamedTuple):
-    """An observed loss and the claimed ε, both per pixel: a point of the plot."""
+    """An observed loss and the claimed ε, both per unit: a point of the plot."""
 
     preset: str
     """With the coding, where the preset has several."""
@@ -253,9 +278,9 @@ class Observation(NamedTuple):
     observed: float
 
 
-def ladder(name: str, epsilon: float) -> list[Observation]:
+def ladder(name: str, epsilon: float, unit: Unit = PIXEL) -> list[Observation]:
     """Exact and black-box audits at claims around ε, for a plot of observed against claimed."""
-    subjects, points = _auditable(name, epsilon), []
+    subjects, points = _auditable(name, epsilon, unit), []
     for coding, subject in subjects.items():
         title = name if len(subjects) == 1 else f"{name}: {coding}"
         for claim in (epsilon * factor for factor in LADDER):

@@ -1,4 +1,4 @@
-"""`dipp audit`: compare what the encoder really reveals about a pixel with what it claims."""
+"""`dipp audit`: compare what the encoder really reveals about a unit with what it claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from dipp.errors import DippError
 
 
 def audit(
-    epsilon: Annotated[float, typer.Option(help="ε per pixel that is claimed and audited.")] = 4.0,
+    epsilon: Annotated[float, typer.Option(help="ε of a unit that is claimed and audited.")] = 4.0,
+    unit: Annotated[
+        str,
+        typer.Option(
+            metavar="pixel|N|picture", help="What is claimed about: each pixel, each N×N cell, or the picture."
+        ),
+    ] = "pixel",
     preset: Annotated[list[str] | None, typer.Option(help="Preset, sharp unless told; may be given again.")] = None,
     as_json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(help="Where observed against claimed goes (PNG).")] = None,
@@ -26,7 +32,7 @@ def audit(
     runs: Annotated[int, typer.Option(help="Releases of each picture by the mechanism.")] = 4000,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compare what the encoder really reveals about a pixel with what it claims; exit code 1 if it reveals more.
+    """Compare what the encoder really reveals about a unit with what it claims; exit code 1 if it reveals more.
 
     With --mechanism, somebody else's function is audited by what it returns: its claim is its attribute epsilon, or
     --epsilon.
@@ -34,10 +40,12 @@ def audit(
     from dipp import audit as audits
     from dipp import report
     from dipp.codec import Codec
+    from dipp.core.units import parse
 
+    protected = parse(unit)
     if mechanism is not None:
-        if preset or plot or model or calibration:
-            raise DippError("mechanism: it is audited alone, without a preset, model, calibration or plot")
+        if preset or plot or model or calibration or unit != "pixel":
+            raise DippError("mechanism: it is audited alone, without a preset, unit, model, calibration or plot")
         _audit_mechanism(mechanism, epsilon, runs, as_json)
         return
     if plot is not None:
@@ -46,13 +54,13 @@ def audit(
     for name in dict.fromkeys(preset or ["sharp"]):
         real = None
         if model is not None:
-            codec = Codec.from_pretrained(model, epsilon=epsilon, preset=name, calibration=calibration)
+            codec = Codec.from_pretrained(model, epsilon=epsilon, preset=name, calibration=calibration, unit=unit)
             real = codec.plan, codec.denoiser
-        found.append(audits.audit(name, epsilon, real))
+        found.append(audits.audit(name, epsilon, real, protected))
     if plot is not None:
         from dipp.audit.plot import draw
 
-        draw([point for one in found for point in audits.ladder(one.preset, epsilon)], plot)
+        draw([point for one in found for point in audits.ladder(one.preset, epsilon, protected)], plot)
     if as_json:
         facts = {one.preset: one.to_dict() for one in found}
         typer.echo(json.dumps(facts if len(found) > 1 else found[0].to_dict()))

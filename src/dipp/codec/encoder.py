@@ -6,7 +6,7 @@ and a record of the integers that their ε depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -54,13 +54,16 @@ class Selector:
         """Scores from the private pixels, an index a chunk from the scores."""
         indices = np.empty((len(self.pixels), 0), np.int64)
         if layout.chunks.count:
-            scored = READS[self.plan.kind](self, layout, x_hat)
-            indices = self.plan.code.draw(scored).reshape(len(self.pixels), -1)
+            indices = self.plan.code.draw(self.read(layout, x_hat)).reshape(len(self.pixels), -1)
         if layout.number in self.tallies:
             self._record_draws(layout)
         elif not layout.chunks.count:  # a step that touches nothing of so small an image
             self._record(layout, self._observed(layout))
         return indices
+
+    def read(self, layout: StepLayout, x_hat: torch.Tensor) -> Any:
+        """Return what the code of the plan draws from: made of the private pixels, in the way of the step's kind."""
+        return getattr(self, READS[self.plan.kind])(layout, x_hat)
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks of a question: their content is private, from one look at the pixels.
@@ -130,12 +133,12 @@ class Selector:
         self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
 
 
-READS: dict[str, Callable[[Selector, StepLayout, Any], Any]] = {
-    Step.kind: Selector.scored,
-    SensingStep.kind: Selector.scored,
-    Question.kind: Selector.blocks,
+READS = {
+    Step.kind: Selector.scored.__name__,
+    SensingStep.kind: Selector.scored.__name__,
+    Question.kind: Selector.blocks.__name__,
 }
-"""How each kind of steps reads the private pixels."""
+"""The method by which each kind of steps reads the private pixels."""
 
 
 def encode_batch(

@@ -11,6 +11,7 @@ depend on it at all: k units pay k times as much.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -26,6 +27,9 @@ from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import LEVELS, Charge, Terms
 from dipp.core.steps import Question
 from dipp.errors import DippError
+
+NEARER = 2.0**-40
+"""Share by which laws that an audit compares understate a loss."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Closest(Code):
         """Raise for steps that are not questions."""
         if kind != Question.kind:
             raise DippError(f"code: closest answers questions, and not steps of {kind}")
+
+    def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
+        """Return chunks of one block each."""
+        return 1, index_bits
 
     def draw(self, scored: Any) -> Indices:
         """Draw an index for each block by one private integer each.
@@ -105,10 +113,14 @@ class Drawn(Outcomes):
         return self.weights.total
 
     def log_law(self) -> Floats:
-        """Return ln(a/W) in T and ln(b/W) outside."""
-        law = np.full(self.weights.candidates, float(self.weights.light))
-        law[list(self.best)] = self.weights.heavy
-        return np.asarray(np.log(law / self.total), np.float64)
+        """Return ln(a/W) in T and ln(b/W) outside.
+
+        They are nearer to each other by a share `NEARER`, more than logarithms round: differences never exceed ε.
+        """
+        heavy, light = (math.log(weight / self.total) for weight in (self.weights.heavy, self.weights.light))
+        law = np.full(self.weights.candidates, light)
+        law[list(self.best)] = light + (heavy - light) * (1 - NEARER)
+        return law
 
     def share(self, integer: int) -> Share:
         """Return the share of the candidate that the integer stands for, by `Weights.index_at`."""

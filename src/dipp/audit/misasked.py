@@ -1,0 +1,141 @@
+"""Questions that are asked wrongly, each by one of the mistakes that void a certificate. `controls` says which apply.
+
+None of this can be reached from the codec. Selectors read the private pixels as the real encoder does, and then let a
+block depend on more than its unit, or a public number on the picture; the others draw or charge wrongly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from dipp.audit.blackbox import Releases
+from dipp.codec.chain import Indices, StepLayout
+from dipp.codec.encoder import Selector
+from dipp.codes import Closest
+from dipp.core import randomness
+from dipp.core.closest import Tally, Weights, best_of
+from dipp.core.code import Code
+from dipp.core.price import Charge
+from dipp.scoring.blocks import Blocks
+
+MORE = 3
+"""How many more candidates count as the nearest ones, for a light picture."""
+STEEP = 1.15
+"""Factor by which the heavy weight is too large."""
+LEVELS = 4
+"""Levels that scores are rounded to, so that many are equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unrecorded(Selector):
+    """An encoder that hides its draws from its recorder, which would refuse most of these mistakes."""
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the blocks, whose draws are written down where nobody looks."""
+        return replace(super().blocks(layout, x_hat), tally=Tally())
+
+    def _record_draws(self, layout: StepLayout) -> None:
+        """Record nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCount(Unrecorded):
+    """m depends on the picture."""
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the blocks, with more nearest candidates if the picture is light."""
+        asked = super().blocks(layout, x_hat)
+        return replace(asked, terms=replace(asked.terms, best=asked.terms.best + MORE * _light(asked)))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnEpsilon(Unrecorded):
+    """ε of a draw depends on the picture."""
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the blocks, with a larger heavy weight if the picture is light."""
+        asked = super().blocks(layout, x_hat)
+        return replace(asked, terms=replace(asked.terms, heavy=asked.terms.heavy << _light(asked)))
+
+
+@dataclass(frozen=True, eq=False)
+class NextCell(Unrecorded):
+    """The score of a block reads the next one, too."""
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the blocks, each with the content of the next one added."""
+        asked = super().blocks(layout, x_hat)
+        return replace(asked, content=asked.content + np.roll(asked.content, -1, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Normalised(Unrecorded):
+    """Contents are standardised over the picture."""
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the blocks, less the mean of all, over their deviation."""
+        asked = super().blocks(layout, x_hat)
+        standard = (asked.content - asked.content.mean()) / max(float(asked.content.std()), 1e-6)
+        return replace(asked, content=standard.astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Tied(Blocks):
+    """Blocks whose equal scores are ranked by the content of the next block."""
+
+    def nearest(self, count: int) -> Indices:
+        """Return the best of coarse scores: of equal ones the first, or the last if the next block is light."""
+        sizes = np.abs(self.content).sum(axis=1, keepdims=True)
+        scores = np.rint(LEVELS * (self.content @ self.candidates.T) / np.maximum(sizes, 1e-6))
+        firsts, lasts = best_of(scores, count), scores.shape[1] - 1 - best_of(scores[:, ::-1], count)[:, ::-1]
+        light = np.roll(self.content.sum(axis=1) > 0, -1)
+        return np.where(light[:, None], firsts, lasts)
+
+
+@dataclass(frozen=True, eq=False)
+class TiedByNext(Unrecorded):
+    """Ties are broken by another cell."""
+
+    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+        """Return the same blocks, ranked so."""
+        return Tied(**vars(super().blocks(layout, x_hat)))
+
+
+def _light(asked: Blocks) -> bool:
+    return bool(asked.content.sum() > 0)
+
+
+def own_candidates(code: Code, layout: StepLayout, asked: Any) -> Releases:
+    """Draw among half of the candidates if the picture is dark."""
+    images = len(layout.sources)
+    halved = replace(asked, candidates=asked.candidates[: len(asked.candidates) // 2], tally=Tally())
+    every, half = (code.draw(one).reshape(images, -1) for one in (asked, halved))
+    light = asked.content.reshape(images, -1).sum(axis=1) > 0
+    return np.where(light[:, None], every, half)
+
+
+def shared_integer(code: Code, layout: StepLayout, asked: Any) -> Releases:  # noqa: ARG001
+    """Draw all blocks of a picture by one private integer."""
+    law: Weights = asked.terms
+    images = len(layout.sources)
+    drawn = np.frombuffer(randomness.private_bytes(8 * images), np.uint64) % np.uint64(law.total)
+    integers = np.repeat(drawn, layout.chunks.count)
+    return law.index_at(integers, asked.nearest(law.best)).reshape(images, -1)
+
+
+_draw = Closest.draw
+
+
+def steep_draw(code: Closest, asked: Any) -> Indices:
+    """Draw with a heavy weight that is 15 % too large."""
+    steeper = replace(asked.terms, heavy=round(STEEP * asked.terms.heavy))
+    return _draw(code, replace(asked, terms=steeper))
+
+
+def one_draw(code: Closest, terms: Weights, *arguments: Any, **options: Any) -> Charge:  # noqa: ARG001
+    """Return the price of one draw, however many the unit takes part in."""
+    return Charge(terms.epsilon, terms.rho)
