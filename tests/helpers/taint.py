@@ -10,6 +10,7 @@ It follows NumPy only. Torch refuses it as no array, so that the branch of `enco
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, cast
@@ -22,6 +23,7 @@ from dipp import scoring
 from dipp.codec import codec
 from dipp.codec.pictures import Picture, as_picture
 from dipp.core.arithmetic import Arithmetic
+from dipp.scoring.blocks import Blocks
 from dipp.scoring.task import ScoringTask
 
 
@@ -167,10 +169,11 @@ class Table(np.ndarray[Any, Any]):
 
 @contextmanager
 def tainted() -> Iterator[dict[str, int]]:
-    """Every image that enters the codec is private; its values come out in two places only, which are counted.
+    """Every image that enters the codec is private; its values come out in three places only, which are counted.
 
     `scoring.select` and `scoring.best` may use the shifts: they are the selection. The check that shifts are in range
-    may, too: what it refuses cannot occur for pixels of eight bits.
+    may, too: what it refuses cannot occur for pixels of eight bits. `Blocks.nearest` may use the content of blocks: it
+    makes the sets that questions are drawn from.
     """
     real_levels, real_check = Arithmetic.levels, ScoringTask.__post_init__
 
@@ -198,6 +201,12 @@ def tainted() -> Iterator[dict[str, int]]:
 
         return select
 
+    real_nearest = Blocks.nearest
+
+    def nearest(self: Blocks, count: int) -> Any:
+        assert isinstance(self.content, Private), "the content of a private image is private"
+        return real_nearest(dataclasses.replace(self, content=self.content.open("nearest")), count)
+
     Private.opened = {}
     with (
         mock.patch.object(codec, "as_picture", private),
@@ -205,5 +214,6 @@ def tainted() -> Iterator[dict[str, int]]:
         mock.patch.object(ScoringTask, "__post_init__", check),
         mock.patch.object(scoring, "select", opening(scoring.select)),
         mock.patch.object(scoring, "best", opening(scoring.best)),
+        mock.patch.object(Blocks, "nearest", nearest),
     ):
         yield Private.opened

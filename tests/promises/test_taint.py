@@ -16,19 +16,21 @@ import numpy as np
 import pytest
 import torch
 from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
+from helpers.questions import PLANS, codec_of
 from helpers.taint import LeakError, Private, Table, tainted
 
 from dipp import scoring
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector, _minus
-from dipp.core import chunking
+from dipp.core import chunking, randomness
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_signal
 from dipp.models.diffusion import Transition
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.ledger import Recorder
+from dipp.scoring.blocks import Blocks
 from dipp.scoring.task import ScoringTask
 from experiments.comparisons.unclipped import SHARP
 
@@ -74,6 +76,88 @@ def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
             assert (first.order is None) == (other.order is None)
             if first.order is not None and other.order is not None:
                 np.testing.assert_array_equal(first.order, other.order)
+
+
+# Questions.
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_question_reads_the_image_once_a_round(name: str) -> None:
+    """Two sizes: each round with a block sees each batch once, where the nearest candidates are found."""
+    plan = PLANS[name]
+    with tainted() as opened:
+        archive = codec_of(plan).encode(pictures_of_two_sizes(), seed=SEED, odometer=False)
+    rounds = [
+        plan.deal(SEED, number, Geometry(8, width, 3)).in_round(turn).count
+        for width in (8, 16)
+        for number, step in enumerate(plan.steps)
+        for turn in range(step.turns)
+    ]
+    assert opened == {"nearest": np.count_nonzero(rounds)}
+    assert len(archive) == 3
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_with_the_answers_fixed_the_file_is_the_same_for_every_image(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sets of nearest candidates are all that an image decides: with others in their place, nothing differs."""
+    files, asked = [], list[Blocks]()
+
+    def nearest(self: Blocks, count: int) -> Any:
+        asked.append(self)
+        return np.tile(np.arange(count), (len(self.present), 1))
+
+    monkeypatch.setattr(Blocks, "nearest", nearest)
+    monkeypatch.setattr(randomness, "private_bytes", lambda count: bytes(range(8)) * (count // 8))
+    images = [np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8), pictures_of_two_sizes()[0]]
+    for image in images:
+        files.append(codec_of(PLANS[name]).encode([image], seed=SEED, odometer=False).to_bytes())
+    assert len(set(files)) == 1
+    third = len(asked) // 3
+    for first, *others in zip(asked[:third], asked[third : 2 * third], asked[2 * third :], strict=True):
+        for other in others:
+            assert (first.content != other.content).any()
+            assert first.terms == other.terms
+            np.testing.assert_array_equal(first.candidates, other.candidates)
+            np.testing.assert_array_equal(first.present, other.present)
+
+
+def asked_wrongly(change: Callable[[Blocks], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Something public about a question that is made from the private content."""
+
+    def build_in(patch: pytest.MonkeyPatch) -> None:
+        real = Selector.blocks
+
+        def blocks(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
+            found = real(self, layout, x_hat)
+            return dataclasses.replace(found, **change(found))
+
+        patch.setattr(Selector, "blocks", blocks)
+
+    return build_in
+
+
+ASKED_WRONGLY: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "m from the content": asked_wrongly(
+        lambda one: {"terms": dataclasses.replace(one.terms, best=1 + int(one.content.max() > 0))}
+    ),
+    "a weight from the content": asked_wrongly(
+        lambda one: {"terms": dataclasses.replace(one.terms, heavy=int(abs(one.content.sum())) + 9)}
+    ),
+    "candidates from the content": asked_wrongly(lambda one: {"candidates": np.asarray(one.content)}),
+    "blocks without content are skipped": asked_wrongly(lambda one: {"present": one.present[one.content.sum(1) > 0]}),
+    "a debug line": asked_wrongly(lambda one: {"flips": logging.getLogger("dipp").error(f"{one.content}")}),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_WRONGLY)
+def test_leaks_of_questions_are_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = codec_of(PLANS["cells"])
+    with tainted():
+        ASKED_WRONGLY[name](monkeypatch)
+        with pytest.raises(LeakError):
+            codec.encode(pictures_of_two_sizes()[:1], seed=SEED, odometer=False)
 
 
 # The tracking itself: whatever would show a value raises.
