@@ -6,6 +6,7 @@ The command `dipp privatize` parses, calls this and prints.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import mimetypes
 from pathlib import Path
@@ -31,6 +32,7 @@ from dipp.papers import writing
 from dipp.papers.guarantee import Words
 from dipp.privacy import advice
 from dipp.privacy.budget import why_unused
+from dipp.privacy.certificate import Certificate
 from dipp.redaction.redact import MISSED, RedactOptions
 from dipp.redaction.sources import OTHERS
 
@@ -165,7 +167,8 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)
     claim = summary.facts["certificate"]
     warnings = advice.release_warnings(claim, summary.facts["pixels"], summary.facts["images"])
-    unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
+    found = None if claim is None else Certificate.from_json(json.dumps(claim))
+    unused = why_unused(codec.budget, found, codec.bound, options.get("final_timestep"))
     return Privatized(summary, papers, warnings, unused)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import demo
@@ -12,16 +13,20 @@ import numpy as np
 import pytest
 from helpers.commands import Command
 from helpers.datasets import save_model
+from helpers.questions import question, questions_plan
 from PIL import Image
 from rich.console import Console
 
 import dipp
 from dipp.cli.decode import MADE_UP
 from dipp.cli.options import EMBEDDED
+from dipp.core.geometry import Geometry
+from dipp.core.units import Cells
 from dipp.models import bars
 from dipp.privacy import advice
 from dipp.privacy.advice import RECOGNISABLE, SCALE
 from dipp.privacy.budget import AS_ASKED, BOUND, NO_BETTER, Budget, why_unused
+from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
 
 PAPER = ("--preset", "paper")
@@ -313,9 +318,14 @@ def test_a_plan_that_uses_little_of_its_budget_says_why(
 
 
 def test_the_reason_for_a_small_part_of_a_budget_is_the_true_one() -> None:
-    budget = Budget.pure(2)
-    for share, said in ((1, ()), (0.9, ()), (0.51, (f"only 51 % of ε = 2 per pixel is used: {NO_BETTER}",))):
-        assert why_unused(budget, {"epsilon": 2 * share, "rho": 1}, bound=False) == said
-    claim = {"epsilon": 0.5, "rho": 0.1}
-    assert why_unused(budget, claim, True)[0].endswith(BOUND)
-    assert why_unused(budget, claim, False, final_timestep=900)[0].endswith(AS_ASKED)
+    found = Certificate.of(questions_plan(Cells(4), question()), Geometry(16, 16, 3))
+    for share, said in ((1, ()), (0.9, ()), (0.51, f"only 51 % of {Budget.pure(found.epsilon / 0.51)} is used: ")):
+        told = why_unused(Budget.pure(found.epsilon / share), found, bound=False)
+        assert told == ((f"{said}{NO_BETTER}",) if said else ())
+    much = Budget.pure(4 * found.epsilon)
+    assert why_unused(much, found, True)[0].endswith(BOUND)
+    assert why_unused(much, found, False, final_timestep=900)[0].endswith(AS_ASKED)
+    # A budget for objects of a size is compared with what they pay.
+    assert why_unused(replace(much, hidden=(4, 4)), found, bound=False) == ()
+    assert why_unused(replace(much, hidden=(1, 1)), found, bound=False) != ()
+    assert why_unused(much, None, bound=False) == ()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dipp.planning.planner import Point
     from dipp.planning.presets import Plans
     from dipp.privacy.budget import Budget
+    from dipp.privacy.certificate import Certificate
 
 
 def plan(
@@ -41,16 +42,11 @@ def plan(
 
 def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any]:
     """The plan as `--json` prints it: what it certifies (null if it cannot), what is expected of it, and its steps."""
-    from dipp.privacy.certificate import Certificate
-
-    plan, claim = point.plan, None
-    if plan.coding.certified:
-        ledger = Certificate.of(plan, planner.geometry).ledger
-        claim = Certificate((ledger,), budget.delta if budget else None).to_dict()
+    plan, found = point.plan, _certificate(planner, point, budget)
     return {
         "coding": plan.coding.name,
         "alpha": plan.code.alpha_name,
-        "certificate": claim,
+        "certificate": found.to_dict() if found else None,
         "expected": {"bpp": point.bpp, "psnr": point.psnr, "snr": point.snr},
         "bound_by_rate": point.bound,
         "left": plan.left(planner.geometry),
@@ -58,18 +54,26 @@ def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any
     }
 
 
+def _certificate(planner: Plans, point: Point, budget: Budget | None) -> Certificate | None:
+    """What the plan promises to a picture of the planner's size; None if it cannot promise anything."""
+    from dipp.privacy.certificate import Certificate
+
+    if budget is None or not point.plan.coding.certified:
+        return None
+    return Certificate.of(point.plan, planner.geometry, budget.delta, budget.hidden)
+
+
 def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
     from dipp.core.words import counted
     from dipp.privacy.budget import why_unused
-    from dipp.privacy.certificate import Certificate
     from dipp.privacy.printing import upper
 
     plan, coding = point.plan, point.plan.coding
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {f'ε/{plan.unit.short}':>10}  {'chunk':>6}  bits"]
-    ledger = Certificate.of(plan, planner.geometry).ledger if coding.certified else None
+    found = _certificate(planner, point, budget)
     for number, step in enumerate(plan.steps):
-        cost = f"{upper(ledger.selections[number].charge().epsilon) if ledger else 'none':>10}"
+        cost = f"{upper(found.ledger.selections[number].charge().epsilon) if found else 'none':>10}"
         name, tilt, clip = step.cells(number)
         sizes = f"{step.chunk_size:>6}  {step.index_bits}"
         lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt:>7}  {clip:>7}  {cost}  {sizes}")
@@ -77,8 +81,8 @@ def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: i
     lines.append(f"{plan.words(planner.geometry.channels)}; {counted(plan.calls, 'network call')}")
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
     lines += [text for text in (plan.left(planner.geometry),) if text is not None]
-    claim = None if ledger is None else Certificate((ledger,), budget.delta if budget else None).to_dict()
-    lines += why_unused(budget, claim, point.bound, final_timestep)
+    lines += [f"certificate: {found.statement()}"] if found else []
+    lines += why_unused(budget, found, point.bound, final_timestep)
     return "\n".join(lines)
 
 

@@ -83,9 +83,10 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
             odometer=options.get("odometer", True),
         )
     certified = archive.release.plan.coding.certified
-    claim = archive.certificate.to_dict() if certified else None
+    found = archive.certificate if certified else None
+    claim = found.to_dict() if found else None
     warnings = advice.release_warnings(claim, archive.pixels, len(archive))
-    unused = why_unused(codec.budget, claim, codec.bound, options.get("final_timestep"))
+    unused = why_unused(codec.budget, found, codec.bound, options.get("final_timestep"))
     return Encoded(archive, warnings, unused)
 
 

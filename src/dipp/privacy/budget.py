@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,22 +163,22 @@ def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:
 
 
 def why_unused(
-    budget: Budget | None, claim: Mapping[str, Any] | None, bound: bool, final_timestep: int | None = None
+    budget: Budget | None, certificate: Certificate | None, bound: bool, final_timestep: int | None = None
 ) -> tuple[str, ...]:
     """Return why a plan uses far less than its budget, if it does.
 
     Args:
         budget: What the plan was made for.
-        claim: Its certificate, as `Certificate.to_dict` gives it; None without one.
+        certificate: Its certificate; None without one.
         bound: Whether the rate, and not the budget, limits the picture.
         final_timestep: The timestep that the caller asked the steps to end at, if any.
 
     Returns:
         At most one line.
     """
-    if budget is None or claim is None:
+    if budget is None or certificate is None:
         return ()
-    used = claim["rho"] if budget.epsilon is None else claim.get("epsilon_at_delta") or claim["epsilon"]
+    used = budget.measure(certificate)
     if used > FAR_LESS * budget.limit:
         return (BOUND,) if bound else ()
     why = AS_ASKED if final_timestep is not None else BOUND if bound else NO_BETTER

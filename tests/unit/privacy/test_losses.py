@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from helpers.questions import PLANS
 from helpers.toy_code import Nearest
 from helpers.toy_unit import Band
 from hypothesis import given, settings
@@ -22,6 +23,7 @@ from dipp.core.channels import Sign
 from dipp.core.closest import DECIMALS, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
+from dipp.core.price import Loss
 from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.privacy import conversions, losses
@@ -107,6 +109,24 @@ def test_a_certificate_takes_the_smallest(band: Certificate, count: int) -> None
     assert stated.epsilon_at_delta == found
     with pytest.raises(DippError, match="do not follow"):
         Certificate.from_json(stated.to_json().replace(f'"epsilon_at_delta": {found}', '"epsilon_at_delta": 0.5'))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_questions_to_blocks_are_as_many_draws(name: str) -> None:
+    """A unit of split × split blocks pays for split² draws of a question; k units for k times as many."""
+    plan, delta = PLANS[name], 1e-5
+    found = Certificate.of(plan, Geometry(32, 48, 3), delta)
+    for count in (1, 6):
+        draws: Counter[Loss] = Counter()
+        for step in plan.steps:
+            draws[step.weights.loss] += step.split**2 * count
+        many = found.for_units(count)
+        assert many.approximate(delta) == epsilon_of_draws(draws, delta) <= many.epsilon
+        assert many.epsilon == pytest.approx(sum(loss.epsilon * number for loss, number in draws.items()))
+    with localcontext(DECIMALS):
+        laws = [(step.weights, step.split**2) for step in plan.steps]
+        exactly = sum(number * (Decimal(law.heavy) / law.light).ln() for law, number in laws)
+    assert Decimal(found.epsilon) >= exactly
 
 
 def test_beyond_what_is_summed_the_conversion_holds(band: Certificate) -> None:
