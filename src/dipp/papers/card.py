@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+from datetime import date
 
-from dipp.papers.guarantee import FILL_IN, Released
+from dipp.papers.guarantee import FILL_IN, Released, Words
 
 
 def card(released: Released) -> str:
     """The card."""
     words, facts, claim = released.words, released.facts, released.certificate
-    front = [f"pretty_name: {json.dumps(released.name, ensure_ascii=False)}", "tags: [differential-privacy, dipp]"]
-    if words.licence:
-        front.append(f"license: {json.dumps(words.licence, ensure_ascii=False)}")
-    if released.is_dataset:
-        front.append('configs: [{config_name: default, data_files: "shard-*.parquet"}]')
-    labels = facts["labels"]
+    config = 'configs: [{config_name: default, data_files: "shard-*.parquet"}]'
+    front = ["tags: [differential-privacy, dipp]", *([config] if released.is_dataset else [])]
     rows = {
         "definition": "pure differential privacy; zero-concentrated as well" if claim else "none",
         "unit": released.unit.words if claim else "none",
@@ -34,25 +31,7 @@ def card(released: Released) -> str:
         "public seed": facts["seed"],
     }
     sections = [
-        "---",
-        *front,
-        "---",
-        "",
-        f"# {released.name}",
-        "",
-        released.description,
-        "",
-        f"- curators: {', '.join(words.curators) or FILL_IN}",
-        f"- licence: {words.licence or FILL_IN}",
-        f"- intended use: {words.use or FILL_IN}",
-        f"- labels: {'none' if labels is None else 'released as they are'}",
-        f"- written on {released.day.isoformat()}",
-        "",
-        "## Privacy",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {name} | {text} |" for name, text in rows.items()),
+        *opening(released.name, front, released.description, words, facts["labels"], released.day, rows),
         "",
         *((released.meaning, "") if claim else ()),
         released.unit_details if claim else "This coding is not differentially private: treat it as the pictures.",
@@ -70,6 +49,46 @@ def card(released: Released) -> str:
         *_use(released),
     ]
     return "\n".join(sections) + "\n"
+
+
+def opening(
+    name: str, front: list[str], description: str, words: Words, labels: object, day: date, rows: dict[str, str]
+) -> list[str]:
+    """Return the lines of a card up to its table of privacy.
+
+    Args:
+        name: Name of the release.
+        front: Lines of the front matter beside name and licence.
+        description: What the release is, in a few sentences.
+        words: What only its owner knows.
+        labels: The labels of the manifest; None if there are none.
+        day: When the card is written.
+        rows: The table of privacy.
+    """
+    licence = [f"license: {json.dumps(words.licence, ensure_ascii=False)}"] if words.licence else []
+    return [
+        "---",
+        f"pretty_name: {json.dumps(name, ensure_ascii=False)}",
+        *licence,
+        *front,
+        "---",
+        "",
+        f"# {name}",
+        "",
+        description,
+        "",
+        f"- curators: {', '.join(words.curators) or FILL_IN}",
+        f"- licence: {words.licence or FILL_IN}",
+        f"- intended use: {words.use or FILL_IN}",
+        f"- labels: {'none' if labels is None else 'released as they are'}",
+        f"- written on {day.isoformat()}",
+        "",
+        "## Privacy",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {row} | {text} |" for row, text in rows.items()),
+    ]
 
 
 def _use(released: Released) -> list[str]:

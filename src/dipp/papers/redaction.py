@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from typing import Any
 
 from dipp.core.words import counted
 from dipp.data.store import PICTURES
+from dipp.papers.card import opening
 from dipp.papers.guarantee import FILL_IN, Words
 
 
@@ -34,30 +34,13 @@ def card(facts: dict[str, Any], words: Words, day: date) -> str:
         "not hidden": facts["not_hidden"],
         "versions": f"dipp {facts['dipp']}",
     }
-    lines = [
-        "---",
-        f"pretty_name: {json.dumps(name, ensure_ascii=False)}",
-        "tags: [redaction, dipp]",
-        *([f"license: {json.dumps(words.licence, ensure_ascii=False)}"] if words.licence else []),
-        f'configs: [{{config_name: default, data_dir: "{PICTURES}"}}]',
-        "---",
-        "",
-        f"# {name}",
-        "",
+    front = ["tags: [redaction, dipp]", f'configs: [{{config_name: default, data_dir: "{PICTURES}"}}]']
+    description = (
         f"{counted(facts['images'], 'picture')} in `{PICTURES}/`, as ordinary files. In each, what its regions hide "
-        "was replaced without being read. Beside each lies its record, `NAME.record.json`.",
-        "",
-        f"- curators: {', '.join(words.curators) or FILL_IN}",
-        f"- licence: {words.licence or FILL_IN}",
-        f"- intended use: {words.use or FILL_IN}",
-        f"- labels: {'none' if facts['labels'] is None else 'released as they are'}",
-        f"- written on {day.isoformat()}",
-        "",
-        "## Privacy",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {row} | {text} |" for row, text in rows.items()),
+        "was replaced without being read. Beside each lies its record, `NAME.record.json`."
+    )
+    lines = [
+        *opening(name, front, description, words, facts["labels"], day, rows),
         "",
         "ε = 0 means: two originals that differ in a region alone, and were compressed alike, become the same file.",
         "",
