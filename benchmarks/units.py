@@ -1,0 +1,268 @@
+"""Units larger than a pixel: dipp against rivals at the same unit and pure ε, on photographs.
+
+    python benchmarks/units.py PHOTOGRAPHS --out benchmarks/results/units.json --sheet examples/units.jpg
+
+PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Centre crops of 512×512 are released:
+
+| method | what it is |
+|---|---|
+| `dipp` | the plan of `--unit N --epsilon E`, encoded and decoded |
+| `floor` | the mean colour of all crops, which costs nothing |
+| `sharp` | `--unit pixel` at ε/b², the same promise for a cell of b×b pixels; null where no plan is that small |
+| `DP-Pix` | means of cells with Laplace noise of scale 3·255/ε on each of three channels [Fan, 2018], as eight bits |
+| `DP-Pix, denoised` | the same before it is clipped, by the same network at the resolution of the cells |
+| `one shot` | one draw a cell among white signs, with 95 to 98 % of PrivUnitG's gain, by the same network |
+| `words` | one question of words, interpolated without a network |
+
+For `DP-Pix, denoised` and `one shot`, the SNR that the network is told and the scale of the signs are the best ones
+against the clean crops: advantages that `dipp` does not have. One shot takes at most ε = 16, the most that its index can
+use. PSNR in dB is the mean over crops.
+
+*Time*: a photograph of 768×512 and one of 4000×3000 (enlarged from it) at `--unit 16 --epsilon 8`, each in a process of
+its own, whose peak of resident memory is read at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from provenance import provenance, write
+
+import dipp
+from dipp import files, models
+from dipp.codec import questions
+from dipp.codec.grids import Cuts, interpolated
+from dipp.codec.pictures import Pixels
+from dipp.core.signal import to_signal
+from dipp.core.units import Cells, Picture, Unit
+from dipp.errors import DippError
+from dipp.models import embedded
+from dipp.models.denoiser import Denoiser
+from dipp.planning.questions import MOST, candidates_of, step_of
+from dipp.training.words import LABELS, Asking
+
+HERE = Path(__file__).parent
+SIDE = 512
+CASES: tuple[tuple[Unit, float], ...] = (
+    *((Cells(side), epsilon) for side in (8, 16, 32, 64) for epsilon in (4.0, 8.0, 16.0)),
+    (Picture(), 8.0),
+    (Picture(), 32.0),
+)
+TIMED = ((768, 512), (4000, 3000))
+SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", HERE / "pictures/retina.png"]
+HIDDEN = ("16x16", "32x32", "64x64")
+EPSILON = 8.0
+"""Of the sheet: of any object of the size, or of the picture."""
+THUMB, GAP, CAPTION = 224, 6, 22
+
+
+def psnr(pictures: Any, originals: Pixels) -> float:
+    """Return the mean PSNR of pictures, as values from 0 to 255."""
+    errors = np.square(np.asarray(pictures, np.float64) - originals).reshape(len(originals), -1).mean(1)
+    return round(float(np.mean(10 * np.log10(255**2 / errors))), 2)
+
+
+def shown(signal: torch.Tensor) -> Pixels:
+    """Return a signal (N, C, H, W) as pictures (N, H, W, C)."""
+    values = (signal.permute(0, 2, 3, 1).numpy() + 1) * 127.5
+    return np.rint(values.clip(0, 255)).astype(np.uint8)
+
+
+def onto_pixels(coarse: torch.Tensor, unit: Unit, parts: int, pixels: Pixels) -> torch.Tensor:
+    """Interpolate a coarse picture of `parts` parts a unit to all pixels."""
+    sides = pixels.shape[1:3]
+    cuts = Cuts(*(unit.divisions(side, parts) for side in sides))
+    return interpolated(coarse, cuts, Cuts(*(np.arange(side + 1) for side in sides)))
+
+
+def encoded(pixels: Pixels, **options: Any) -> tuple[Pixels, float] | None:
+    """Return what dipp makes of crops, and its payload bits per pixel; None if no plan keeps the budget."""
+    try:
+        codec = dipp.Codec.from_pretrained(size=pixels.shape[1:3], **options)
+    except DippError:
+        return None
+    archive = codec.encode(list(pixels), odometer=False)
+    return np.stack(list(codec.decode(archive))), archive.payload_bpp
+
+
+def noisy_means(pixels: Pixels, unit: Unit, epsilon: float) -> torch.Tensor:
+    """Return the means of units with DP-Pix's noise, as a signal (N, 3, H, W). An L1 change of 3·2 costs ε."""
+    rows, columns = (unit.divisions(side, 1)[:-1] for side in pixels.shape[1:3])
+    sums = np.add.reduceat(np.add.reduceat(pixels, rows, axis=1, dtype=np.int64), columns, axis=2)
+    means = to_signal(sums * (len(rows) * len(columns) / (pixels.shape[1] * pixels.shape[2])))
+    noise = np.random.default_rng(0).laplace(0, 6 / epsilon, means.shape)
+    return torch.from_numpy((means + noise).astype(np.float32)).permute(0, 3, 1, 2)
+
+
+def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, Pixels]:
+    """Return what DP-Pix releases, and the same denoised at the best SNR."""
+    means = noisy_means(pixels, unit, epsilon)
+    snrs = [factor * epsilon**2 / 72 for factor in LABELS]
+    tried = [shown(onto_pixels(denoiser.at_snr(means, snr), unit, 1, pixels)) for snr in snrs]
+    blocks = means.repeat_interleave(-(-pixels.shape[1] // means.shape[2]), 2)
+    blocks = blocks.repeat_interleave(-(-pixels.shape[2] // means.shape[3]), 3)
+    return shown(blocks[:, :, : pixels.shape[1], : pixels.shape[2]]), max(tried, key=lambda one: psnr(one, pixels))
+
+
+def one_shot(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
+    """Return what one draw among white signs tells of each unit, denoised at the best SNR."""
+    recipe = candidates_of(min(epsilon, MOST), signs=True)
+    step = step_of(recipe, min(epsilon, MOST))
+    probe = Asking(denoiser, unit, pixels)
+    probe.ask(step)
+    truth = questions.coarse(probe.flat, probe.geometry, unit, step)
+    scale = float((probe.state.permute(0, 2, 3, 1).reshape(len(pixels), -1).numpy() * truth).mean())
+    asked = Asking(denoiser, unit, pixels)
+    asked.ask(replace(step, scale=max(scale, 1e-4)))
+    return shown(asked.chain().trajectory.expected(1, asked.state))
+
+
+def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
+    """Return one question of words to each unit, interpolated; of four draws where one cannot take all of ε."""
+    split = 1 if epsilon <= MOST else 2
+    each = epsilon / split**2
+    asked = Asking(denoiser, unit, pixels)
+    step = step_of(candidates_of(each)._replace(split=split, rounds=4), each)
+    for _, _, ask in asked.rounds(step):
+        ask(denoiser)
+    return shown(onto_pixels(asked.state, unit, step.parts, pixels))
+
+
+def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> dict[str, Any]:
+    """Return the PSNR of every method at a unit and ε."""
+    area = unit.side**2 if isinstance(unit, Cells) else pixels.shape[1] * pixels.shape[2]
+    own = encoded(pixels, epsilon=epsilon, unit=unit)
+    assert own is not None
+    sharp = encoded(pixels, epsilon=epsilon / area)
+    noisy, denoised = dp_pix(pixels, unit, epsilon, denoiser)
+    found = {
+        "dipp": own[0],
+        "floor": np.broadcast_to(np.rint(pixels.mean((0, 1, 2))), pixels.shape),
+        "sharp": None if sharp is None else sharp[0],
+        "DP-Pix": noisy,
+        "DP-Pix, denoised": denoised,
+        "one shot": one_shot(pixels, unit, epsilon, denoiser),
+        "words": plain_words(pixels, unit, epsilon, denoiser),
+    }
+    quality = {name: None if pictures is None else psnr(pictures, pixels) for name, pictures in found.items()}
+    rates = {"dipp": round(own[1], 5), "DP-Pix": round(24 / area, 5)}
+    return {"unit": unit.short, "epsilon": epsilon, "PSNR": quality, "bits per pixel": rates}
+
+
+def crops(folder: Path, count: int) -> Pixels:
+    """Return centre crops of photographs, evenly spread over the names in a folder."""
+    paths = sorted(folder.glob("*.png"))
+    chosen = [paths[i * len(paths) // count] for i in range(count)]
+    return np.stack([cropped(path) for path in chosen])
+
+
+def cropped(path: Path) -> Pixels:
+    """Return the centre of a photograph of at least `SIDE` pixels a side."""
+    with Image.open(path) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    top, left = ((side - SIDE) // 2 for side in pixels.shape[:2])
+    return pixels[top : top + SIDE, left : left + SIDE]
+
+
+def timed(path: Path, width: int, height: int) -> dict[str, Any]:
+    """Encode and decode one photograph, resized, in this process."""
+    with Image.open(path) as image:
+        picture = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS))
+    codec = dipp.Codec.from_pretrained(epsilon=EPSILON, unit=16, size=(height, width))
+    codec.decode(codec.encode(picture[:64, :64], odometer=False))  # libraries set themselves up
+    began = time.perf_counter()
+    archive = codec.encode(picture, odometer=False)
+    middle = time.perf_counter()
+    codec.decode(archive)
+    return {
+        "size": f"{width}×{height}",
+        "encode seconds": round(middle - began, 2),
+        "decode seconds": round(time.perf_counter() - middle, 2),
+        "peak GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20), 2),
+        "bytes": len(archive.to_bytes()),
+    }
+
+
+def times(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the time and memory of every size, each from a process of its own."""
+    for size in TIMED:
+        command = [sys.executable, __file__, str(path), "--time", *map(str, size)]
+        yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+
+
+def columns(pixels: Pixels, denoiser: Denoiser) -> Iterator[tuple[str, Pixels]]:
+    """Yield the pictures of a row of the sheet, with captions."""
+    (picture,) = pixels
+    yield "original", picture
+    for size in HIDDEN:
+        codec = dipp.Codec.from_pretrained(epsilon=EPSILON, hide=size, size=picture.shape[:2])
+        yield f"--hide {size}", codec.decode(codec.encode(picture, odometer=False))[0]
+    whole = encoded(pixels, epsilon=EPSILON, unit="picture")
+    assert whole is not None
+    yield "--unit picture", whole[0][0]
+    # An object of 16×16 meets four 16×16 cells.
+    noisy, denoised = dp_pix(pixels, Cells(16), EPSILON / 4, denoiser)
+    yield "DP-Pix, 16x16", noisy[0]
+    yield "DP-Pix, denoised", denoised[0]
+
+
+def sheet(denoiser: Denoiser) -> Image.Image:
+    """Draw committed pictures in all columns."""
+    rows = []
+    for path in SHOWN:
+        with Image.open(path) as image:
+            picture = np.asarray(image.convert("RGB"))
+        rows.append(list(columns(picture[None], denoiser)))
+    step = THUMB + GAP
+    drawn = Image.new("RGB", (len(rows[0]) * step - GAP, CAPTION + len(rows) * step - GAP), "white")
+    pen = ImageDraw.Draw(drawn)
+    for number, row in enumerate(rows):
+        for column, (name, picture) in enumerate(row):
+            small = Image.fromarray(picture).resize((THUMB, THUMB), Image.Resampling.LANCZOS)
+            drawn.paste(small, (column * step, CAPTION + number * step))
+            if not number:
+                place = column * step + THUMB // 2, CAPTION // 2
+                pen.text(place, name, "black", ImageFont.load_default(15), anchor="mm")
+    return drawn
+
+
+def main() -> None:
+    """Compare all methods at every unit and ε, time two sizes, and draw the sheet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("photographs", type=Path)
+    parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--sheet", type=Path)
+    parser.add_argument("--time", type=int, nargs=2, help="time one photograph, resized to this width and height")
+    arguments = parser.parse_args()
+    if arguments.time:
+        print(json.dumps(timed(arguments.photographs, *arguments.time)))
+        return
+    denoiser = models.load(embedded.FOLDER, "cpu")
+    if arguments.sheet:
+        with files.atomic(arguments.sheet) as part:
+            sheet(denoiser).save(part, "JPEG", quality=88, subsampling=0)
+    if arguments.out:
+        pixels, source = crops(arguments.photographs, arguments.count), provenance()
+        timings = list(times(min(arguments.photographs.glob("*.png"))))
+        rows = list[dict[str, Any]]()
+        for unit, epsilon in CASES:
+            rows.append(compared(pixels, unit, epsilon, denoiser))
+            print(rows[-1], flush=True)
+            write(arguments.out, {**source, "photographs": len(pixels), "rows": rows, "time": timings})
+
+
+if __name__ == "__main__":
+    main()
