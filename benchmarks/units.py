@@ -8,15 +8,15 @@ PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Ce
 |---|---|
 | `dipp` | the plan of `--unit N --epsilon E`, encoded and decoded |
 | `floor` | the mean colour of all crops, which costs nothing |
-| `sharp` | `--unit pixel` at ε/b², the same promise for a cell of b×b pixels; null where no plan is that small |
+| `sharp` | `--unit pixel` at ε/b², the same promise for b×b pixels, as its planner expects; null if out of reach |
 | `DP-Pix` | means of cells with Laplace noise of scale 3·255/ε on each of three channels [Fan, 2018], as eight bits |
 | `DP-Pix, denoised` | the same before it is clipped, by the same network at the resolution of the cells |
 | `one shot` | one draw a cell among white signs, with 95 to 98 % of PrivUnitG's gain, by the same network |
 | `words` | one question of words, interpolated without a network |
 
 For `DP-Pix, denoised` and `one shot`, the SNR that the network is told and the scale of the signs are the best ones
-against the clean crops: advantages that `dipp` does not have. One shot takes at most ε = 16, the most that its index can
-use. PSNR in dB is the mean over crops.
+against the clean crops: advantages that `dipp` does not have. One shot takes at most ε = 16, the most that its index
+can use. PSNR in dB is the mean over crops.
 
 *Time*: a photograph of 768×512 and one of 4000×3000 (enlarged from it) at `--unit 16 --epsilon 8`, each in a process of
 its own, whose peak of resident memory is read at its end.
@@ -44,6 +44,7 @@ import dipp
 from dipp import files, models
 from dipp.codec import questions
 from dipp.codec.grids import Cuts, interpolated
+from dipp.codec.options import planned
 from dipp.codec.pictures import Pixels
 from dipp.core.signal import to_signal
 from dipp.core.units import Cells, Picture, Unit
@@ -87,14 +88,19 @@ def onto_pixels(coarse: torch.Tensor, unit: Unit, parts: int, pixels: Pixels) ->
     return interpolated(coarse, cuts, Cuts(*(np.arange(side + 1) for side in sides)))
 
 
-def encoded(pixels: Pixels, **options: Any) -> tuple[Pixels, float] | None:
-    """Return what dipp makes of crops, and its payload bits per pixel; None if no plan keeps the budget."""
-    try:
-        codec = dipp.Codec.from_pretrained(size=pixels.shape[1:3], **options)
-    except DippError:
-        return None
+def encoded(pixels: Pixels, **options: Any) -> tuple[Pixels, float]:
+    """Return what dipp makes of crops, and its payload bits per pixel."""
+    codec = dipp.Codec.from_pretrained(size=pixels.shape[1:3], **options)
     archive = codec.encode(list(pixels), odometer=False)
     return np.stack(list(codec.decode(archive))), archive.payload_bpp
+
+
+def by_pixel(pixels: Pixels, epsilon: float) -> float | None:
+    """Return the PSNR that the planner expects of `sharp`; None if no plan keeps the budget."""
+    try:
+        return round(planned(size=pixels.shape[1:3], epsilon=epsilon).point.psnr, 2)
+    except DippError:
+        return None
 
 
 def noisy_means(pixels: Pixels, unit: Unit, epsilon: float) -> torch.Tensor:
@@ -121,7 +127,8 @@ def one_shot(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> 
     recipe = candidates_of(min(epsilon, MOST), signs=True)
     step = step_of(recipe, min(epsilon, MOST))
     probe = Asking(denoiser, unit, pixels)
-    probe.ask(step)
+    for _, _, ask in probe.rounds(step):
+        ask(denoiser)
     truth = questions.coarse(probe.flat, probe.geometry, unit, step)
     scale = float((probe.state.permute(0, 2, 3, 1).reshape(len(pixels), -1).numpy() * truth).mean())
     asked = Asking(denoiser, unit, pixels)
@@ -144,19 +151,17 @@ def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> 
     """Return the PSNR of every method at a unit and ε."""
     area = unit.side**2 if isinstance(unit, Cells) else pixels.shape[1] * pixels.shape[2]
     own = encoded(pixels, epsilon=epsilon, unit=unit)
-    assert own is not None
-    sharp = encoded(pixels, epsilon=epsilon / area)
     noisy, denoised = dp_pix(pixels, unit, epsilon, denoiser)
     found = {
         "dipp": own[0],
         "floor": np.broadcast_to(np.rint(pixels.mean((0, 1, 2))), pixels.shape),
-        "sharp": None if sharp is None else sharp[0],
         "DP-Pix": noisy,
         "DP-Pix, denoised": denoised,
         "one shot": one_shot(pixels, unit, epsilon, denoiser),
         "words": plain_words(pixels, unit, epsilon, denoiser),
     }
-    quality = {name: None if pictures is None else psnr(pictures, pixels) for name, pictures in found.items()}
+    quality = {name: psnr(pictures, pixels) for name, pictures in found.items()}
+    quality |= {"sharp": by_pixel(pixels, epsilon / area)}
     rates = {"dipp": round(own[1], 5), "DP-Pix": round(24 / area, 5)}
     return {"unit": unit.short, "epsilon": epsilon, "PSNR": quality, "bits per pixel": rates}
 
@@ -209,9 +214,7 @@ def columns(pixels: Pixels, denoiser: Denoiser) -> Iterator[tuple[str, Pixels]]:
     for size in HIDDEN:
         codec = dipp.Codec.from_pretrained(epsilon=EPSILON, hide=size, size=picture.shape[:2])
         yield f"--hide {size}", codec.decode(codec.encode(picture, odometer=False))[0]
-    whole = encoded(pixels, epsilon=EPSILON, unit="picture")
-    assert whole is not None
-    yield "--unit picture", whole[0][0]
+    yield "--unit picture", encoded(pixels, epsilon=EPSILON, unit="picture")[0][0]
     # An object of 16×16 meets four 16×16 cells.
     noisy, denoised = dp_pix(pixels, Cells(16), EPSILON / 4, denoiser)
     yield "DP-Pix, 16x16", noisy[0]
@@ -242,7 +245,7 @@ def main() -> None:
     """Compare all methods at every unit and ε, time two sizes, and draw the sheet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photographs", type=Path)
-    parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sheet", type=Path)
     parser.add_argument("--time", type=int, nargs=2, help="time one photograph, resized to this width and height")
