@@ -64,8 +64,9 @@ CASES: tuple[tuple[Unit, float], ...] = (
 TIMED = ((768, 512), (4000, 3000))
 SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", HERE / "pictures/retina.png"]
 HIDDEN = ("16x16", "32x32", "64x64")
-EPSILON = 8.0
+EPSILON = 16.0
 """Of the sheet: of any object of the size, or of the picture."""
+TIMED_EPSILON = 8.0
 THUMB, GAP, CAPTION = 224, 6, 22
 
 
@@ -78,7 +79,7 @@ def psnr(pictures: Any, originals: Pixels) -> float:
 def shown(signal: torch.Tensor) -> Pixels:
     """Return a signal (N, C, H, W) as pictures (N, H, W, C)."""
     values = (signal.permute(0, 2, 3, 1).numpy() + 1) * 127.5
-    return np.rint(values.clip(0, 255)).astype(np.uint8)
+    return np.asarray(np.rint(values.clip(0, 255)), np.uint8)
 
 
 def onto_pixels(coarse: torch.Tensor, unit: Unit, parts: int, pixels: Pixels) -> torch.Tensor:
@@ -160,8 +161,8 @@ def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> 
         "one shot": one_shot(pixels, unit, epsilon, denoiser),
         "words": plain_words(pixels, unit, epsilon, denoiser),
     }
-    quality = {name: psnr(pictures, pixels) for name, pictures in found.items()}
-    quality |= {"sharp": by_pixel(pixels, epsilon / area)}
+    quality: dict[str, float | None] = {name: psnr(pictures, pixels) for name, pictures in found.items()}
+    quality["sharp"] = by_pixel(pixels, epsilon / area)
     rates = {"dipp": round(own[1], 5), "DP-Pix": round(24 / area, 5)}
     return {"unit": unit.short, "epsilon": epsilon, "PSNR": quality, "bits per pixel": rates}
 
@@ -185,7 +186,7 @@ def timed(path: Path, width: int, height: int) -> dict[str, Any]:
     """Encode and decode one photograph, resized, in this process."""
     with Image.open(path) as image:
         picture = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS))
-    codec = dipp.Codec.from_pretrained(epsilon=EPSILON, unit=16, size=(height, width))
+    codec = dipp.Codec.from_pretrained(epsilon=TIMED_EPSILON, unit=16, size=(height, width))
     codec.decode(codec.encode(picture[:64, :64], odometer=False))  # libraries set themselves up
     began = time.perf_counter()
     archive = codec.encode(picture, odometer=False)
