@@ -31,7 +31,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +123,18 @@ def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tu
 
 
 def one_shot(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
-    """Return what one draw among white signs tells of each unit, denoised at the best SNR."""
-    recipe = candidates_of(min(epsilon, MOST), signs=True)
-    step = step_of(recipe, min(epsilon, MOST))
-    probe = Asking(denoiser, unit, pixels)
-    for _, _, ask in probe.rounds(step):
-        ask(denoiser)
-    truth = questions.coarse(probe.flat, probe.geometry, unit, step)
-    scale = float((probe.state.permute(0, 2, 3, 1).reshape(len(pixels), -1).numpy() * truth).mean())
+    """Return what one draw among white signs tells of each unit, unbiased and denoised at the best SNR."""
+    step = step_of(candidates_of(min(epsilon, MOST), signs=True), min(epsilon, MOST))
     asked = Asking(denoiser, unit, pixels)
-    asked.ask(replace(step, scale=max(scale, 1e-4)))
-    return shown(asked.chain().trajectory.expected(1, asked.state))
+    for _, _, ask in asked.rounds(step):
+        ask(denoiser)
+    truth = questions.coarse(asked.flat, asked.geometry, unit, step)
+    signs = asked.state.permute(0, 2, 3, 1).reshape(len(pixels), -1).numpy()
+    power = float(np.square(truth).mean())
+    scale = power / max(float((signs * truth).mean()), 1e-4)
+    snrs = [factor / max(scale**2 - power, 1e-6) for factor in LABELS]
+    tried = [shown(onto_pixels(denoiser.at_snr(scale * asked.state, snr), unit, step.parts, pixels)) for snr in snrs]
+    return max(tried, key=lambda one: psnr(one, pixels))
 
 
 def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
