@@ -98,7 +98,7 @@ class Headline(NamedTuple):
     @property
     def recognisable(self) -> str:
         """Whether people and things can be recognised in the release, and why, in words."""
-        if self.hidden is not None:
+        if self.hidden is not None and self.unit != Picture():
             return (
                 f"perhaps: the ε of {upper(self.epsilon, 3)} is that of {objects(self.hidden)}, and whatever is larger "
                 "pays more; treat the people in the pictures as identifiable if they are larger"
