@@ -49,7 +49,7 @@ def give(page: Page, name: str, content: bytes) -> None:
 def wait(page: Page) -> None:
     """Until nothing is under way, and something was made."""
     page.wait_for_selector("#cancel", state="hidden")
-    page.wait_for_selector("#sizes:not([hidden])")
+    page.wait_for_selector("#download-png:visible")
 
 
 def timed(browser: Browser, origin: str, side: int) -> dict[str, Any]:
@@ -59,6 +59,7 @@ def timed(browser: Browser, origin: str, side: int) -> dict[str, Any]:
     page = opened(browser, origin)
     give(page, "cat.png", out.getvalue())
     page.wait_for_selector("#encode:not([disabled])")
+    page.fill("#hide", "0")
     page.fill("#epsilon", str(NOTCH))
     start = time.perf_counter()
     page.click("#encode")
@@ -79,28 +80,34 @@ def timed(browser: Browser, origin: str, side: int) -> dict[str, Any]:
 
 
 def shots(browser: Browser, origin: str, folder: Path) -> None:
-    """The pictures of the document, at the ε to begin with."""
-    wide, narrow = {"width": 1180, "height": 880}, {"width": 390, "height": 844}
-    for name, sample, scheme, size, right in (
-        ("page", 2, "light", wide, "expected"),
-        ("page-rival", 2, "dark", wide, "rival"),
-        ("page-narrow", 1, "light", narrow, "expected"),
-    ):
+    """The pictures of the document."""
+    wide, narrow = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+    page = opened(browser, origin, viewport=wide, color_scheme="light")
+    page.click(".sample:nth-child(2)")
+    page.wait_for_selector("#encode:not([disabled])")
+    _keep(page.screenshot(), folder / "page.jpg")
+    page.context.close()
+    for name, scheme, size in (("page-rival", "dark", wide), ("page-narrow", "light", narrow)):
         page = opened(browser, origin, viewport=size, color_scheme=scheme)
-        page.click(f".sample:nth-child({sample})")
+        page.click(".sample:nth-child(2)")
         page.wait_for_selector("#encode:not([disabled])")
         page.click("#encode")
         wait(page)
-        page.select_option("#right", right)
-        _keep(page.screenshot(), folder / f"{name}.jpg")
-        if name == "page":
-            for part in ("pixel", "certificate"):
-                _keep(page.locator(f"#{part}").screenshot(), folder / f"page-{part}.jpg")
+        page.wait_for_selector('[data-name="sample 3"]')
         if name == "page-narrow":
-            page.locator("#see").scroll_into_view_if_needed()
             page.evaluate("document.getElementById('see').scrollIntoView()")
-            _keep(page.screenshot(), folder / f"{name}.jpg")
+        else:
+            _keep(page.locator("#certificate").screenshot(), folder / "page-certificate.jpg")
+        _keep(page.screenshot(), folder / f"{name}.jpg")
         page.context.close()
+    page = opened(browser, origin, viewport=wide, color_scheme="light")
+    page.click(".sample:nth-child(2)")
+    page.wait_for_selector("#encode:not([disabled])")
+    page.fill("#hide", "0")
+    page.click("#encode")
+    wait(page)
+    _keep(page.locator("#pixel").screenshot(), folder / "page-pixel.jpg")
+    page.context.close()
 
 
 def _keep(content: bytes, path: Path) -> None:

@@ -4,6 +4,8 @@ import { Archive } from "../src/format/archive";
 import { crc32, fromHex, hex } from "../src/format/bytes";
 import { headerBytes } from "../src/format/header";
 import { DippError } from "../src/errors";
+import { cells, PICTURE } from "../src/core/units";
+import { headlineOf } from "../src/privacy/certificate";
 import { Ledger, Recorder } from "../src/privacy/ledger";
 import { digest, double, fromDouble, vectors } from "./vectors";
 
@@ -22,6 +24,9 @@ test("files open, with Python's certificate, rates and indices", () => {
       const found = archive.certificate.forWindow(width, height);
       assert.deepEqual([double(found.epsilon), double(found.rho)], [epsilon, rho]);
     });
+    assert.deepEqual(archive.release.hidden ?? null, one.hidden);
+    const first = headlineOf(archive.certificate, archive.release.hidden);
+    assert.deepEqual([double(first.epsilon), first.what], one.headline);
     assert.equal(archive.certificate.unit.words, one.unit.words);
     assert.equal(archive.certificate.unit.reader, one.unit.reader);
     assert.equal(archive.certificate.unit.short, one.unit.short);
@@ -86,6 +91,12 @@ test("a pixel that is touched more often than the mask says is not archived", ()
   };
   assert.ok(Ledger.planned(plan, { height: 10, width: 10, channels: 3 }).equals(recorded((step) => step)));
   assert.throws(() => recorded(() => 0), /more often than the mask design says/);
+});
+
+test("parts of an axis are counted as they are made", () => {
+  for (const unit of [cells(16), cells(64), PICTURE]) {
+    for (const parts of [4, 8, 16]) for (let length = 1; length < 90; length += 1) assert.equal(unit.divisions(length, parts).length - 1, unit.partCount(length, parts));
+  }
 });
 
 test("what Python refuses is refused, and nothing else", () => {

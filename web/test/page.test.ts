@@ -1,19 +1,33 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { CLOSEST } from "../src/codes/closest";
+import { Mask } from "../src/core/masks";
+import { cells, PICTURE, type Unit } from "../src/core/units";
 import { requireEightBits } from "../src/page/picture";
 import { Spent } from "../src/page/spent";
 import { gradeOf, measuredWords, type Table } from "../src/page/table";
+import { Certificate } from "../src/privacy/certificate";
+import { Ledger } from "../src/privacy/ledger";
+
+/** A certificate of one draw of ε = ln 2 for each unit. */
+function certificate(unit: Unit): Certificate {
+  const terms = { candidates: 16, best: 1, heavy: 2n, light: 1n };
+  const one = { step: 0, terms, candidates: 16, chunks: 9, touched: 1, apart: true };
+  return new Certificate(new Ledger(3, new Mask(1), CLOSEST, [one], unit));
+}
 
 test("a picture that is opened again is the same picture, and another one is not", () => {
   const spent = new Spent();
-  const picture = (seed: number, width = 3): { width: number; height: number; pixels: Uint8Array } =>
-    ({ width, height: 6 / width, pixels: Uint8Array.from({ length: 18 }, (_, i) => (seed * i) & 255) });
-  assert.deepEqual(spent.add(picture(7), 1).files, 1);
-  assert.deepEqual(spent.add(picture(8), 4).files, 1);
-  assert.deepEqual(spent.add(picture(7, 2), 4).files, 1);
-  const { files, epsilon } = spent.add(picture(7), 0.1);
+  const picture = (seed: number, width = 30): { width: number; height: number; pixels: Uint8Array } =>
+    ({ width, height: 600 / width, pixels: Uint8Array.from({ length: 1800 }, (_, i) => (seed * i) & 255) });
+  const small = certificate(cells(8));
+  assert.deepEqual(spent.add(picture(7), small, [8, 8]).files, 1);
+  assert.deepEqual(spent.add(picture(8), small, [8, 8]).files, 1);
+  assert.deepEqual(spent.add(picture(7, 20), small, [8, 8]).files, 1);
+  // An object of 8×8 pixels meets up to four cells of 8, and one picture.
+  const { files, epsilon } = spent.add(picture(7), certificate(PICTURE), [8, 8]);
   assert.equal(files, 2);
-  assert.ok(epsilon >= 1.1 && epsilon < 1.1001);
+  assert.ok(epsilon >= 5 * Math.LN2 && epsilon < 5.0001 * Math.LN2);
 });
 
 /** The first bytes of a file, from text and numbers. */

@@ -4,6 +4,7 @@ import { CLOSEST } from "../src/codes/closest";
 import { flat } from "../src/codes/flat";
 import { drawBits, PAIRS, thresholds } from "../src/codes/pairs";
 import { bestOf, drawn } from "../src/core/closest";
+import { PIXEL } from "../src/core/units";
 import { boundWords, largestBelief, upper } from "../src/privacy/certificate";
 import { digest, double, fromDouble, vectors } from "./vectors";
 
@@ -80,7 +81,7 @@ test("printed bounds are upper bounds, and Python's", () => {
   assert.equal(upper(0.123401, 3), "0.124");
   assert.equal(upper(2957.3, 3), "2960");
   assert.equal(upper(8_886_110.6, 3), "8,890,000");
-  assert.match(boundWords(4), /at most 98\.21 % for somebody who knows every other pixel/);
+  assert.match(boundWords({ epsilon: 4, what: "one pixel", reader: PIXEL.reader }), /at most 98\.21\s% for somebody who knows every other pixel/);
   assert.equal(largestBelief(4), "98.21");
   assert.equal(largestBelief(11), "99.9984"); // and not 100
   assert.equal(largestBelief(16), "99.999989");

@@ -1,7 +1,8 @@
-"""Write what the page needs of Python: `content.py OUT --model MODEL` makes plans.json, network.onnx and the samples.
+"""Write what the page needs of Python: plans.json, network.onnx, words.safetensors and the samples, into a folder.
 
-Plans are those of pairs, in few network calls, for each ε and rate of a grid. Everything in them is public and follows
-from the model's calibration; the page computes their certificates again.
+Plans are those of pairs, in few network calls, for each ε and rate of a grid, and those of questions for objects of
+each size and ε. Everything in them is public and follows from the model's calibration and the table of its words; the
+page computes their certificates again.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import Any
 from dipp import __version__, models
 from dipp.codes import Pairs
 from dipp.core.geometry import Geometry
-from dipp.core.units import Pixel
+from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
-from dipp.models import embedded
+from dipp.models import books, embedded
+from dipp.models.books import Books
 from dipp.models.export import export
+from dipp.planning import questions
 from dipp.planning.planner import Point
 from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
@@ -32,10 +35,15 @@ from dipp.privacy.limits import ASSUMPTIONS, not_covered
 EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Payload bits per pixel."""
+SIDES = (8, 16, 32, 64, 128, None)
+"""Sides of the squares that can be hidden, in pixels; None for the whole picture."""
+OBJECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""ε of such a square, wherever it lies, or of the whole picture."""
 CALLS = 15
 """Network calls along the chain: fewer than the command line takes, since a browser is slower."""
-PIXELS = 256 * 256
-"""Of the pictures that the plans are made for; they serve all sizes."""
+SQUARE = 256
+"""Side of the pictures that the plans are made for; they serve all sizes."""
+PIXELS = SQUARE * SQUARE
 SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
 
 
@@ -68,6 +76,42 @@ def described(epsilon: float, rate: float, point: Point, channels: int) -> dict[
     }
 
 
+def hiding(own: Books, side: int | None, epsilon: float, channels: int) -> dict[str, Any] | None:
+    """The plan that hides squares of a side, or the whole picture, for JSON; None if no plan keeps the ε.
+
+    Integers that JavaScript's numbers cannot hold are written as text.
+    """
+    geometry = Geometry(SQUARE, SQUARE, channels)
+    budget = Budget(epsilon=epsilon, unit=Picture()) if side is None else Budget(epsilon=epsilon, hidden=(side, side))
+    units = (Picture(),) if side is None else questions.units_of(own)
+    try:
+        point = questions.QuestionPlanner(own, geometry, units).choose(budget)
+    except DippError:
+        return None
+    plan = point.plan
+    promised = Certificate.of(plan, geometry, hidden=budget.hidden)
+    return {
+        "side": side,
+        "epsilon": epsilon,
+        "unit": plan.unit.to_bytes().hex(),
+        "questions": [
+            {name: getattr(step, name) for name in ("split", "rounds", "candidate", "scale", "best")}
+            | {"heavy": str(step.heavy), "light": str(step.light), "gain": step.snr_gain, "indexBits": step.index_bits}
+            for step in plan.steps
+        ],
+        "bpp": point.bpp,
+        "psnr": round(point.psnr, 2),
+        "certificate": [promised.headline.epsilon, promised.rho],
+    }
+
+
+def cells_not_covered() -> list[str]:
+    """What a certificate of cells does not cover, with {cell} for the cell and {met} for how many a face meets."""
+    example = Cells(8)
+    face = str(example.met(60, 80))
+    return [text.replace(example.short, "{cell}").replace(f" {face} ", " {met} ") for text in not_covered(example)]
+
+
 def plans(model: str) -> dict[str, Any]:
     """All plans of the grid."""
     own, names = planner(model)
@@ -78,8 +122,7 @@ def plans(model: str) -> dict[str, Any]:
     ]
     if not all(math.isfinite(one["psnr"]) and one["certificate"][0] <= one["epsilon"] for one in found):
         raise DippError("plans: one exceeds its budget; report this")
-    words = {
-        "unit": Pixel().words,
+    words: dict[str, Any] = {
         "assumptions": ASSUMPTIONS,
         "notCovered": not_covered(Pixel()),
         "readers": list(advice.READERS.items()),
@@ -89,8 +132,19 @@ def plans(model: str) -> dict[str, Any]:
             {"largest": row.largest if math.isfinite(row.largest) else None, "name": row.name} for row in advice.SCALE
         ],
     }
+    words_of = models.load(model).books
+    hidden = [
+        entry
+        for side in SIDES
+        for epsilon in OBJECTS
+        if words_of is not None and (entry := hiding(words_of, side, epsilon, own.geometry.channels)) is not None
+    ]
+    if not all(one["certificate"][0] <= one["epsilon"] for one in hidden):
+        raise DippError("plans: one that hides an object exceeds its budget; report this")
+    names |= {"words": None if words_of is None else words_of.digest}
+    words |= {"objectsNotCovered": {Cells.kind: cells_not_covered(), Picture.kind: not_covered(Picture())}}
     grid = {"epsilons": EPSILONS, "first": advice.DEFAULT_EPSILON, "rates": RATES, "pixels": PIXELS}
-    return {"version": __version__, **names, **grid, **words, "plans": found}
+    return {"version": __version__, **names, **grid, **words, "plans": found, "hiding": hidden}
 
 
 def main() -> None:
@@ -106,6 +160,8 @@ def main() -> None:
         shutil.copyfile(path, out / "samples" / path.name)
     network = out / "network.onnx"
     export(models.load(arguments.model), network)
+    if (source := Path(arguments.model) / books.NAME).is_file():
+        shutil.copyfile(source, out / books.NAME)
     more = {"samples": [path.name for path in pictures], "network": hashlib.sha256(network.read_bytes()).hexdigest()}
     (out / "plans.json").write_text(json.dumps(plans(arguments.model) | more, ensure_ascii=False), encoding="utf-8")
 

@@ -198,7 +198,8 @@ class Vectors:
             beacon = Beacon(self.draw.getrandbits(60), self.draw.randbytes(self.draw.randint(16, 64)), seed)
             seed = beacon.seed
         window = Window(*sorted(self.draw.sample(range(-(1 << 31), 1 << 31), 2))) if windowed else None
-        return Release(plan, name, seed, channels, delta, table, given, beacon, window)
+        hidden = (self.draw.randint(1, 99), self.draw.randint(1, 1 << 20)) if self.draw.random() < 0.3 else None
+        return Release(plan, name, seed, channels, delta, table, given, beacon, window, hidden)
 
     def streams(self) -> Iterator[dict[str, Any]]:
         """Derivation of streams, words, permutations and draws."""
@@ -327,6 +328,8 @@ class Vectors:
                     for size in ((1, 1), (8, 8), (60, 80), (256, 256))
                     for found in [made.certificate.for_window(*size)]
                 ],
+                "hidden": release.hidden,
+                "headline": [double(made.certificate.headline.epsilon), made.certificate.headline.what],
                 "unit": {name: getattr(plan.unit, name) for name in ("words", "reader", "short")},
                 "change": [change, double(made.certificate.ledger.epsilon_of_change(change))],
                 "payload_bpp": made.payload_bpp,

@@ -60,7 +60,9 @@ export class Answers {
     const state = interpolated(known, this.geometry.channels, this.cuts(last - 1), onto);
     const expected = interpolated(finite(await this.network(last, known)), this.geometry.channels, this.cuts(last - 1), onto);
     await progress(rounds + 1, rounds + 1);
-    return { state, expected, indices: Uint32Array.from(chosen), told: [] };
+    const step = this.steps[last - 1]!;
+    const end = { known, snr: step.gain, grid: gridOf(step, this.plan.unit, this.geometry), cuts: this.cuts(last - 1) };
+    return { state, expected, indices: Uint32Array.from(chosen), told: [], end };
   }
 
   /** What is expected of the coarse pixels before a round. */

@@ -14,7 +14,9 @@ import { type Chunks, chunks, NOTHING } from "../core/chunking";
 import { type Geometry, pixelsOf } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { stream } from "../core/randomness";
+import type { Cuts } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
+import { pixelCuts } from "./grids";
 import { Sensing } from "./trajectory";
 
 /** What is public about one step of a picture. */
@@ -44,6 +46,8 @@ export interface Walked {
   readonly expected: Float32Array;
   readonly indices: Uint32Array;
   readonly told: readonly Told[];
+  /** What is known at the end, on the grid of the last step and at its SNR: where samples begin. */
+  readonly end: { readonly known: Float32Array; readonly snr: number; readonly grid: Geometry; readonly cuts: Cuts };
 }
 
 /** Called before each network call, with how many were made and how many there will be; it may throw to stop. */
@@ -58,7 +62,7 @@ export class Chain {
     private readonly plan: Plan,
     denoiser: Denoiser,
     private readonly seed: Uint8Array,
-    geometry: Geometry,
+    private readonly geometry: Geometry,
     /** The number of the picture in its archive. */
     private readonly image = 0,
   ) {
@@ -94,7 +98,8 @@ export class Chain {
       indices.set(part, at);
       at += part.length;
     }
-    return { state, expected, indices, told };
+    const end = { known: state, snr: this.trajectory.snr(count), grid: this.geometry, cuts: pixelCuts(this.geometry) };
+    return { state, expected, indices, told, end };
   }
 
   private layout(number: number): StepLayout {

@@ -87,8 +87,9 @@ export function cutsOf(step: Question, unit: Unit, { height, width }: Geometry):
 
 /** The size of the coarse picture that a question asks about. */
 export function gridOf(step: Question, unit: Unit, geometry: Geometry): Geometry {
-  const { rows, columns } = cutsOf(step, unit, geometry);
-  return { height: rows.length - 1, width: columns.length - 1, channels: geometry.channels };
+  const { height, width, channels } = geometry;
+  const [rows, columns] = [unit.partCount(height, partsOf(step)), unit.partCount(width, partsOf(step))];
+  return { height: rows, width: columns, channels };
 }
 
 /** Throw if a step's numbers are out of their ranges, or if the unit cannot be divided into its coarse pixels. */
@@ -110,7 +111,7 @@ function requireQuestion(step: Question, unit: Unit): void {
     throw new DippError(`candidate: must be 0 (words, at the scale 1) or 1 (signs), got ${step.candidate}`);
   }
   if (step.chunkSize !== 1) throw new DippError(`chunk_size: must be 1 where a chunk is a block, got ${step.chunkSize}`);
-  unit.divisions(1, partsOf(step));
+  unit.partCount(1, partsOf(step));
 }
 
 /** Throw if the steps cannot follow each other. */

@@ -30,6 +30,8 @@ export interface Unit {
    * `length`, so that no part lies in two units.
    */
   divisions(length: number, parts: number): Int32Array;
+  /** How many parts `divisions` has, without making them. */
+  partCount(length: number, parts: number): number;
   /** This unit on the coarse picture that has one pixel for each of the parts of `divisions`. */
   divided(parts: number): Unit;
 }
@@ -49,6 +51,9 @@ export const PIXEL: Unit = {
     return wide * high;
   },
   divisions() {
+    throw new DippError("unit: a pixel cannot be divided into parts");
+  },
+  partCount() {
     throw new DippError("unit: a pixel cannot be divided into parts");
   },
   divided() {
@@ -78,11 +83,14 @@ export function cells(side: number): Unit {
       return size ? Math.min(wide, along(size.width)) * Math.min(high, along(size.height)) : wide * high;
     },
     divisions(length, parts) {
+      const step = side / parts;
+      return Int32Array.from({ length: this.partCount(length, parts) + 1 }, (_, i) => Math.min(i * step, length));
+    },
+    partCount(length, parts) {
       if (parts < 1 || side % parts) {
         throw new DippError(`unit: a ${short} cannot be divided into ${parts} equal parts; take a multiple of it`);
       }
-      const step = side / parts;
-      return Int32Array.from({ length: Math.ceil(length / step) + 1 }, (_, i) => Math.min(i * step, length));
+      return Math.ceil((length * parts) / side);
     },
     divided: (parts) => cells(parts),
   };
@@ -100,6 +108,7 @@ export const PICTURE: Unit = {
   met: () => 1,
   divisions: (length, parts) =>
     Int32Array.from(new Set(Array.from({ length: parts + 1 }, (_, i) => Math.floor((i * length) / parts)))),
+  partCount: (length, parts) => Math.min(length, parts),
   divided: () => PICTURE,
 };
 

@@ -24,7 +24,7 @@ const MAGIC = [0x44, 0x49, 0x50, 0x50];
 export const VERSION = 3;
 /** The last commit that reads formats 1 and 2, which came before the first release. */
 const LAST_OF_OLD = "89b0fc8";
-const [SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA] = [1, 2, 3, 4, 5];
+const [SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN] = [1, 2, 3, 4, 5, 6];
 /** Fields that this page knows, and their least and largest lengths. */
 const FIELD_BYTES = new Map<number, readonly [number, number]>([
   [SEED_GIVEN, [0, 0]],
@@ -32,6 +32,7 @@ const FIELD_BYTES = new Map<number, readonly [number, number]>([
   [SOURCE, [1, 9 + MAX_PIXELS]],
   [TABLE, [32, 32]],
   [DELTA, [8, 8]],
+  [HIDDEN, [8, 8]],
 ]);
 /** First byte of the field about the source. */
 const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
@@ -70,6 +71,8 @@ export interface Release {
   readonly beacon?: Uint8Array | undefined;
   /** Which values of pictures of more than eight bits became black and white. */
   readonly window?: readonly [number, number] | undefined;
+  /** Width and height of the objects that the plan is to hide, wherever they lie. */
+  readonly hidden?: readonly [number, number] | undefined;
 }
 
 /** A row of images of one size. */
@@ -143,7 +146,7 @@ function readUnit(reader: ByteReader): Unit {
 
 /** What the fields say of a release. */
 function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<Release, "plan" | "model" | "seed" | "channels"> {
-  const [table, beacon, stated, source] = [TABLE, BEACON, DELTA, SOURCE].map((key) => fields.get(key)?.slice());
+  const [table, beacon, stated, source, size] = [TABLE, BEACON, DELTA, SOURCE, HIDDEN].map((key) => fields.get(key)?.slice());
   const delta = stated && new DataView(stated.buffer).getFloat64(0, true);
   if (delta !== undefined && !(delta > 0 && delta < 1)) {
     throw new DippError(`delta: a number between 0 and 1 is needed, got ${delta}`);
@@ -152,7 +155,10 @@ function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<Re
     throw new DippError("the seed does not follow from its beacon; do not trust the file");
   }
   const window = source && readWindow(source);
-  return { delta, table: table && hex(table), seedGiven: fields.has(SEED_GIVEN), beacon, window };
+  const sides = size && new DataView(size.buffer);
+  const hidden = sides && ([sides.getUint32(0, true), sides.getUint32(4, true)] as [number, number]);
+  if (hidden?.includes(0)) throw new DippError(`window: width and height must be whole numbers from 1, got ${hidden.join("×")}`);
+  return { delta, table: table && hex(table), seedGiven: fields.has(SEED_GIVEN), beacon, window, hidden };
 }
 
 function readRuns(reader: ByteReader): Run[] {
@@ -308,6 +314,7 @@ export function headerBytes(release: Release, runs: readonly Run[], certificate:
   if (release.beacon) fields.push([BEACON, release.beacon]);
   if (release.table !== undefined) fields.push([TABLE, fromHex(release.table)]);
   if (release.delta !== undefined) fields.push([DELTA, doubles(release.delta)]);
+  if (release.hidden) fields.push([HIDDEN, new Uint8Array(Uint32Array.from(release.hidden).buffer)]);
   return joined([
     Uint8Array.from([...MAGIC, VERSION]),
     fromHex(release.model),

@@ -20,6 +20,8 @@ const FILES: Record<Engine, { script: string; support: string }> = {
 const MOST_THREADS = 8;
 
 export class OnnxDenoiser implements Denoiser {
+  private busy: Promise<unknown> = Promise.resolve();
+
   private constructor(
     private readonly runtime: typeof Runtime,
     private readonly session: Runtime.InferenceSession,
@@ -51,7 +53,14 @@ export class OnnxDenoiser implements Denoiser {
     return new OnnxDenoiser(runtime, session, engine, threads, identity, channels, books);
   }
 
-  async predict(state: Float32Array, snr: number, { height, width }: Size): Promise<Float32Array> {
+  /** One call at a time: the runtime takes no second one meanwhile. */
+  predict(state: Float32Array, snr: number, size: Size): Promise<Float32Array> {
+    const found = this.busy.then(() => this.run(state, snr, size));
+    this.busy = found.catch(() => undefined);
+    return found;
+  }
+
+  private async run(state: Float32Array, snr: number, { height, width }: Size): Promise<Float32Array> {
     const y = new this.runtime.Tensor("float32", state, [1, this.channels, height, width]);
     const level = new this.runtime.Tensor("float32", Float32Array.of(snr), [1]);
     const { x0 } = await this.session.run({ y, snr: level });

@@ -5,28 +5,39 @@ import { freshSeed } from "../core/randomness";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import type { Engine } from "../models/onnx";
-import { boundWords, upper } from "../privacy/certificate";
+import { headlineOf, upper } from "../privacy/certificate";
 import { requireBrowser } from "./browser";
 import { snapshot, startCamera, stopCamera } from "./camera";
+import { Choice } from "./choice";
 import { element, grouped, made, row, save } from "./dom";
+import { Square } from "./hide";
 import type { Reply, Request } from "./messages";
-import { showCertificate } from "./paper";
+import { headlineWords, showCertificate } from "./paper";
 import { bitmapOf, fileOf, MOST_PIXELS, pixelsOf, smaller } from "./picture";
 import { showOdds } from "./pixel";
-import { noised } from "./rivals";
 import { Spent } from "./spent";
 import { Split, type View } from "./split";
-import { certificateOf, gradeOf, measuredWords, type Table, type TableEntry } from "./table";
+import { Strip } from "./strip";
+import type { Table } from "./table";
 
-const VIEWS = { original: "original", expected: "the file's picture", noisy: "the noisy state", rival: "noise and PNG" } as const;
+/** The pictures that can be looked at, in the order of the strip. */
+const VIEWS = {
+  original: "original",
+  expected: "what the file shows",
+  "sample 1": "sample of the file",
+  "sample 2": "second sample",
+  "sample 3": "third sample",
+  pixelated: "DP-Pix, same ε, denoised",
+  noised: "noise, same ε, denoised",
+  blurred: "blur: no promise",
+  noisy: "what was answered",
+} as const;
 type ViewName = keyof typeof VIEWS;
 
 const [status, error, encodeButton, cancelButton] = ["status", "error", "encode", "cancel"].map((id) => element(id)) as [
   HTMLElement, HTMLElement, HTMLButtonElement, HTMLButtonElement,
 ];
-const sliders = { epsilon: element<HTMLInputElement>("epsilon"), rate: element<HTMLInputElement>("rate") };
 const image = element<HTMLInputElement>("image");
-const choices = { left: element<HTMLSelectElement>("left"), right: element<HTMLSelectElement>("right") };
 
 /** Public seeds for the encodings of this visit, drawn before any picture is read. */
 const SEEDS = Array.from({ length: 256 }, freshSeed);
@@ -41,6 +52,11 @@ let picture: Picture | undefined;
 let name = "picture";
 let archive: Archive | undefined;
 let views: Partial<Record<ViewName, View>> = {};
+/** What is right of the line. */
+let current: ViewName = "expected";
+/** Number of the request whose pictures are shown. */
+let request = -1;
+let choice: Choice;
 /** The image of an archive that is shown. */
 let seen: number | undefined;
 const spent = new Spent();
@@ -48,6 +64,13 @@ const spent = new Spent();
 let latest = 0;
 
 const split = new Split((pixel) => ask(pixel));
+const square = new Square((number) => {
+  if (!busy) choice.setSide(number);
+});
+const strip = new Strip((name) => {
+  current = name as ViewName;
+  look();
+});
 
 function tell(request: Request): void {
   worker.postMessage(request);
@@ -71,30 +94,15 @@ function busyWith(now: boolean): void {
   cancelButton.hidden = !now;
   element("progress").hidden = !now;
   encodeButton.disabled = now || !ready || !picture;
+  for (const id of ["hide", "epsilon", "rate"]) element<HTMLInputElement>(id).disabled = now;
 }
 
-// What is chosen.
-
-function chosen(): { number: number; entry: TableEntry } {
-  const number = Number(sliders.epsilon.value) * table.rates.length + Number(sliders.rate.value);
-  return { number, entry: table.plans[number]! };
-}
-
+/** Say what is chosen and, before a picture is encoded, draw it over the picture. */
 function showChoice(): void {
-  const { entry } = chosen();
-  const pixels = picture ? picture.width * picture.height : table.pixels;
-  const { epsilon } = certificateOf(entry, table.channels, pixels);
-  element("epsilon-value").textContent = String(entry.epsilon);
-  sliders.epsilon.setAttribute("aria-valuetext", `ε = ${entry.epsilon}`);
-  element("belief").textContent =
-    `A file of these settings certifies ε = ${upper(epsilon)}, ${gradeOf(epsilon, table)} as a bound: ` +
-    `${boundWords(epsilon)}. Without that knowledge, ${measuredWords(epsilon, table)}.`;
-  element("rate-value").textContent = String(entry.rate);
-  sliders.rate.setAttribute("aria-valuetext", `${entry.rate} bits per pixel`);
-  const bytes = Math.ceil((entry.bpp * pixels) / 8);
-  element("rate-words").textContent =
-    `${entry.bpp < entry.rate * 0.99 ? `This ε has no use for more than ${entry.bpp.toPrecision(2)}. ` : ""}` +
-    `About ${grouped(bytes)} bytes${picture ? "" : " for 256×256 pixels"}; on public pictures, ${entry.psnr.toFixed(1)} dB.`;
+  const unit = choice.show(picture);
+  if (!picture) return;
+  if (archive && !busy) clearResult(); // other settings than those of the file that was shown
+  square.show(choice.sides, choice.side, unit, picture);
 }
 
 // Pictures and files.
@@ -145,21 +153,35 @@ function offerSmaller(bitmap: ImageBitmap, title: string, stem: string): void {
 /** Show nothing of what was there before, and keep none of it. */
 function forget(): void {
   picture = archive = seen = undefined;
+  request = -1;
   views = {};
   split.clear();
-  for (const choice of Object.values(choices)) choice.replaceChildren();
-  for (const id of ["large", "pixel", "certificate", "sizes", "image-choice"]) element(id).hidden = true;
+  strip.clear();
+  square.hide();
+  for (const id of ["large", "pixel", "certificate", "result", "image-choice", "file-says"]) element(id).hidden = true;
+  element("choice").hidden = false;
   status.textContent = "";
   busyWith(false);
+}
+
+/** Show the picture alone again. */
+function clearResult(): void {
+  archive = undefined;
+  request = -1;
+  views = { original: { ...picture!, name: VIEWS.original } };
+  strip.clear();
+  split.mark(undefined);
+  for (const id of ["pixel", "certificate", "result"]) element(id).hidden = true;
+  status.textContent = ready ? "Choose what must stay hidden, and encode." : "Loading the network …";
+  element("see-title").textContent = choice.sides.length > 1 ? "3. Drag the square to the size of what must stay hidden" : "3. Your picture";
+  split.show(views.original!);
 }
 
 function take(own: Picture, stem: string): void {
   forget();
   [picture, name] = [own, stem];
-  views = { original: { ...own, name: VIEWS.original } };
   element("picked").textContent = `${name}: ${own.width}×${own.height} pixels.`;
-  status.textContent = "Choose how much it may tell, and encode.";
-  offer("original", "original");
+  clearResult();
   showChoice();
   busyWith(false);
 }
@@ -173,11 +195,22 @@ function openArchive(bytes: Uint8Array, stem: string): void {
   element("image-choice").hidden = found.length === 1;
   image.value = "1";
   image.max = String(found.length);
-  showCertificate(found, table);
-  element("certificate").hidden = false;
+  element("choice").hidden = true;
+  element("file-says").hidden = false;
+  element("file-words").textContent = headlineWords(found);
+  showResult(found);
   element("download-png").hidden = true;
   element("again").hidden = true;
+  element("expected-quality").textContent = "";
   decodeImage(0);
+}
+
+/** Show what a file promises. */
+function showResult(made: Archive): void {
+  element("headline").textContent = headlineWords(made);
+  element("bytes").textContent = `${grouped(made.bytes.length)} bytes`;
+  showCertificate(made, table);
+  element("result").hidden = element("certificate").hidden = false;
 }
 
 /** Decode the image of an archive whose number is typed in, unless it is the one that is shown. */
@@ -192,7 +225,7 @@ function decodeImage(number: number): void {
   if (height * width > MOST_PIXELS) {
     throw new DippError(
       `this image has ${grouped(height * width)} pixels, and a browser can decode up to ${grouped(MOST_PIXELS)}; ` +
-        "its certificate is below, and `dipp decode` decodes it",
+        "what it promises is below, and `dipp decode` decodes it",
     );
   }
   start({ type: "decode", file: archive!.bytes, image: number });
@@ -224,8 +257,9 @@ function onProgress(done: number, calls: number): void {
 async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   const { width, height } = reply;
   seen = reply.image;
+  request = reply.of;
   archive = Archive.fromBytes(reply.file); // read again, as any reader would
-  const { epsilon } = archive.certificate;
+  const { epsilon, unit } = archive.certificate;
   views = {
     ...(picture ? { original: { ...picture, name: VIEWS.original } } : {}),
     expected: { width, height, pixels: reply.expected, name: VIEWS.expected },
@@ -233,22 +267,22 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   };
   const pixels = width * height;
   const bpp = (bytes: number): string => ((8 * bytes) / pixels).toPrecision(3);
-  const rows = [row("this .dipp", grouped(archive.bytes.length), archive.fileBpp.toPrecision(3), upper(epsilon))];
+  const rows = [row("this .dipp", grouped(archive.bytes.length), archive.fileBpp.toPrecision(3), `${upper(epsilon)} per ${unit.short}`)];
   if (picture) {
-    const rival = noised(picture, epsilon);
-    views.rival = { ...rival, name: `noise of the same ε, as a PNG` };
-    const [noise, png, jpeg] = await Promise.all([fileOf(rival, "image/png"), fileOf(picture, "image/png"), fileOf(picture, "image/jpeg", 0.9)]);
-    rows.push(row("noise of the same ε, PNG of this browser", grouped(noise.size), bpp(noise.size), upper(epsilon)));
+    const [png, jpeg] = await Promise.all([fileOf(picture, "image/png"), fileOf(picture, "image/jpeg", 0.9)]);
     rows.push(row("your picture, PNG", grouped(png.size), bpp(png.size), "none: it tells all"));
     rows.push(row("your picture, JPEG at 90", grouped(jpeg.size), bpp(jpeg.size), "none"));
-    showTotal(picture, epsilon);
+    element("expected-quality").textContent = `Pictures of plans like this one have ${choice.entry.psnr.toFixed(1)} dB on public photographs.`;
+    showTotal(picture, archive);
   }
   element("sizes-body").replaceChildren(...rows);
-  element("sizes").hidden = false;
-  showCertificate(archive, table);
-  element("certificate").hidden = false;
+  square.hide();
+  element("see-title").textContent = "3. What the file shows";
+  showResult(archive);
   element("download-png").hidden = false;
-  offer(picture ? "original" : "noisy", "expected");
+  current = "expected";
+  strip.clear(); // of the file before
+  look();
   element("pixel").hidden = !reply.odds;
   for (const [id, side] of [["pixel-x", width], ["pixel-y", height]] as const) {
     const input = element<HTMLInputElement>(id);
@@ -257,20 +291,21 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   busyWith(false);
   if (reply.odds) ask(Math.floor(height / 3) * width + Math.floor(width / 3));
   status.textContent = picture
-    ? `Done: ${grouped(archive.bytes.length)} bytes, ε = ${upper(epsilon)} per pixel.`
-    : `Decoded and checked: the certificate follows from the file. ε = ${upper(epsilon)} per pixel.`;
+    ? "Done. Drag the line, and compare with the pictures below it."
+    : "Decoded and checked: what it promises follows from the file.";
   if (!picture) seeImage(); // another one may have been asked for in the meantime
 }
 
-/** Say what all files of a picture cost together, if there are several. */
-function showTotal(own: Picture, epsilon: number): void {
-  const total = spent.add(own, epsilon);
+/** Say what all files of a picture cost together, if there are several: the object that the newest is to hide. */
+function showTotal(own: Picture, { certificate, release }: Archive): void {
+  const whole = certificate.unit.kind === "picture" ? ([own.width, own.height] as const) : ([1, 1] as const);
+  const total = spent.add(own, certificate, release.hidden ?? whole);
   const again = element("again");
   again.hidden = total.files < 2;
   again.textContent =
-    `You have made ${total.files} files of this picture. Whoever gets them all learns up to ε = ${upper(total.epsilon)}: ` +
-    "the costs add up. Give away one of them, and do not choose it by how well it came out: no certificate covers a " +
-    "choice that looks at the picture.";
+    `You have made ${total.files} files of this picture. Whoever gets them all learns up to ε = ${upper(total.epsilon)} ` +
+    `about ${headlineOf(certificate, release.hidden).what}: the costs add up. Give away one of them, and do not choose it by ` +
+    "how well it came out: no certificate covers a choice that looks at the picture.";
 }
 
 function onReply({ data }: MessageEvent<Reply>): void {
@@ -282,7 +317,7 @@ function onReply({ data }: MessageEvent<Reply>): void {
       ready = true;
       element("engine").textContent =
         `dipp ${table.version}. The network runs on ${data.engine === "webgpu" ? "WebGPU" : `WebAssembly, ${data.threads} ${data.threads === 1 ? "thread" : "threads"}`}.`;
-      if (!busy) status.textContent = picture ? "Choose how much it may tell, and encode." : "Ready. Choose a picture.";
+      if (!busy) status.textContent = picture ? "Choose what must stay hidden, and encode." : "Ready. Choose a picture.";
       encodeButton.disabled = busy || !picture;
       break;
     case "progress":
@@ -291,6 +326,13 @@ function onReply({ data }: MessageEvent<Reply>): void {
     case "done":
       attempt(() => onDone(data).finally(() => busyWith(false)));
       break;
+    case "view": {
+      const size = views.expected;
+      if (data.of !== request || !size) break; // another picture has come in the meantime
+      views[data.name] = { width: size.width, height: size.height, pixels: data.pixels, name: VIEWS[data.name] };
+      showStrip();
+      break;
+    }
     case "odds":
       attempt(() => {
         const { pixel } = data;
@@ -311,18 +353,19 @@ function onReply({ data }: MessageEvent<Reply>): void {
 
 // Views.
 
-function offer(left: ViewName, right: ViewName): void {
-  const names = (Object.keys(VIEWS) as ViewName[]).filter((one) => views[one]);
-  for (const [side, wanted] of [[choices.left, left], [choices.right, right]] as const) {
-    side.replaceChildren(...names.map((one) => made("option", VIEWS[one], { value: one })));
-    side.value = wanted;
-  }
-  look();
+/** Show what is chosen of the strip to the right of the line, and the original, or else what was answered, to its left. */
+function look(): void {
+  const left = views.original ?? views.noisy;
+  const right = views[current];
+  if (!left || !right) return;
+  element("left-name").textContent = left.name;
+  split.show(left, right);
+  showStrip();
 }
 
-function look(): void {
-  const [left, right] = [views[choices.left.value as ViewName], views[choices.right.value as ViewName]];
-  if (left && right) split.show(left, right);
+function showStrip(): void {
+  const names = (Object.keys(VIEWS) as ViewName[]).filter((one) => views[one]);
+  strip.show(new Map(names.map((one) => [one, views[one]!])), current);
 }
 
 function ask(pixel: number): void {
@@ -368,12 +411,10 @@ function wire(): void {
   element("camera").onclick = () => attempt(startCamera);
   element("snap").onclick = () => attempt(async () => open(await snapshot(), "camera.png"));
   element("stop-camera").onclick = stopCamera;
-  for (const slider of Object.values(sliders)) slider.oninput = showChoice;
-  for (const choice of Object.values(choices)) choice.onchange = look;
   element("zoom").onchange = (event) => split.setZoom(Number((event.target as HTMLSelectElement).value));
   encodeButton.onclick = () => {
     const { width, height, pixels } = picture!;
-    start({ type: "encode", plan: chosen().number, width, height, pixels });
+    start({ type: "encode", entry: choice.entry, width, height, pixels });
   };
   cancelButton.onclick = () => {
     element("time").textContent = "Cancelling …";
@@ -391,10 +432,7 @@ async function begin(): Promise<void> {
   const response = await fetch(new URL("plans.json", place));
   if (!response.ok) throw new DippError("the page is not whole: its plans are missing; build it again");
   table = (await response.json()) as Table;
-  sliders.epsilon.max = String(table.epsilons.length - 1);
-  sliders.epsilon.value = String(table.epsilons.indexOf(table.first));
-  sliders.rate.max = String(table.rates.length - 1);
-  sliders.rate.value = String(table.rates.indexOf(1));
+  choice = new Choice(table, showChoice);
   element("samples").append(
     ...table.samples.map((sample) => {
       const title = sample.replace(/\.[^.]*$/, "");

@@ -2,7 +2,10 @@
 
 import type { Odds } from "../codec/odds";
 import type { Engine } from "../models/onnx";
-import type { Table } from "./table";
+import type { Table, TableEntry } from "./table";
+
+/** What is computed after a file is done: samples of it, and what it is compared with. */
+export type ExtraName = "sample 1" | "sample 2" | "sample 3" | "pixelated" | "noised" | "blurred";
 
 /** Of the encoding or decoding that the worker is at. */
 export type Request =
@@ -14,7 +17,7 @@ export type Request =
       readonly seeds: readonly Uint8Array[];
       readonly engine: Engine | undefined;
     }
-  | { readonly type: "encode"; readonly plan: number; readonly height: number; readonly width: number; readonly pixels: Uint8Array }
+  | { readonly type: "encode"; readonly entry: TableEntry; readonly height: number; readonly width: number; readonly pixels: Uint8Array }
   | { readonly type: "decode"; readonly file: Uint8Array; readonly image: number }
   | { readonly type: "odds"; readonly pixel: number }
   | { readonly type: "cancel" };
@@ -33,7 +36,11 @@ export type Reply =
       readonly expected: Uint8Array;
       readonly noisy: Uint8Array;
       readonly odds: boolean;
+      /** Number of the request. */
+      readonly of: number;
     }
+  /** Another picture to compare with; `of` is the number of the request that it belongs to. */
+  | { readonly type: "view"; readonly of: number; readonly name: ExtraName; readonly pixels: Uint8Array }
   | ({ readonly type: "odds"; readonly pixel: number } & Odds)
   | { readonly type: "cancelled" }
   | { readonly type: "error"; readonly message: string };

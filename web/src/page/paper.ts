@@ -1,41 +1,54 @@
-/** The certificate as people read it: a statement, what it rests on, what it leaves out, and the ledger. */
+/** The certificate as people read it: what it promises, what other sizes pay, what it rests on, and the ledger. */
 
+import type { Terms } from "../core/price";
 import type { Archive } from "../format/archive";
-import { VERSION } from "../format/header";
 import { hex } from "../format/bytes";
-import { boundWords, upper } from "../privacy/certificate";
+import { VERSION } from "../format/header";
+import { boundWords, headlineOf, largestBelief, upper, WINDOWS } from "../privacy/certificate";
+import { sentence } from "./choice";
 import { element, grouped, made, row } from "./dom";
 import { gradeOf, measuredWords, type Table } from "./table";
 
 const DELTAS = [1e-5, 1e-7, 1e-9];
+/** Windows whose price is shown beside the square ones: width and height. */
+const FACE = [60, 80] as const;
+/** Largest ε whose odds are still worth a number. */
+const TELLS_ALL = 30;
+
+/** The first thing to say of a file: how well it hides what it is to hide, in words. */
+export function headlineWords(archive: Archive): string {
+  const first = headlineOf(archive.certificate, archive.release.hidden);
+  return `${sentence(boundWords(first))} (ε = ${upper(first.epsilon, 3)}).`;
+}
 
 export function showCertificate(archive: Archive, table: Table): void {
   const { certificate, release } = archive;
-  const { ledger } = certificate;
+  const { ledger, unit } = certificate;
   const epsilon = upper(certificate.epsilon);
-  element("statement").textContent =
-    `ε = ${epsilon} pure, ρ = ${upper(certificate.rho)} zCDP, per ${table.unit}`;
+  const first = headlineOf(certificate, release.hidden);
+  element("statement").textContent = `ε = ${epsilon} pure, ρ = ${upper(certificate.rho)} zCDP, per ${unit.words}`;
+  const changed = unit.kind === "pixel" ? "one pixel" : unit.kind === "cell" ? `one ${unit.short}` : "the whole picture";
   element("certificate-words").textContent =
-    `Change one pixel in any way, whatever the others are: no file becomes more than e^ε = ` +
-    `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. So ${boundWords(certificate.epsilon)}: ` +
-    `${gradeOf(certificate.epsilon, table)} as a bound. Without that knowledge, ${measuredWords(certificate.epsilon, table)}. ` +
-    `k pixels together cost k times ε. This page has computed it from the file's public numbers` +
+    `Change ${changed} in any way, whatever all else is: no file becomes more than e^ε = ` +
+    `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. So ${boundWords(first)}: ` +
+    `${gradeOf(first.epsilon, table)} as a bound. ` +
+    (unit.kind === "pixel" && !release.hidden ? `Without that knowledge, ${measuredWords(first.epsilon, table)}. ` : "") +
+    (unit.kind === "picture" ? "" : `k ${unit.short}s together cost k times ε. `) +
+    `This page has computed it from the file's public numbers` +
     (release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
-  element("recognisable").textContent = `Recognisable: ${table.recognisable}.`;
+  element("recognisable").textContent = `Recognisable: ${recognisable(archive, table)}.`;
+  showPrices(archive);
   list("assumptions", table.assumptions);
-  list("not-covered", table.notCovered);
+  const limits = table.objectsNotCovered[unit.kind] ?? table.notCovered;
+  list("not-covered", limits.map((text) => text.replaceAll("{cell}", unit.short).replaceAll("{met}", String(unit.met(...FACE)))));
   element("ledger").replaceChildren(
     ...ledger.selections.map((one) => {
       const charge = ledger.charge(one);
-      const { terms } = one;
-      const own = "heavy" in terms ? [undefined, undefined, undefined, undefined] : [terms.sensitivity, terms.fractionBits, terms.clip, terms.slope];
-      const numbers = [one.chunks, ...own];
-      const cells = numbers.map((value) => (value === undefined ? "none" : grouped(value)));
-      return row(String(one.step + 1), ...cells, upper(charge.epsilon), upper(charge.rho));
+      return row(String(one.step + 1), grouped(one.chunks), grouped(one.candidates), lawWords(one.terms), upper(charge.epsilon), upper(charge.rho));
     }),
   );
-  const worst = row(`worst pixel, touched ${ledger.touches} ${ledger.touches === 1 ? "time" : "times"}`, epsilon, upper(certificate.rho));
-  worst.firstElementChild!.setAttribute("colspan", "6");
+  const worst = row(`worst ${unit.short}, touched by ${ledger.touches} ${ledger.touches === 1 ? "step" : "steps"}`, epsilon, upper(certificate.rho));
+  worst.firstElementChild!.setAttribute("colspan", "4");
   element("ledger-total").replaceChildren(worst);
   const facts: [string, string][] = [
     ["(ε, δ)", DELTAS.map((delta) => `ε = ${upper(certificate.approximate(delta))} at δ = 10^−${Math.round(-Math.log10(delta))}`).join(", ")],
@@ -54,6 +67,35 @@ export function showCertificate(archive: Archive, table: Table): void {
 function beaconWords(beacon: Uint8Array): string {
   const round = new DataView(beacon.buffer, beacon.byteOffset).getBigUint64(16, true);
   return `round ${round}, value ${hex(beacon.subarray(24))}; the seed follows from it`;
+}
+
+/** What square objects, a face and the whole picture pay. */
+function showPrices({ certificate, runs }: Archive): void {
+  const priced = (name: string, epsilon: number): HTMLElement =>
+    row(name, upper(epsilon, 3), epsilon > TELLS_ALL ? "no bound to speak of" : `${largestBelief(epsilon)} %`);
+  const longest = Math.max(...runs.map(({ height, width }) => Math.max(height, width)));
+  const face = [FACE[0], FACE[1], `a face of ${FACE.join("×")}`] as const;
+  const objects = [...WINDOWS.map((side) => [side, side, `${side}×${side}`] as const), face].filter(([, height]) => height < longest);
+  objects.sort((a, b) => a[0] * a[1] - b[0] * b[1]);
+  const rows = objects.map(([width, height, name]) => priced(name, certificate.forWindow(width, height).epsilon));
+  const most = Math.max(...runs.map((run) => certificate.unit.count(run)));
+  element("prices-body").replaceChildren(...rows, priced("the whole picture", certificate.forUnits(most).epsilon));
+}
+
+/** Whether people and things can be recognised in the file's picture, and why. */
+function recognisable({ certificate, release }: Archive, table: Table): string {
+  const { unit } = certificate;
+  const { epsilon, what } = headlineOf(certificate, release.hidden);
+  if (unit.kind === "pixel" && !release.hidden) return table.recognisable;
+  if (unit.kind === "picture" && !release.hidden) return `perhaps, because ε is about the whole picture, and one of ${upper(epsilon, 3)} may allow a likeness; other pictures of the same people are not covered`;
+  return `perhaps: the ε of ${upper(epsilon, 3)} is that of ${what}, and whatever is larger pays more; treat the people in the picture as identifiable if they are larger`;
+}
+
+/** How the indices of a step are drawn. */
+function lawWords(terms: Terms): string {
+  if ("heavy" in terms) return `${terms.best} nearest with weight ${terms.heavy}, others ${terms.light}`;
+  const clip = terms.clip === undefined ? "" : `, clip ${grouped(terms.clip)}, slope ${grouped(terms.slope!)}`;
+  return `D = ${grouped(terms.sensitivity)}, S = ${terms.fractionBits}${clip}`;
 }
 
 function list(id: string, lines: readonly string[]): void {

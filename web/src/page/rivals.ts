@@ -1,20 +1,69 @@
-/** What the file is compared with: Laplace noise of the same ε, stored as a PNG. */
-
-import type { Picture } from "../codec/codec";
-import { rint } from "../core/exact";
-import { privateWords } from "../core/randomness";
-
 /**
- * Laplace noise of scale 3·255/ε on every channel, rounded and clamped: ε for any change of a pixel, in exact
- * arithmetic. It is made to be looked at here, not to be released: floats are not exact.
+ * What the file is compared with, for the same unit and ε: noise on every pixel, and DP-Pix [Fan, 2018], which adds noise
+ * to the means of blocks. Both are denoised by the same network. Blur has no ε at all. They are made to be looked at here,
+ * not to be released: their noise is not exact.
  */
-export function noised(picture: Picture, epsilon: number): Picture {
-  const scale = (3 * 255) / epsilon;
-  const words = privateWords(picture.pixels.length);
-  const pixels = picture.pixels.map((value, i) => {
+
+import { interpolated, pixelCuts } from "../codec/grids";
+import type { Picture } from "../codec/codec";
+import type { Size } from "../core/geometry";
+import { privateWords } from "../core/randomness";
+import type { Cuts } from "../core/steps";
+import { cells, type Unit } from "../core/units";
+import type { Denoiser } from "../models/denoiser";
+
+/** Pixels along a side of DP-Pix's blocks, where the unit is a pixel. */
+const BLOCK_SIDE = 4;
+const CHANNELS = 3;
+
+/** The means of blocks with noise, denoised and enlarged. */
+export async function pixelated(picture: Picture, unit: Unit, epsilon: number, denoiser: Denoiser): Promise<Float32Array> {
+  const cuts = blockCuts(unit, picture);
+  const smallest = unit.kind === "pixel" ? BLOCK_SIDE ** 2 : 1;
+  return denoised(means(picture, cuts), cuts, (2 * CHANNELS) / (epsilon * smallest), picture, denoiser);
+}
+
+/** Noise on every pixel, denoised: all pixels of a unit share its ε. */
+export async function noised(picture: Picture, unit: Unit, epsilon: number, denoiser: Denoiser): Promise<Float32Array> {
+  const cuts = pixelCuts(picture);
+  const pixels = (picture.width * picture.height) / unit.count(picture);
+  const whole = unit.kind === "cell" ? unit.divisions(picture.width, 1)[1]! ** 2 : pixels;
+  return denoised(means(picture, cuts), cuts, (2 * CHANNELS * whole) / epsilon, picture, denoiser);
+}
+
+/** Means of blocks of the size of the unit, smoothed, without any promise. */
+export function blurred(picture: Picture, unit: Unit): Float32Array {
+  const cuts = blockCuts(unit, picture);
+  return interpolated(means(picture, cuts), CHANNELS, cuts, pixelCuts(picture));
+}
+
+/** One block for each cell; of pixels, small blocks; of the whole picture, one. */
+function blockCuts(unit: Unit, { height, width }: Size): Cuts {
+  const blocks = unit.kind === "pixel" ? cells(BLOCK_SIDE) : unit;
+  return { rows: blocks.divisions(height, 1), columns: blocks.divisions(width, 1) };
+}
+
+/** Laplace noise of a scale, in units of the signal, and the network's prediction of what it was added to. */
+async function denoised(values: Float32Array, cuts: Cuts, scale: number, size: Size, denoiser: Denoiser): Promise<Float32Array> {
+  const words = privateWords(values.length);
+  const noisy = values.map((value, i) => {
     const uniform = (Number(words[i]! >> 11n) + 0.5) * 2 ** -53 - 0.5; // in (−½, ½)
-    const noise = -scale * Math.sign(uniform) * Math.log1p(-2 * Math.abs(uniform));
-    return Math.min(Math.max(rint(value + noise), 0), 255);
+    return value - scale * Math.sign(uniform) * Math.log1p(-2 * Math.abs(uniform));
   });
-  return { ...picture, pixels };
+  const grid = { height: cuts.rows.length - 1, width: cuts.columns.length - 1 };
+  const found = await denoiser.predict(noisy, 1 / (2 * scale ** 2), grid);
+  return interpolated(found, CHANNELS, cuts, pixelCuts(size));
+}
+
+/** The mean signal of each block, (C, rows, columns). */
+function means({ pixels, width }: Picture, { rows, columns }: Cuts): Float32Array {
+  const [high, wide] = [rows.length - 1, columns.length - 1];
+  return Float32Array.from({ length: CHANNELS * high * wide }, (_, i) => {
+    const [channel, row, column] = [Math.floor(i / (high * wide)), Math.floor(i / wide) % high, i % wide];
+    let sum = 0;
+    for (let y = rows[row]!; y < rows[row + 1]!; y += 1) {
+      for (let x = columns[column]!; x < columns[column + 1]!; x += 1) sum += pixels[CHANNELS * (y * width + x) + channel]!;
+    }
+    return sum / ((rows[row + 1]! - rows[row]!) * (columns[column + 1]! - columns[column]!)) / 127.5 - 1;
+  });
 }

@@ -42,15 +42,18 @@ export class Split {
     });
   }
 
-  show(left: View, right: View): void {
-    this.size = { width: right.width, height: right.height };
+  /** Show two pictures, or one alone. */
+  show(left: View, right?: View): void {
+    this.size = { width: left.width, height: left.height };
     this.stage.classList.remove("empty");
-    [left, right].forEach((view, i) => {
+    this.stage.classList.toggle("single", !right);
+    element("line-choice").hidden = !right;
+    [left, right ?? left].forEach((view, i) => {
       const canvas = this.sides[i]!;
       canvas.width = view.width;
       canvas.height = view.height;
       canvas.getContext("2d")!.putImageData(shown(view), 0, 0);
-      canvas.setAttribute("aria-label", `${i ? "Right of" : "Left of"} the line: ${view.name}`);
+      canvas.setAttribute("aria-label", right ? `${i ? "Right of" : "Left of"} the line: ${view.name}` : view.name);
     });
     this.place();
   }
@@ -59,6 +62,7 @@ export class Split {
   clear(): void {
     this.size = { width: 0, height: 0 };
     this.stage.classList.add("empty");
+    element("line-choice").hidden = true;
     for (const canvas of this.sides) {
       canvas.width = canvas.height = 0;
       canvas.setAttribute("aria-label", "Nothing yet");
@@ -81,12 +85,12 @@ export class Split {
   private place(): void {
     const { width, height } = this.size;
     if (!width) return;
-    // To fit, a small picture is enlarged by a whole number, so that its pixels stay square.
-    const room = Math.min(this.stage.clientWidth / width, (0.74 * window.innerHeight) / height);
-    const scale = this.zoom || (room >= 1 ? Math.floor(room) : room);
+    // To fit, a tiny picture is enlarged by a whole number, so that its pixels stay square.
+    const room = Math.min(this.stage.clientWidth / width, (0.47 * window.innerHeight) / height);
+    const scale = this.zoom || (room >= 4 ? Math.floor(room) : room);
     this.sheet.style.width = `${width * scale}px`;
     this.sheet.style.height = `${height * scale}px`;
-    this.sheet.classList.toggle("smooth", scale < 1);
+    this.sheet.classList.toggle("smooth", !Number.isInteger(scale));
     const share = Number(this.slider.value);
     this.slider.setAttribute("aria-valuetext", `${share} % from the left`);
     this.line.style.left = `${share}%`;

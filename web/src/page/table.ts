@@ -1,21 +1,50 @@
-/** The plans that Python wrote at build time (`tools/content.py`), and the page's own certificates of them. */
+/** The plans that Python wrote at build time (`tools/content.py`), and what can be chosen among them. */
 
+import { CLOSEST } from "../codes/closest";
 import { PAIRS } from "../codes/pairs";
 import { Plan } from "../core/plan";
-import { Certificate } from "../privacy/certificate";
+import { unitOf } from "../core/units";
+import { fromHex } from "../format/bytes";
 
-export interface TableEntry {
+interface Entry {
   readonly epsilon: number;
+  /** Bits per pixel of the indices of a picture of `Table.pixels` pixels. */
+  readonly bpp: number;
+  /** On public pictures. */
+  readonly psnr: number;
+  /** Pure ε and ρ by Python; the page shows its own. */
+  readonly certificate: readonly [number, number];
+}
+
+/** A plan of pairs, for an ε per pixel and a rate. */
+export interface PixelEntry extends Entry {
   readonly rate: number;
   readonly period: number;
   readonly tilt: number;
   readonly clips: readonly number[];
   readonly gains: readonly number[];
-  readonly bpp: number;
-  readonly psnr: number;
-  /** Pure ε and ρ by Python; the page shows its own. */
-  readonly certificate: readonly [number, number];
 }
+
+/** A plan of questions, for an ε of any square of a side, or of the whole picture. */
+export interface HidingEntry extends Entry {
+  /** null for the whole picture. */
+  readonly side: number | null;
+  /** Bytes of the unit, in hex. */
+  readonly unit: string;
+  readonly questions: readonly {
+    readonly split: number;
+    readonly rounds: number;
+    readonly candidate: number;
+    readonly scale: number;
+    readonly best: number;
+    readonly heavy: string;
+    readonly light: string;
+    readonly gain: number;
+    readonly indexBits: number;
+  }[];
+}
+
+export type TableEntry = PixelEntry | HidingEntry;
 
 export interface Table {
   readonly version: string;
@@ -23,26 +52,62 @@ export interface Table {
   /** Hex SHA-256 of network.onnx. */
   readonly network: string;
   readonly table: string;
+  /** Hex SHA-256 of words.safetensors; null if the model has no words. */
+  readonly words: string | null;
   readonly channels: number;
   readonly epsilons: readonly number[];
-  /** The ε that is chosen at first. */
+  /** The ε per pixel that is chosen at first. */
   readonly first: number;
   readonly rates: readonly number[];
   readonly pixels: number;
   /** File names of sample pictures. */
   readonly samples: readonly string[];
-  readonly unit: string;
   readonly assumptions: readonly string[];
   readonly notCovered: readonly string[];
+  /** What certificates of larger units do not cover, by the kind of the unit. */
+  readonly objectsNotCovered: Readonly<Record<string, readonly string[]>>;
   /** By ε, how often the decoded photograph alone was right about a pixel, in percent; from the smallest ε on. */
   readonly readers: readonly (readonly [number, number])[];
   readonly recognisable: string;
   /** What an ε is worth: rows in order, each up to its largest ε; the last has none. */
   readonly scale: readonly { readonly largest: number | null; readonly name: string }[];
-  readonly plans: readonly TableEntry[];
+  readonly plans: readonly PixelEntry[];
+  readonly hiding: readonly HidingEntry[];
+}
+
+/** The side of the square that is to stay hidden: 1 for a pixel, null for the whole picture. */
+export type Side = number | null;
+
+/** The sizes that can be hidden, from a pixel on. */
+export function sidesOf({ hiding }: Table): Side[] {
+  return [1, ...new Set(hiding.map((entry) => entry.side))];
+}
+
+/** The ε that can be chosen for a size. */
+export function epsilonsOf(table: Table, side: Side): readonly number[] {
+  return side === 1 ? table.epsilons : table.hiding.filter((entry) => entry.side === side).map((entry) => entry.epsilon);
+}
+
+/** The plan for a size, an ε and, of pixels, a rate. */
+export function entryOf(table: Table, side: Side, epsilon: number, rate: number): TableEntry {
+  const found =
+    side === 1
+      ? table.plans.find((entry) => entry.epsilon === epsilon && entry.rate === rate)
+      : table.hiding.find((entry) => entry.side === side && entry.epsilon === epsilon);
+  return found!;
 }
 
 export function planOf(entry: TableEntry): Plan {
+  if ("questions" in entry) {
+    const questions = entry.questions.map(({ heavy, light, ...rest }) => ({
+      ...rest,
+      kind: "questions" as const,
+      heavy: BigInt(heavy),
+      light: BigInt(light),
+      chunkSize: 1,
+    }));
+    return new Plan(1, CLOSEST, questions, true, unitOf(fromHex(entry.unit)));
+  }
   const steps = entry.clips.map((clip, i) => ({
     kind: "sensing" as const,
     tilt: entry.tilt,
@@ -54,7 +119,12 @@ export function planOf(entry: TableEntry): Plan {
   return new Plan(entry.period, PAIRS, steps);
 }
 
-/** What a pure ε per pixel is worth. */
+/** Width and height of the objects that a plan is to hide; undefined for a pixel and for the whole picture. */
+export function hiddenBy(entry: TableEntry): readonly [number, number] | undefined {
+  return "questions" in entry && entry.side !== null ? [entry.side, entry.side] : undefined;
+}
+
+/** What a pure ε is worth. */
 export function gradeOf(epsilon: number, { scale }: Table): string {
   return scale.find(({ largest }) => largest === null || epsilon <= largest)!.name;
 }
@@ -66,8 +136,4 @@ export function measuredWords(epsilon: number, { readers }: Table): string {
     "the decoded photograph alone tells a pixel's colour from another colour of the picture in " +
     `${share} % of cases (measured at ε = ${at}), because its neighbours tell`
   );
-}
-
-export function certificateOf(entry: TableEntry, channels: number, pixels: number): Certificate {
-  return Certificate.of(planOf(entry), { height: 1, width: pixels, channels });
 }

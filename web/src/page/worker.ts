@@ -1,15 +1,19 @@
 /** The worker: the network and the chain, beside the page, so that it stays quick. One request at a time. */
 
 import type { Told, Walked } from "../codec/chain";
-import { decode, encode, toPixels } from "../codec/codec";
+import { decode, encode, type Picture, toPixels } from "../codec/codec";
+import { interpolated, pixelCuts } from "../codec/grids";
 import { oddsOfPixel } from "../codec/odds";
+import { sampled } from "../codec/sampling";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import { hex } from "../format/bytes";
 import type { Size } from "../core/geometry";
+import { Books } from "../models/books";
 import { bestEngine, OnnxDenoiser } from "../models/onnx";
-import type { Reply, Request } from "./messages";
-import { planOf, type Table } from "./table";
+import type { ExtraName, Reply, Request } from "./messages";
+import { blurred, noised, pixelated } from "./rivals";
+import { hiddenBy, planOf, type Table } from "./table";
 
 class Cancelled extends Error {}
 
@@ -18,6 +22,11 @@ let seeds: Uint8Array[] = [];
 let denoiser: Promise<OnnxDenoiser>;
 let cancelled = false;
 let told: readonly Told[] = [];
+/** The number of the last request: what was begun for earlier ones stops. */
+let latest = 0;
+
+/** Network calls of a sample, and the pixels of all calls of a sample, at most. */
+const [MOST_CALLS, LEAST_CALLS, SAMPLE_PIXELS] = [8, 3, 1 << 18];
 
 function reply(message: Reply, transfer: Transferable[] = []): void {
   self.postMessage(message, { transfer });
@@ -32,20 +41,29 @@ async function progress(done: number, calls: number): Promise<void> {
 
 async function load(place: URL, wanted: "webgpu" | "wasm" | undefined): Promise<OnnxDenoiser> {
   const network = await fetched(new URL("network.onnx", place));
-  await requireNetwork(network);
+  await requireVersion(network, table.network);
+  const books = await loadWords(place);
   const engine = wanted ?? (await bestEngine());
   const made = (which: "webgpu" | "wasm"): Promise<OnnxDenoiser> =>
-    OnnxDenoiser.load(place, network, table.model, table.channels, undefined, which);
+    OnnxDenoiser.load(place, network, table.model, table.channels, books, which);
   const found = await (engine === "wasm" ? made("wasm") : made("webgpu").catch(() => made("wasm")));
   reply({ type: "ready", engine: found.engine, threads: found.threads });
   return found;
 }
 
-/** Refuse a network that is not the one that files name: nobody could decode them. Stores mix up versions, now and then. */
-async function requireNetwork(network: Uint8Array): Promise<void> {
+/** The words of the model, if it has any. */
+async function loadWords(place: URL): Promise<Books | undefined> {
+  if (table.words === null) return undefined;
+  const content = await fetched(new URL("words.safetensors", place));
+  await requireVersion(content, table.words);
+  return Books.fromBytes(content, table.words);
+}
+
+/** Refuse a file that is not the one that archives name: nobody could decode them. Stores mix up versions, now and then. */
+async function requireVersion(content: Uint8Array, wanted: string): Promise<void> {
   if (!crypto.subtle) return; // without a secure context there is no store either
-  const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", network as Uint8Array<ArrayBuffer>)));
-  if (digest !== table.network) throw new DippError("the page and its network are of different versions; load the page again");
+  const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", content as Uint8Array<ArrayBuffer>)));
+  if (digest !== wanted) throw new DippError("the page and its network are of different versions; load the page again");
 }
 
 /** A file of the page, told about as it comes. */
@@ -67,19 +85,47 @@ async function fetched(address: URL): Promise<Uint8Array> {
   return bytes;
 }
 
-function finish(archive: Archive, image: number, { height, width, grey }: Size & { grey: boolean }, walked: Walked): void {
+function finish(archive: Archive, image: number, size: Size & { grey: boolean }, walked: Walked): void {
+  const { height, width, grey } = size;
   told = archive.pairs ? walked.told : [];
   const [expected, noisy] = [walked.expected, walked.state].map((state) => toPixels(state, table.channels, grey)) as [
     Uint8Array,
     Uint8Array,
   ];
   const file = archive.bytes.slice();
-  const done = { type: "done", file, image, height, width, expected, noisy, odds: archive.pairs } as const;
+  const done = { type: "done", of: latest, file, image, height, width, expected, noisy, odds: archive.pairs } as const;
   reply(done, [file.buffer, expected.buffer, noisy.buffer]);
+}
+
+/** What comes after a file: rivals, if the private picture is known here, and samples. It stops at the next request. */
+async function extras(archive: Archive, size: Size & { grey: boolean }, { end }: Walked, picture?: Picture): Promise<void> {
+  const of = latest;
+  const network = await denoiser;
+  const { unit } = archive.certificate;
+  const show = async (name: ExtraName, made: () => Promise<Float32Array> | Float32Array): Promise<void> => {
+    await new Promise((resolve) => setTimeout(resolve));
+    if (of !== latest) return;
+    const pixels = toPixels(await made(), table.channels, size.grey);
+    if (of === latest) reply({ type: "view", of, name, pixels }, [pixels.buffer]);
+  };
+  const { epsilon } = archive.certificate;
+  if (picture) {
+    await show("blurred", () => blurred(picture, unit));
+    await show("pixelated", () => pixelated(picture, unit, epsilon, network));
+    await show("noised", () => noised(picture, unit, epsilon, network));
+  }
+  const calls = Math.min(Math.max(Math.floor(SAMPLE_PIXELS / (end.grid.height * end.grid.width)), LEAST_CALLS), MOST_CALLS);
+  for (const [number, name] of (["sample 1", "sample 2", "sample 3"] as const).entries()) {
+    await show(name, async () => {
+      const found = await sampled(network, end, { seed: archive.release.seed, number, calls });
+      return interpolated(found, table.channels, end.cuts, pixelCuts(size));
+    });
+  }
 }
 
 async function handle(request: Request): Promise<void> {
   cancelled = false;
+  if (request.type === "encode" || request.type === "decode") latest += 1;
   if (request.type === "start") {
     table = request.table;
     seeds = [...request.seeds];
@@ -88,15 +134,21 @@ async function handle(request: Request): Promise<void> {
   } else if (request.type === "encode") {
     const seed = seeds.pop();
     if (!seed) throw new DippError("load the page again: public seeds are drawn before pictures are read, and all are used");
-    const { plan, height, width, pixels } = request;
-    const { model, table: digest, channels } = table;
-    const release = { plan: planOf(table.plans[plan]!), model, seed, channels, table: digest, seedGiven: false };
-    const { archive, walked } = await encode(release, { height, width, pixels }, await denoiser, progress);
-    finish(archive, 0, { height, width, grey: false }, walked);
+    const { entry, height, width, pixels } = request;
+    const { model, channels } = table;
+    const plan = planOf(entry);
+    const digest = plan.kind === "questions" ? (table.words ?? undefined) : table.table;
+    const release = { plan, model, seed, channels, table: digest, seedGiven: false, hidden: hiddenBy(entry) };
+    const picture = { height, width, pixels };
+    const { archive, walked } = await encode(release, picture, await denoiser, progress);
+    const size = { height, width, grey: false };
+    finish(archive, 0, size, walked);
+    await extras(archive, size, walked, picture);
   } else if (request.type === "decode") {
     const archive = Archive.fromBytes(request.file);
     const walked = await decode(archive, request.image, await denoiser, progress);
     finish(archive, request.image, walked, walked);
+    await extras(archive, walked, walked);
   } else if (request.type === "odds") {
     const { pixel } = request;
     reply({ type: "odds", pixel, ...oddsOfPixel(told, pixel, table.channels) });

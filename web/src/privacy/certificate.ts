@@ -97,7 +97,23 @@ export function largestBelief(epsilon: number, digits = 2): string {
   return (100 - Math.floor(rest * 10 ** places) / 10 ** places).toFixed(places);
 }
 
-/** What a pure ε promises in words, with what it is about and the reader whom the promise is made to. */
-export function boundWords(epsilon: number, about = "one pixel", reader = "somebody who knows every other pixel of the picture"): string {
-  return `a fifty-fifty guess about ${about} becomes at most ${largestBelief(epsilon)} % for ${reader}`;
+/** The first number of a certificate: that of the objects that are to be hidden, or of one unit. */
+export interface Headline {
+  readonly epsilon: number;
+  /** What the number speaks of, in words that follow "about". */
+  readonly what: string;
+  /** For whom the bound holds, in words that follow "for". */
+  readonly reader: string;
+}
+
+export function headlineOf(certificate: Certificate, hidden?: readonly [number, number]): Headline {
+  const { epsilon, unit } = certificate;
+  if (!hidden) return { epsilon, what: `one ${unit.short}`, reader: unit.reader };
+  const what = `any object of at most ${hidden.join("×")} pixels`;
+  return { epsilon: certificate.forWindow(...hidden).epsilon, what, reader: "somebody who knows everything else in the picture" };
+}
+
+/** What a headline promises in words, with the reader whom the promise is made to. */
+export function boundWords({ epsilon, what, reader }: Headline): string {
+  return `a fifty-fifty guess about ${what} becomes at most ${largestBelief(epsilon)}\u00a0% for ${reader}`;
 }

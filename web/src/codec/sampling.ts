@@ -1,0 +1,44 @@
+/**
+ * Samples: pictures that a file allows. What differs between two of them is what the file does not tell. With SNR s of the
+ * state y and the network's prediction x̂0, each step takes one more observation of the prediction, of SNR g:
+ *
+ *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
+ *
+ * which is ancestral sampling along SNRs. Noise comes from the file's public seed. Nothing here is private.
+ */
+
+import type { Geometry } from "../core/geometry";
+import { type Stream, stream, words } from "../core/randomness";
+import type { Denoiser } from "../models/denoiser";
+
+/** SNR at which hardly any noise is left. */
+const CLEAR = 400;
+
+/** The sample of a number, from a state (C, H, W) of an SNR, in so many network calls. */
+export async function sampled(
+  denoiser: Denoiser,
+  { known, snr, grid }: { known: Float32Array; snr: number; grid: Geometry },
+  { seed, number, calls }: { seed: Uint8Array; number: number; calls: number },
+): Promise<Float32Array> {
+  const state = known.slice();
+  let level = snr;
+  const growth = Math.max(CLEAR / snr, 2) ** (1 / (calls - 1));
+  for (let call = 0; ; call += 1) {
+    const found = await denoiser.predict(state, level, grid);
+    if (call === calls - 1) return found;
+    const gain = level * (growth - 1);
+    const noise = normals(stream(seed, number, call, "page/samples"), state.length);
+    const total = level + gain;
+    for (let i = 0; i < state.length; i += 1) state[i] = (level * state[i]! + gain * found[i]! + Math.sqrt(gain) * noise[i]!) / total;
+    level = total;
+  }
+}
+
+/** Normal numbers of a public stream, by Box and Muller. */
+function normals(source: Stream, count: number): Float32Array {
+  const drawn = words(source, 2 * count);
+  return Float32Array.from({ length: count }, (_, i) => {
+    const [u, v] = [(drawn[2 * i]! + 0.5) / 2 ** 32, drawn[2 * i + 1]! / 2 ** 32];
+    return Math.sqrt(-2 * Math.log(u)) * Math.cos(2 * Math.PI * v);
+  });
+}
