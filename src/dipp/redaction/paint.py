@@ -9,7 +9,9 @@ region (`crops`).
 
 **Surroundings** (`Painter`). A pyramid of means of the known pixels is filled from the coarsest level on. On each level
 the denoiser is asked, at rising SNR, for the expected picture behind the current one, whose unknown pixels got noise of
-a fixed seed; the unknown pixels take its answer, and the known ones are put back.
+a fixed seed; the unknown pixels take its answer, and the known ones are put back. A share of the harmonic
+interpolation (`smooth`) is mixed in, which knows less of edges and errs less in large regions. Both are smooth, which
+shows beside a photograph: at the end, the painting gets grain as strong as that of the surroundings (`grain`).
 """
 
 from __future__ import annotations
@@ -42,6 +44,11 @@ LARGEST_CALL = 1 << 20
 """Pixels of a crop for which the denoiser is asked; on finer levels, what is painted is only scaled up."""
 SNRS = {"coarse": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 64.0), "fine": (32.0,)}
 """SNRs of the calls on the coarsest level, on those between, and on the finest."""
+SHARE = np.float32(0.7)
+"""Of the denoiser's painting; the rest is the harmonic interpolation. (12 photographs of the Kodak suite, two boxes in
+each, PSNR inside: of 64×64 20.60 dB by the denoiser alone, 20.57 mixed; of 128×128 16.96 and 17.31.)"""
+GRAIN = 3.14 / math.sqrt(8 / 9)
+"""Deviation of white noise in which a quarter of the pixels differ by less than 1 from the mean of their nine."""
 SWEEPS = 12
 """Of the harmonic interpolation, on each level."""
 SEED = bytes(randomness.SEED_BYTES)
@@ -69,8 +76,10 @@ class Painter:
         grey = known.shape[2] == 1
         if unknown.all():
             return known
-        painted = self._painted(known.repeat(3, axis=2) if grey else known, unknown)
-        return painted.mean(axis=2, keepdims=True) if grey else painted
+        colours = known.repeat(3, axis=2) if grey else known
+        mixed = SHARE * self._painted(colours, unknown) + (1 - SHARE) * smooth(colours, unknown)
+        painted = np.where(unknown[..., None], mixed, colours)
+        return grain(painted.mean(axis=2, keepdims=True) if grey else painted, unknown)
 
     def _painted(self, known: Signal, unknown: Mask) -> Signal:
         levels = [(known, unknown)]
@@ -101,6 +110,27 @@ class Painter:
         batch = torch.from_numpy(np.ascontiguousarray(state.transpose(2, 0, 1))[None])
         found: Signal = self.denoiser.at_snr(batch, float(snr))[0].permute(1, 2, 0).cpu().numpy()
         return found
+
+
+def grain(picture: Signal, unknown: Mask) -> Signal:
+    """Return a picture with grain in its unknown pixels: grey noise of a fixed seed, as strong as around them.
+
+    How strong follows from the quarter of the known pixels that differ least from the mean of their nine: edges and
+    textures hardly move it, and it is 0 for drawings and clean paper.
+    """
+    luma = picture.mean(axis=2)
+    clear = np.pad(~unknown, 1)
+    around = np.pad(luma, 1, "edge")
+    total, whole = np.zeros_like(luma), np.ones_like(unknown)
+    for row, column in itertools.product(range(3), range(3)):
+        part = slice(row, row + luma.shape[0]), slice(column, column + luma.shape[1])
+        total += around[part]
+        whole &= clear[part]
+    if not whole.any():
+        return picture
+    strength = GRAIN * float(np.quantile(np.abs(luma - total / 9)[whole], 0.25))
+    drawn = normals(randomness.stream(SEED, step=0, purpose="grain"), luma.shape)
+    return np.where(unknown[..., None], picture + np.float32(strength) * drawn[..., None], picture)
 
 
 def halved(known: Signal, unknown: Mask) -> tuple[Signal, Mask]:
