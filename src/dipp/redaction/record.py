@@ -196,7 +196,12 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     wanted = certificate(regions, ())
     if any(promised[name] != wanted[name] for name in ("unit", "epsilon", "rho", "delta", "outside")):
         raise DippError(f"{path.name}: the record's certificate does not follow from its regions; do not trust it")
-    again = source.redacted(cells, paint.fill(facts["fill"], str(embedded.FOLDER), device))
+    fill = paint.fill(facts["fill"], str(embedded.FOLDER), device)
+    if isinstance(fill, paint.Painter) and facts["model"] != fill.denoiser.identity:
+        raise DippError(
+            f"{path.name}: another denoiser painted its regions, so they cannot be painted again here"
+        )
+    again = source.redacted(cells, fill)
     return Checked(len(regions), _compared(path, content, again, facts))
 
 

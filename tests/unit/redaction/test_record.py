@@ -124,6 +124,14 @@ def test_a_region_that_holds_something_is_found(fill: str, tmp_path: Path) -> No
         check(path, record, "cpu")
 
 
+def test_a_picture_that_another_denoiser_painted_is_not_blamed(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    record = Record.read(beside(path))
+    record.facts["model"] = "another"
+    with pytest.raises(DippError, match="another denoiser painted its regions, so they cannot"):
+        check(path, record, "cpu")
+
+
 def test_painting_may_round_differently_elsewhere(tmp_path: Path) -> None:
     path = made(tmp_path, "PNG")
     record, pixels = Record.read(beside(path)), opened(path.read_bytes()).copy()
