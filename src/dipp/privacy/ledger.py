@@ -104,9 +104,12 @@ class Selection:
         """Return the record that `to_dict` wrote."""
         if content["code"] not in CODES:
             raise DippError(f"code: one of {', '.join(CODES)} is needed, got {content['code']}")
-        terms = {name: value for name, value in content.items() if name not in FIELDS}
+        kind = CODES[content["code"]].terms_kind
+        # Terms may have a number that the record has as well: the candidates of `core.closest`.
+        named = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type] # terms are dataclasses
+        terms = {name: value for name, value in content.items() if name in named or name not in FIELDS}
         own = {name: value for name, value in content.items() if name in FIELDS and name != "terms"}
-        return cls(**own, terms=CODES[content["code"]].terms_kind.from_dict(terms))
+        return cls(**own, terms=kind.from_dict(terms))
 
 
 FIELDS = tuple(one.name for one in dataclasses.fields(Selection))

@@ -119,3 +119,9 @@ def test_a_plan_is_what_the_table_gives_and_another_is_not(options: dict[str, ob
             continue  # a plan of one question at a smaller budget is a plan
         with pytest.raises(InconsistentError):
             verification.verify(replace(release, plan=plan), embedded.FOLDER)
+
+
+@pytest.mark.parametrize("unit", [Cells(16), Picture()])
+def test_the_certificate_of_questions_goes_through_json(books: Books, unit: Cells | Picture) -> None:
+    found = Certificate.of(QuestionPlanner(books, STREET, (unit,)).choose(Budget(8.0, unit=unit)).plan, STREET)
+    assert Certificate.from_json(found.to_json()) == found
