@@ -198,9 +198,7 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
         raise DippError(f"{path.name}: the record's certificate does not follow from its regions; do not trust it")
     fill = paint.fill(facts["fill"], str(embedded.FOLDER), device)
     if isinstance(fill, paint.Painter) and facts["model"] != fill.denoiser.identity:
-        raise DippError(
-            f"{path.name}: another denoiser painted its regions, so they cannot be painted again here"
-        )
+        raise DippError(f"{path.name}: another denoiser painted its regions, so they cannot be painted again here")
     again = source.redacted(cells, fill)
     return Checked(len(regions), _compared(path, content, again, facts))
 
