@@ -19,8 +19,11 @@ import torch
 from diffusers import DDPMScheduler
 from helpers.golden_codec import CODED, MADE_UP, MIXED, SOURCED, codec_of, images, made_up_archive, reconstructions
 from helpers.networks import tiny_network
+from helpers.questions import books as words
 
 from dipp import models
+from dipp.models import books
+from dipp.models.books import Books
 
 
 def main(folder: Path) -> None:
@@ -31,6 +34,8 @@ def main(folder: Path) -> None:
         scheduler: Any = DDPMScheduler
         scheduler().save_pretrained(place / "scheduler")
         (place / "model_index.json").write_text(json.dumps({"_class_name": "DDPMPipeline"}) + "\n")
+    if not (place / books.NAME).exists():
+        Books.write(place, words().books, [])
     denoiser = models.load(place)
     for name in MADE_UP:
         target = folder / f"{name}.dipp"

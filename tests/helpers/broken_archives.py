@@ -55,6 +55,7 @@ from helpers.archives import (
     small_plan,
 )
 from helpers.geometry import of_pixels
+from helpers.questions import PLANS
 from helpers.sensing import sensing_plan
 
 TRACED = 16
@@ -108,6 +109,7 @@ def seeds() -> list[Archive]:
         build(small_plan(PAPER), ()),
         build(small_plan(PPR), [(4, 5, 3)] * 3),
         *sensing_seeds(),
+        *(made_of(release(plan, 3, None, MODEL), [(9, 5, 3), (9, 5, 3), (1, 17, 3)]) for plan in PLANS.values()),
     ]
 
 

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 LAPLACE, GAUSSIAN, SIGN = range(3)
-FLAT, PAIRS, PPR, PFR = range(4)
+FLAT, PAIRS, PPR, PFR, CLOSEST = range(5)
+PIXEL, CELL, PICTURE = range(3)
 LN2 = struct.unpack(">d", bytes.fromhex("3FE62E42FEFA39EF"))[0]
 MAX_PIXELS = 2**31 - 1
-FIELD_LENGTHS = {1: (0, 0), 2: (40, 88), 3: (1, 9 + MAX_PIXELS), 4: (32, 32), 5: (8, 8)}
+FIELD_LENGTHS = {1: (0, 0), 2: (40, 88), 3: (1, 9 + MAX_PIXELS), 4: (32, 32), 5: (8, 8), 6: (8, 8)}
 
 
 class Refused(Exception):  # noqa: N818 - the file is not one that this reader may read
@@ -104,6 +105,16 @@ class Archive(SimpleNamespace):
             touched = sum(-(-(pixels - slot) // self.period) for slot in slots if slot < pixels)
         return -(-touched // int(self.steps[step]["chunk size"]))
 
+    def indices_of(self, step: int, height: int, width: int) -> int:
+        if self.code != CLOSEST:
+            return self.chunk_count(step, height * width)
+        parts = 4 * int(self.steps[step]["split"])
+        rows, columns = (
+            min(length, parts) if self.unit == PICTURE else -(-length // (self.side // parts))
+            for length in (height, width)
+        )
+        return -(-rows // 4) * -(-columns // 4)
+
     def are_apart(self, chunks: int) -> bool:
         return bool(self.period > 1 or (self.apart and chunks >= self.channels))
 
@@ -115,7 +126,7 @@ def read(data: bytes) -> Archive:
     archive = read_header(cursor)
     read_indices(archive, cursor)
     require(cursor.at == len(cursor.data), "wrong length")
-    for step in archive.steps:
+    for step in archive.steps if archive.code != CLOSEST else ():
         step_integers(archive, step)
     if archive.certified:
         require(certificate(archive)[:2] == archive.claim, "the certificate does not follow")
@@ -133,11 +144,12 @@ def read_header(cursor: Cursor) -> Archive:
         require(hashlib.sha256(b"dipp/2/beacon\0" + fields[2]).digest()[:16] == seed, "the seed is not the beacon's")
     if 5 in fields:
         require(0 < struct.unpack("<d", fields[5])[0] < 1, "δ is not between 0 and 1")
-    require(cursor.take(cursor.varint(1, 65536)) == b"\0", "unknown unit: upgrade")
+    require(6 not in fields or min(struct.unpack("<2I", fields[6])) >= 1, "a hidden object has no size")
+    unit, side = read_unit(cursor.take(cursor.varint(1, 65536)))
     channels, channel = cursor.varint(1, 16), cursor.varint(0, 2)
     period = cursor.varint(1, 65535) if channel == SIGN else 1
     require(period == 1 or period >= channels, "the period is too short")
-    code, alpha = cursor.varint(0, 3), Fraction(1)
+    code, alpha = cursor.varint(0, 4), Fraction(1)
     if code in (FLAT, PPR):
         top, bottom = cursor.varint(1, 32767), cursor.varint(1, 32767)
         alpha = Fraction(top, bottom)
@@ -145,19 +157,26 @@ def read_header(cursor: Cursor) -> Archive:
     require(code != PAIRS or channel == SIGN, "pairs need the sign channel")
     apart = cursor.varint(0, 1) == 1
     claim = struct.unpack("<2d", cursor.take(16)) if channel != GAUSSIAN and code != PFR else None
-    sensing, count = cursor.varint(0, 1) == 1, cursor.varint(1, 4096)
-    if sensing:
-        columns: dict[str, list[Any]] = {name: cursor.floats(count) for name in ("tilt", "clip", "gain")}
+    kind, count = cursor.varint(0, 2), cursor.varint(1, 4096)
+    sensing = kind == 1
+    require((kind == 2) == (code == CLOSEST) == (unit != PIXEL), "questions, closest and units come together")
+    require(kind != 2 or period == 1, "questions touch everything")
+    if kind == 2:
+        columns: dict[str, list[Any]] = read_questions(cursor, count)
+    elif sensing:
+        columns = {name: cursor.floats(count) for name in ("tilt", "clip", "gain")}
     else:
         times = cursor.column(count + 1, 0, 65535)
         require(all(s < t for t, s in itertools.pairwise(times)), "timesteps do not descend")
         columns = {"start": times[:-1], "end": times[1:], "gain": cursor.floats(count)}
     ones, listed = [1] * count, code != PAIRS
-    columns["chunk size"] = cursor.column(count, 1, 2**32 - 1) if listed else ones
+    columns["chunk size"] = cursor.column(count, 1, 2**32 - 1) if listed and code != CLOSEST else ones
     columns["bits"] = cursor.column(count, 1, 22) if listed else ones
     columns["exponent"] = cursor.column(count, 1, 255) if code in (PPR, PFR) else [0] * count
     require(len(set(zip(columns["bits"], columns["exponent"], strict=True))) <= 256, "too many zeta codes")
     steps = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if kind == 2:
+        require_questions(steps, unit, side)
     left = len(cursor.data) - cursor.at
     number = cursor.varint(0, left)
     runs = list(zip(*(cursor.column(number, 1, high) for high in (8 * left, MAX_PIXELS, MAX_PIXELS)), strict=True))
@@ -167,8 +186,71 @@ def read_header(cursor: Cursor) -> Archive:
     return Archive(
         model=model, seed=seed, fields=fields, window=read_window(fields.get(3)), grey=read_grey(fields.get(3), images),
         channels=channels, channel=channel, period=period, code=code, alpha=alpha, apart=apart, claim=claim,
-        sensing=sensing, steps=steps, runs=runs, indices=[],
+        unit=unit, side=side, sensing=sensing, steps=steps, runs=runs, indices=[],
     )  # fmt: skip
+
+
+def read_unit(content: bytes) -> tuple[int, int]:
+    """The number of the unit, and the side of a cell."""
+    if content[0] == CELL and len(content) == 3:
+        side = int.from_bytes(content[1:], "little")
+        require(2 <= side <= 4096, "a cell has another side")
+        return CELL, side
+    require(len(content) == 1 and content[0] in (PIXEL, PICTURE), "unknown unit: upgrade")
+    return content[0], 0
+
+
+def read_questions(cursor: Cursor, count: int) -> dict[str, list[Any]]:
+    limits = {"split": (1, 32), "rounds": (1, 4), "candidate": (0, 1)}
+    columns: dict[str, list[Any]] = {name: cursor.column(count, *limit) for name, limit in limits.items()}
+    columns["scale"] = cursor.floats(count)
+    columns |= {name: cursor.column(count, 1, high) for name, high in (("m", 2**22 - 1), ("a", 2**62), ("b", 2**62))}
+    return columns | {"gain": cursor.floats(count)}
+
+
+def require_questions(steps: list[dict[str, Any]], unit: int, side: int) -> None:
+    for number, step in enumerate(steps):
+        n, m = 1 << step["bits"], step["m"]
+        require(step["split"].bit_count() == 1 and step["rounds"] in (1, 2, 4), "a split or rounds mean nothing")
+        require(number == 0 or (step["rounds"] == 1 and step["split"] >= steps[number - 1]["split"]), "wrong order")
+        require(step["candidate"] == 1 or step["scale"] == 1, "words have no scale")
+        require(1 <= m < n and step["b"] <= step["a"], "weights mean nothing")
+        require(m * step["a"] + (n - m) * step["b"] <= 1 << 62, "weights are too large")
+        require(unit == PICTURE or side % (4 * step["split"]) == 0, "a cell cannot be divided so")
+
+
+def closest_price(step: dict[str, Any]) -> tuple[float, float]:
+    a, b, m, n = step["a"], step["b"], step["m"], 1 << step["bits"]
+    with localcontext(prec=100):
+        up, one = 1 + Decimal(2) ** -50, Decimal(1)
+        e = (Decimal(a) / b).ln()
+        w, q = Decimal(min(m, n - m) * (a + b)) / (m * a + (n - m) * b), Decimal(a) / (a + b)
+
+        def g(x: Decimal) -> Decimal:
+            grown = (x * e).exp()
+            return (1 - w + w * (q * grown + (1 - q) / grown)).ln() if x else Decimal(0)
+
+        def bound(low: Decimal, high: Decimal) -> Decimal:
+            t = (g(high) - g(low)) / (high - low)
+            k = max(t * low - g(low), Decimal(0))
+            x = min(max((k + (k * (k + t)).sqrt()) / t, low), high)
+            return (t - k / x) / (one + x) if x else t
+
+        def rounded_up(value: Decimal) -> float:
+            found = float(value)
+            return found if Decimal(found) >= value else math.nextafter(found, math.inf)
+
+        if a == b:
+            return rounded_up(e * up), 0.0
+        v = w * e * (a - b) / (a + b)
+        intervals = [(bound(Decimal(0), e / v), Decimal(0), e / v)]
+        while (worst := max(intervals))[0] > v * (1 + Decimal(2) ** -24) and len(intervals) < 8192:
+            _, low, high = worst
+            y = (low + high) / 2
+            intervals.remove(worst)
+            intervals += [(bound(low, y), low, y), (bound(y, high), y, high)]
+            v = max(v, g(y) / (y * (1 + y)))
+        return rounded_up(e * up), rounded_up(max(v, max(intervals)[0]) * up)
 
 
 def read_window(source: bytes | None) -> tuple[int, int] | None:
@@ -196,12 +278,12 @@ def read_indices(archive: Archive, cursor: Cursor) -> None:
     work = len(set(archive.sizes_of_runs)) * len(archive.steps)
     require(work <= max(1 << 20, left), "too many sizes and steps")
     for images, height, width in archive.runs:
-        counts = [archive.chunk_count(step, height * width) for step in range(len(archive.steps))]
+        counts = [archive.indices_of(step, height, width) for step in range(len(archive.steps))]
         left -= images * sum(counts)  # an index has at least a bit
         require(left >= 0, "more indices than bits")
         steps = [step for step, count in zip(archive.steps, counts, strict=True) for _ in range(count)]
         layouts.append((steps, 16 * (sum(step["bits"] for step in steps) >= 512)))
-    if archive.code in (FLAT, PAIRS):
+    if archive.code in (FLAT, PAIRS, CLOSEST):
         for (images, _, _), (steps, checksum) in zip(archive.runs, layouts, strict=True):
             widths = ([step["bits"] for step in steps] + [16] * bool(checksum)) * images
             packed = cursor.take(-(-sum(widths) // 8))
@@ -279,6 +361,9 @@ def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:
     """Pure ε, ρ, and the integers of each step."""
     smallest = min((height * width for height, width in archive.sizes_of_runs), default=MAX_PIXELS)
     costs, integers = [], []
+    if archive.code == CLOSEST:
+        prices = [(step["split"] ** 2, *closest_price(step)) for step in archive.steps]
+        return math.fsum(t * e for t, e, _ in prices), math.fsum(t * r for t, _, r in prices), []
     for number, step in enumerate(archive.steps):
         own = step_integers(archive, step)
         integers.append(own)

@@ -13,7 +13,7 @@ from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
-from dipp.core.steps import SensingStep
+from dipp.core.steps import Question, SensingStep
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
@@ -21,6 +21,7 @@ from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.budget import Budget
 from helpers.archives import FLAT, PPR, build, nine_steps
 from helpers.codecs import make_plan, pictures
+from helpers.questions import PLANS
 from helpers.sensing import sensing_plan
 
 MADE_UP = {"made-up-flat": FLAT, "made-up-ppr": PPR, "made-up-paper": PAPER, "made-up-diffc": DIFFC}
@@ -33,7 +34,9 @@ MIXED = {"beacon-flat": Beacon(4242, bytes(range(100, 132)), bytes(range(16)))}
 """Steps along timesteps, with a seed that follows from a beacon, and a δ."""
 SOURCED = {"source-pairs": Window(-100, 900)}
 """Pairs, with a window, and pictures in colour and in grey."""
-CODED = (*STEPPED, *SENSED, *MIXED, *SOURCED)
+ASKED = {"asked-cells": PLANS["cells by signs"], "asked-picture": PLANS["picture"]}
+"""Questions to cells, by words and by signs, and to whole pictures."""
+CODED = (*STEPPED, *SENSED, *MIXED, *SOURCED, *ASKED)
 SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
 """Sizes of the pictures of `coded-sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
 SENSED_SIZES = ((8, 8), (8, 8), (7, 9), (1, 1))
@@ -51,7 +54,7 @@ def images(name: str) -> list[Any]:
     if name in SOURCED:
         colour = pictures(2)
         return [colour[0], colour[1, :, :, 0], colour[1, :, :, :1].astype(np.int16) * 4 - 100]
-    if name in SENSED:
+    if name in SENSED or name in ASKED:
         return [pictures(1, *size)[0] for size in SENSED_SIZES]
     return [pictures(1, *size)[0] for size in SIZES] if name == "coded-sizes" else list(pictures(3))
 
@@ -60,6 +63,8 @@ def plan_of(name: str, denoiser: Denoiser) -> Plan:
     """Return the plan of an encoding."""
     if name in SOURCED:
         return sensing_plan(Pairs())
+    if name in ASKED:
+        return ASKED[name]
     return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED.get(name, FLAT), denoiser.schedule)
 
 
@@ -67,7 +72,8 @@ def codec_of(name: str, denoiser: Denoiser) -> Codec:
     """Return the codec that makes the encoding of a name."""
     plan = plan_of(name, denoiser)
     budget = Budget.approximate(1e6, 1e-6) if name in MIXED else None
-    return Codec(denoiser, plan, budget, table=TABLE if plan.kind == SensingStep.kind else None)
+    words = denoiser.books.digest if denoiser.books else None
+    return Codec(denoiser, plan, budget, {SensingStep.kind: TABLE, Question.kind: words}.get(plan.kind))
 
 
 def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from helpers import format_draws, format_reader
 from helpers.archives import FLAT, build, nine_steps, sealed, small_plan
 from helpers.broken_archives import Sample, broken, read, seeds
-from helpers.golden_codec import CODED, MADE_UP
+from helpers.golden_codec import ASKED, CODED, MADE_UP
 from helpers.ledgers import terms
 from helpers.networks import tiny_denoiser
 from helpers.paths import DOCS, GOLDEN
@@ -23,6 +23,7 @@ from helpers.sensing import sensing_plan
 from dipp.codec.chain import Chain
 from dipp.codes import Pairs, pairs
 from dipp.core import entropy, randomness, selection
+from dipp.core.steps import Question
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 
@@ -200,6 +201,8 @@ def agree(data: bytes) -> None:
     assert found.indices == [archive.image_indices(i).tolist() for i in range(len(archive))]
     if plan.coding.certified:
         assert format_reader.certificate(found)[:2] == (archive.certificate.epsilon, archive.certificate.rho)
+        if plan.kind == Question.kind:
+            return
         own = [(one["S"], one["D"], one["M"] or None) for one in format_reader.certificate(found)[2]]
         stated = map(terms, archive.certificate.ledger.selections)
         assert own == [(one.fraction_bits, one.sensitivity, one.clip) for one in stated]
@@ -240,7 +243,7 @@ def test_the_reader_refuses_what_dipp_refuses() -> None:
     assert min(refused, accepted) > 60
 
 
-@pytest.mark.parametrize("name", [*CODED])
+@pytest.mark.parametrize("name", [name for name in CODED if name not in ASKED])
 def test_masks_chunks_and_noise_are_those_of_the_chain(name: str) -> None:
     data = (GOLDEN / f"{name}.dipp").read_bytes()
     archive, found = Archive.from_bytes(data), format_reader.read(data)

@@ -147,7 +147,7 @@ ASKED_WRONGLY: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     ),
     "candidates from the content": asked_wrongly(lambda one: {"candidates": np.asarray(one.content)}),
     "blocks without content are skipped": asked_wrongly(lambda one: {"present": one.present[one.content.sum(1) > 0]}),
-    "a debug line": asked_wrongly(lambda one: {"flips": print(f"{one.content}")}),
+    "a debug line": asked_wrongly(lambda one: {"flips": np.frombuffer(f"{one.content}".encode(), np.uint8)}),
 }
 
 
