@@ -160,7 +160,7 @@ def read_header(cursor: Cursor) -> Archive:
     kind, count = cursor.varint(0, 2), cursor.varint(1, 4096)
     sensing = kind == 1
     require((kind == 2) == (code == CLOSEST) == (unit != PIXEL), "questions, closest and units come together")
-    require(kind != 2 or period == 1, "questions touch everything")
+    require(kind != 2 or (channel == SIGN and period == 1), "questions touch everything")
     if kind == 2:
         columns: dict[str, list[Any]] = read_questions(cursor, count)
     elif sensing:

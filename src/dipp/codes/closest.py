@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dipp.core.channels import Channel
+from dipp.core.channels import Channel, Sign
 from dipp.core.chunking import BY_BLOCK
 from dipp.core.closest import Weights
 from dipp.core.code import Code, Floats, Indices, Shared
@@ -49,6 +49,11 @@ class Closest(Code):
         """Raise for steps that are not questions."""
         if kind != Question.kind:
             raise DippError(f"code: closest answers questions, and not steps of {kind}")
+
+    def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: ARG002
+        """Raise for another channel than the one that touches everything, and whose noise has no part."""
+        if channel != Sign(period=1):
+            raise DippError(f"code: closest needs the sign channel of period 1, got {channel.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
         """Return chunks of one block each."""
