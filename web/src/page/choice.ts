@@ -84,7 +84,8 @@ export class Choice {
 /** By what a size is hidden, and what an object of another size would pay. */
 function sizeWords(side: Side, unit: Unit, certificate: Certificate): string {
   if (unit === PIXEL) return "Single pixels only: faces, text and shapes are made of many, and stay visible.";
-  if (unit === PICTURE) return "Everything in the picture but its size, all of it together.";
+  const together = "everything in the picture but its size is hidden together";
+  if (unit === PICTURE) return side === null ? `${sentence(together)}.` : `At this ε, ${together}, so larger objects pay no more.`;
   const face = certificate.forWindow(...FACE).epsilon;
   return `${side === null ? "All of it" : "Wherever it lies"}, by ${unit.short}s. A face of ${FACE.join("×")} pixels would pay ε = ${upper(face, 3)}.`;
 }

@@ -87,7 +87,7 @@ function recognisable({ certificate, release }: Archive, table: Table): string {
   const { unit } = certificate;
   const { epsilon, what } = headlineOf(certificate, release.hidden);
   if (unit.kind === "pixel" && !release.hidden) return table.recognisable;
-  if (unit.kind === "picture" && !release.hidden) return `perhaps, because ε is about the whole picture, and one of ${upper(epsilon, 3)} may allow a likeness; other pictures of the same people are not covered`;
+  if (unit.kind === "picture") return `perhaps, because ε is about the whole picture, and one of ${upper(epsilon, 3)} may allow a likeness; other pictures of the same people are not covered`;
   return `perhaps: the ε of ${upper(epsilon, 3)} is that of ${what}, and whatever is larger pays more; treat the people in the picture as identifiable if they are larger`;
 }
 
