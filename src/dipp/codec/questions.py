@@ -64,6 +64,10 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
     if denoiser.books is None:
         raise DippError("words: the model has none, which units larger than a pixel need; make them with `dipp words`")
     book = denoiser.books.book(family(plan.steps, number, turn), step.index_bits)
+    if book.words.shape[1] != BLOCK**2 * denoiser.channels:
+        raise DippError(
+            f"words: those of the model are not for {denoiser.channels} channels; make them with `dipp words`"
+        )
     return Asked(book.words, _meanings(book, step.weights))
 
 

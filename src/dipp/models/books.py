@@ -127,7 +127,9 @@ def _read(path: Path, changed: int) -> Books:
         for name in sorted({key.rsplit("/", 1)[0] for key in tensors}):
             words, counts = (tensors[f"{name}/{kind}"] for kind in ("words", "counts"))
             kind, bits = name.split("/")
-            if len(words) != 1 << int(bits) or counts.shape != (len(words),) or words.shape[1] % BLOCK**2:
+            if words.ndim != 2 or words.shape[1] % BLOCK**2 or counts.shape != (len(words),):
+                raise ValueError(name)
+            if len(words) < 2 or bits != str(len(words).bit_length() - 1) or len(words) & (len(words) - 1):
                 raise ValueError(name)
             if not (np.isfinite(words).all() and counts.sum() > 0):
                 raise ValueError(name)
