@@ -37,24 +37,22 @@ from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 
 class Trajectory(ABC):
     """The public states of a plan on a denoiser."""
 
     @abstractmethod
-    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:
+    def start(self, seed: bytes, geometry: Geometry) -> Tensor:
         """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
 
     @abstractmethod
-    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:
+    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:
         """Return x̂0 before a round of step `number`, on the step's grid."""
 
     @abstractmethod
-    def advance(
-        self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor, turn: int = 0
-    ) -> torch.Tensor:
+    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:
         """Return the state after a round of step `number`."""
 
     @abstractmethod
@@ -62,11 +60,11 @@ class Trajectory(ABC):
         """The timestep of the noise schedule that so many steps lead to."""
 
     @abstractmethod
-    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
         """The state after so many steps as x_t of the noise schedule, and its timestep t: where samplers start."""
 
     @abstractmethod
-    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+    def expected(self, steps: int, state: Tensor) -> Tensor:
         """The expected picture after so many steps: one call of the denoiser."""
 
 
@@ -81,25 +79,18 @@ class Diffusion(Trajectory):
         for step in self.steps:
             self.denoiser.schedule.require_gain(step.start, step.end, step.snr_gain)
 
-    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:
+    def start(self, seed: bytes, geometry: Geometry) -> Tensor:
         """Return x_T, from the common randomness alone."""
         import torch
 
         shape = geometry.channels, geometry.height, geometry.width
         return torch.from_numpy(diffusion.start(seed, shape))[None].to(self.denoiser.device)
 
-    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:  # noqa: ARG002
+    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """x̂0 at the step's first timestep."""
         return self.denoiser.x0(state, self.steps[number].start)
 
-    def advance(
-        self,
-        number: int,
-        state: torch.Tensor,
-        x_hat: torch.Tensor,
-        noise: torch.Tensor,
-        turn: int = 0,  # noqa: ARG002
-    ) -> torch.Tensor:
+    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """x_s = μ_p + σ(s, t)·z."""
         step = self.steps[number]
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
@@ -108,11 +99,11 @@ class Diffusion(Trajectory):
         """The one that the last of them ends at."""
         return (self.steps[0].start, *(step.end for step in self.steps))[steps]
 
-    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
         """The state itself."""
         return state, self.timestep(steps)
 
-    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+    def expected(self, steps: int, state: Tensor) -> Tensor:
         """x̂0 at the timestep that was reached."""
         return self.denoiser.x0(*self.noisy(steps, state), fast=True)
 
@@ -128,25 +119,18 @@ class Sensing(Trajectory):
         """SNR after so many steps: the exact sum of their gains."""
         return math.fsum(step.snr_gain for step in itertools.islice(self.steps, steps))
 
-    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:  # noqa: ARG002
+    def start(self, seed: bytes, geometry: Geometry) -> Tensor:  # noqa: ARG002
         """Return mid-grey, at SNR 0."""
         import torch
 
         shape = 1, geometry.channels, geometry.height, geometry.width
         return torch.from_numpy(np.zeros(shape, np.float32)).to(self.denoiser.device)
 
-    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:  # noqa: ARG002
+    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """Mid-grey at first, then the denoiser's prediction at the SNR so far."""
         return self.denoiser.at_snr(state, self.snr(number)) if number else state
 
-    def advance(
-        self,
-        number: int,
-        state: torch.Tensor,
-        x_hat: torch.Tensor,
-        noise: torch.Tensor,
-        turn: int = 0,  # noqa: ARG002
-    ) -> torch.Tensor:
+    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """The precision-weighted mean: see the module's text."""
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
@@ -157,12 +141,12 @@ class Sensing(Trajectory):
         schedule = self.denoiser.schedule
         return schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
 
-    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
         """γ_t·y at that timestep."""
         t = self.timestep(steps)
         return self.denoiser.schedule.gamma(t) * state, t
 
-    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+    def expected(self, steps: int, state: Tensor) -> Tensor:
         """x̂0 at the SNR that was reached."""
         return self.denoiser.at_snr(state, self.snr(steps), fast=True) if steps else state
 
@@ -183,13 +167,13 @@ class Answers(Trajectory):
     denoiser: Denoiser
     geometry: Geometry
 
-    def start(self, seed: bytes, geometry: Geometry) -> torch.Tensor:  # noqa: ARG002
+    def start(self, seed: bytes, geometry: Geometry) -> Tensor:  # noqa: ARG002
         """Return mid-grey."""
         import torch
 
         return torch.zeros((1, geometry.channels, geometry.height, geometry.width), device=self.denoiser.device)
 
-    def predict(self, number: int, state: torch.Tensor, turn: int = 0) -> torch.Tensor:
+    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:
         """Return what is expected of the coarse pixels of the step's grid."""
         if number and not turn:
             return self._picture(number, state, self._cuts(number))
@@ -199,9 +183,7 @@ class Answers(Trajectory):
             return state.new_zeros((1, grid.channels, grid.height, grid.width))
         return between(state, known)
 
-    def advance(
-        self, number: int, state: torch.Tensor, x_hat: torch.Tensor, noise: torch.Tensor, turn: int = 0
-    ) -> torch.Tensor:
+    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:
         """Return the answers so far: of blocks that were asked, the prediction plus what the answer adds."""
         asked = rounds(self._grid(number), self.plan.steps[number].turns).to(self.denoiser.device) == turn
         before = state if turn else x_hat
@@ -216,18 +198,18 @@ class Answers(Trajectory):
         share = 1.0 if not self.denoiser.any_size else grid.pixels / self.geometry.pixels
         return schedule.nearest(step.snr_gain * share)
 
-    def noisy(self, steps: int, state: torch.Tensor) -> tuple[torch.Tensor, int]:
+    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
         """Return γ_t times the answers, interpolated to the picture's size, and the timestep t."""
         t = self.timestep(steps)
         if not steps:
             return self.denoiser.schedule.gamma(t) * state, t
         return self.denoiser.schedule.gamma(t) * interpolated(state, self._cuts(steps - 1), self._pixels), t
 
-    def expected(self, steps: int, state: torch.Tensor) -> torch.Tensor:
+    def expected(self, steps: int, state: Tensor) -> Tensor:
         """Return the network's picture of the answers, at the picture's size."""
         return self._picture(steps, state, self._pixels) if steps else state
 
-    def _picture(self, steps: int, state: torch.Tensor, onto: Cuts) -> torch.Tensor:
+    def _picture(self, steps: int, state: Tensor, onto: Cuts) -> Tensor:
         """Return the network's prediction from the answers to the first `steps` questions, on a grid."""
         snr, cuts = self.plan.steps[steps - 1].snr_gain, self._cuts(steps - 1)
         if self.denoiser.any_size:

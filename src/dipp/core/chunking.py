@@ -71,6 +71,18 @@ NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
 """The chunks of a step that touches no coordinate: none."""
 
 
+class Touched(NamedTuple):
+    """What a step touches of a picture."""
+
+    number: int
+    """Number of the step."""
+    step: CodedStep
+    coordinates: Integers
+    """The touched coordinates, ascending and at least one."""
+    unit: Unit
+    geometry: Geometry
+
+
 class Dealt(NamedTuple):
     """What a deal did to the units of a picture."""
 
@@ -112,17 +124,8 @@ class Deal(ABC):
         """Return whether a step of `count` chunks has no two parts of a unit in one chunk, for certain."""
 
     @abstractmethod
-    def chunks(
-        self,
-        seed: bytes,
-        number: int,
-        step: CodedStep,
-        coordinates: Integers,
-        unit: Unit,
-        geometry: Geometry,
-        apart: bool,
-    ) -> Chunks:
-        """Deal the coordinates that step `number` touches, ascending and at least one, to chunks."""
+    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:
+        """Deal the coordinates that a step touches to chunks, kept `apart` or not (`Deal.apart`)."""
 
     @abstractmethod
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
@@ -155,19 +158,11 @@ class Shuffled(Deal):
         """Return true if a step touches one coordinate of a pixel, or has chunks enough and keeps them apart."""
         return mask.touches(channels) == 1 or (separate and count >= channels)
 
-    def chunks(
-        self,
-        seed: bytes,
-        number: int,
-        step: CodedStep,
-        coordinates: Integers,
-        unit: Unit,  # noqa: ARG002
-        geometry: Geometry,
-        apart: bool,
-    ) -> Chunks:
+    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:
         """Deal in turn to as many chunks as the size needs."""
-        count = -(-len(coordinates) // step.chunk_size)
-        return chunks(seed, number, geometry, count, apart=apart, coordinates=coordinates)
+        count = -(-len(touched.coordinates) // touched.step.chunk_size)
+        number, geometry = touched.number, touched.geometry
+        return chunks(seed, number, geometry, count, apart=apart, coordinates=touched.coordinates)
 
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
         """Return the coordinates of each pixel, and whether no two of a pixel are in one chunk."""
@@ -197,18 +192,10 @@ class ByUnit(Deal):
         """Return true: a unit takes part in one selection."""
         return True
 
-    def chunks(
-        self,
-        seed: bytes,  # noqa: ARG002
-        number: int,  # noqa: ARG002
-        step: CodedStep,  # noqa: ARG002
-        coordinates: Integers,
-        unit: Unit,
-        geometry: Geometry,
-        apart: bool,  # noqa: ARG002
-    ) -> Chunks:
+    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
         """Deal by the partition alone, in the order of the units."""
-        units = unit.of(coordinates, geometry)
+        coordinates = touched.coordinates
+        units = touched.unit.of(coordinates, touched.geometry)
         order = coordinates[np.argsort(units, kind="stable")]
         sizes = np.bincount(units)
         offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
@@ -245,17 +232,9 @@ class ByBlock(ByUnit):
         if touched not in {4**i for i in range(6)}:
             raise DippError(f"touched: 1, 4, 16, 64, 256 or 1024 blocks of a unit are needed, got {touched}")
 
-    def chunks(
-        self,
-        seed: bytes,  # noqa: ARG002
-        number: int,  # noqa: ARG002
-        step: CodedStep,
-        coordinates: Integers,
-        unit: Unit,  # noqa: ARG002
-        geometry: Geometry,
-        apart: bool,  # noqa: ARG002
-    ) -> Chunks:
+    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
         """Deal by the grid of blocks alone, in the order of the rounds."""
+        step, coordinates, geometry = touched.step, touched.coordinates, touched.geometry
         row, column = np.divmod(coordinates // geometry.channels, geometry.width)
         row, column = row // BLOCK, column // BLOCK
         blocks = row * -(-geometry.width // BLOCK) + column

@@ -12,7 +12,7 @@ from typing import Any
 
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.chunking import NOTHING, Chunks
+from dipp.core.chunking import NOTHING, Chunks, Touched
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
@@ -125,7 +125,7 @@ class Plan:
             return NOTHING
         # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
         apart = self.apart(-(-len(touched) // step.chunk_size), geometry.channels)
-        return self.code.deal.chunks(seed, number, step, touched, unit, geometry, apart)
+        return self.code.deal.chunks(seed, Touched(number, step, touched, unit, geometry), apart)
 
     def left(self, geometry: Geometry) -> str | None:
         """Return in words what the last step can tell of a picture; None if that is every pixel."""

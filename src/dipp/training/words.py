@@ -26,6 +26,7 @@ from dipp.codec import questions
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codes import Closest
+from dipp.core.chunking import Touched
 from dipp.core.closest import Tally
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -150,7 +151,7 @@ class Asking:
 
         unit, grid = step.grid(self.unit, self.geometry)
         deal = CODING.code.deal
-        chunks = deal.chunks(SEED, 0, step, np.arange(grid.coordinates), unit, grid, True)
+        chunks = deal.chunks(SEED, Touched(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
         chunks = chunks.in_round(turn) if step.turns > 1 else chunks
         order = torch.from_numpy(np.array(chunks.order))
         known = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order.to(x_hat.device)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.chunking import BY_UNIT, Chunks, chunks
+from dipp.core.chunking import BY_UNIT, Chunks, Touched, chunks
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Everywhere, Turns
 from dipp.core.steps import SensingStep
@@ -171,7 +171,7 @@ STEP = SensingStep(1.0, 1.0, 1.0, 1, 1)
 def test_a_deal_by_unit_is_the_partition(height: int, width: int, channels: int, rows: int) -> None:
     geometry, unit = Geometry(height, width, channels), Band(rows)
     everything = np.arange(geometry.coordinates)
-    found = BY_UNIT.chunks(SEED, 0, STEP, everything, unit, geometry, True)
+    found = BY_UNIT.chunks(SEED, Touched(0, STEP, everything, unit, geometry), True)
     assert found.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, [STEP])[0]
     for number in range(found.count):
         assert found.part(number).tolist() == np.flatnonzero(unit.ids(geometry) == number).tolist()
