@@ -82,6 +82,7 @@ test("printed bounds are upper bounds, and Python's", () => {
   assert.equal(upper(2957.3, 3), "2960");
   assert.equal(upper(8_886_110.6, 3), "8,890,000");
   assert.match(boundWords({ epsilon: 4, what: "one pixel", reader: PIXEL.reader }), /at most 98\.21\s% for somebody who knows every other pixel/);
+  assert.match(boundWords({ epsilon: 64, what: "one pixel", reader: PIXEL.reader }), /one pixel may become as good as certain for/);
   assert.equal(largestBelief(4), "98.21");
   assert.equal(largestBelief(11), "99.9984"); // and not 100
   assert.equal(largestBelief(16), "99.999989");

@@ -4,7 +4,7 @@ import type { Terms } from "../core/price";
 import type { Archive } from "../format/archive";
 import { hex } from "../format/bytes";
 import { VERSION } from "../format/header";
-import { boundWords, headlineOf, largestBelief, upper, WINDOWS } from "../privacy/certificate";
+import { boundWords, headlineOf, largestBelief, TELLS_ALL, upper, WINDOWS } from "../privacy/certificate";
 import { sentence } from "./choice";
 import { element, grouped, made, row } from "./dom";
 import { gradeOf, measuredWords, type Table } from "./table";
@@ -12,8 +12,6 @@ import { gradeOf, measuredWords, type Table } from "./table";
 const DELTAS = [1e-5, 1e-7, 1e-9];
 /** Windows whose price is shown beside the square ones: width and height. */
 const FACE = [60, 80] as const;
-/** Largest ε whose odds are still worth a number. */
-const TELLS_ALL = 30;
 
 /** The first thing to say of a file: how well it hides what it is to hide, in words. */
 export function headlineWords(archive: Archive): string {
@@ -72,7 +70,7 @@ function beaconWords(beacon: Uint8Array): string {
 /** What square objects, a face and the whole picture pay. */
 function showPrices({ certificate, runs }: Archive): void {
   const priced = (name: string, epsilon: number): HTMLElement =>
-    row(name, upper(epsilon, 3), epsilon > TELLS_ALL ? "no bound to speak of" : `${largestBelief(epsilon)} %`);
+    row(name, upper(epsilon, 3), epsilon >= TELLS_ALL ? "as good as certain" : `${largestBelief(epsilon)} %`);
   const longest = Math.max(...runs.map(({ height, width }) => Math.max(height, width)));
   const face = [FACE[0], FACE[1], `a face of ${FACE.join("×")}`] as const;
   const objects = [...WINDOWS.map((side) => [side, side, `${side}×${side}`] as const), face].filter(([, height]) => height < longest);

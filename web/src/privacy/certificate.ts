@@ -113,7 +113,11 @@ export function headlineOf(certificate: Certificate, hidden?: readonly [number, 
   return { epsilon: certificate.forWindow(...hidden).epsilon, what, reader: "somebody who knows everything else in the picture" };
 }
 
+/** From this ε on, the largest belief has more nines than anybody reads. */
+export const TELLS_ALL = 18;
+
 /** What a headline promises in words, with the reader whom the promise is made to. */
 export function boundWords({ epsilon, what, reader }: Headline): string {
-  return `a fifty-fifty guess about ${what} becomes at most ${largestBelief(epsilon)}\u00a0% for ${reader}`;
+  const most = epsilon < TELLS_ALL ? `becomes at most ${largestBelief(epsilon)}\u00a0%` : "may become as good as certain";
+  return `a fifty-fifty guess about ${what} ${most} for ${reader}`;
 }
