@@ -53,7 +53,7 @@ def samples(code: ExactPPR, x: Floats, count: int) -> Floats:
 def test_laplace_samples_are_exact(alpha: float) -> None:
     """Through the bytes and back, the samples pass Kolmogorov-Smirnov. False alarms: 1e-7."""
     x = np.array([1.0])
-    received = samples(ExactPPR(LAPLACE, alpha), x, 1000)
+    received = samples(ExactPPR(LAPLACE, alpha), x, 2500)
     assert stats.kstest(received, stats.laplace(1.0).cdf).pvalue > FALSE_ALARM
     # The test has power: the public law, one noise scale away, is refused.
     assert stats.kstest(received, stats.laplace(0.0).cdf).pvalue < FALSE_ALARM
@@ -62,14 +62,14 @@ def test_laplace_samples_are_exact(alpha: float) -> None:
 @pytest.mark.slow
 def test_gaussian_samples_are_exact() -> None:
     """The same with a Gaussian whose ratio is bounded by a wider proposal. False alarms: 1e-7."""
-    received = samples(ExactPPR(GAUSSIAN, 2.0), np.array([1.5]), 1000)
+    received = samples(ExactPPR(GAUSSIAN, 2.0), np.array([1.5]), 2500)
     assert stats.kstest(received, stats.norm(1.5).cdf).pvalue > FALSE_ALARM
 
 
 @pytest.mark.slow
 def test_discrete_samples_are_exact() -> None:
     """The same with randomised response, by chi-square. False alarms: 1e-7."""
-    received = samples(ExactPPR(DISCRETE, 1.5), np.array([3.0]), 1200).astype(int)
+    received = samples(ExactPPR(DISCRETE, 1.5), np.array([3.0]), 3000).astype(int)
     assert chi_square_tail(np.bincount(received, minlength=4), [0.1, 0.1, 0.1, 0.7]) > FALSE_ALARM
 
 
@@ -79,7 +79,7 @@ def test_the_index_has_the_law_of_the_definition() -> None:
 
     Truncating the plain simulation moves P[K = k], k ≤ 8, by P[K > 3000] < 1e-3, which the test does not see.
     """
-    code, x, seed, runs = ExactPPR(LAPLACE, 2.0), np.array([1.0]), bytes(16), 2000
+    code, x, seed, runs = ExactPPR(LAPLACE, 2.0), np.array([1.0]), bytes(16), 4000
     generator = np.random.default_rng(7)
     ratio = np.exp(LAPLACE.log_ratio(code._candidates(np.arange(3000), seed), x))
     plain = np.empty(runs, np.int64)
