@@ -77,7 +77,7 @@ class Subject:
         return max(1, self.coding.channel.mask.period // CHANNELS)
 
     def geometry(self, side: int, cells: tuple[float, float]) -> Geometry:
-        """Return a square picture for pixels; otherwise one of so many rows and columns of cells."""
+        """Return a square picture for pixels; otherwise one of that many rows and columns of cells."""
         if self.unit == Pixel():
             return Geometry(side, side, CHANNELS)
         cell = self.unit.side if isinstance(self.unit, Cells) else CELL

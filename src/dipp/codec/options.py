@@ -46,7 +46,7 @@ class PlanOptions(TypedDict, total=False):
     hide: tuple[int, int] | str | None
     """Width and height, (64, 64) or "64x64": the budget is for any object of at most that size, wherever it lies."""
     unit: Unit | int | str | None
-    """The budget is for each "pixel" (the default), each square cell of so many pixels a side, or the "picture"."""
+    """The budget is for each "pixel" (the default), each square cell of that many pixels a side, or the "picture"."""
     preset: str
     """"sharp" (the default), "swift", "paper" or "diffc", which has no certificate."""
     bpp: float | None

@@ -78,7 +78,7 @@ class Unit(ABC):
         """Return the number of units of a picture."""
 
     def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
-        """Return a number of units that pictures of so many pixels have together, at least."""
+        """Return a number of units that pictures of this number of pixels have together, at least."""
         return images
 
     def smallest(self, geometries: Iterable[Geometry]) -> Geometry | None:
