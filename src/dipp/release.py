@@ -38,7 +38,7 @@ from dipp.redaction.sources import OTHERS
 
 LOGGER = logging.getLogger("dipp")
 TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
-"""Suffixes of files with many pictures, none of which is written."""
+"""Suffixes of files with many pictures, which are read and never written."""
 
 
 class Privatized(NamedTuple):

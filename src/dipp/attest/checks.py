@@ -3,7 +3,7 @@
 1. Every byte parses in one way only, the certificate follows from the public parameters, and the indices look like
    those of the stated code. This needs the release alone.
 2. Tilts, clips and gains are those that a planner gives (`planning.verification`). This needs the public table of the
-   model that the release names. The one that ships with dipp is always at hand; another has to be named.
+   model that the release names. The table that ships with dipp is always at hand; another has to be named.
 
 Without the second part, somebody may have written a smaller ε into the file. So such a release is *not verified*,
 although nothing wrong was found.

@@ -40,10 +40,10 @@ PREDICATE = "urn:dipp:release:v1"
 PLAN = ("coding", "channel", "code", "alpha", "schedule")
 COPIED = ("model", "seed", "seed_given", "beacon", "images")
 NUMBERS = ("epsilon", "rho", "delta", "unit", "units", "hidden", "releases")
-"""Of a certificate, what must be the same when it is computed again from the release. All other numbers follow from the
-ledger (`Certificate.from_json`); words may be put better by a later version."""
+"""The parts of a certificate that must be the same when it is computed again. All other numbers follow from the ledger
+(`Certificate.from_json`); words may be put better by a later version."""
 PATIENCE = timedelta(minutes=10)
-"""By so much clocks may differ."""
+"""How far two clocks may differ."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def now() -> datetime:
 
 
 def place_of(release: Path) -> Path:
-    """Where the attestation of a release lies, unless told otherwise."""
+    """Name of the attestation of a release, by default."""
     return release / ATTESTATION if release.is_dir() else release.with_name(f"{release.name}.{ATTESTATION}")
 
 

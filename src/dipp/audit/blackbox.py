@@ -56,10 +56,10 @@ class BlackBox:
 
 
 def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int, bad_luck: float = 0.0) -> float:
-    """The ε that an audit with so many runs would find by the exact laws of a chain of one step.
+    """Return the ε that an audit with `runs` runs would find by the exact laws of a chain of one step.
 
-    The counts are taken to be their means or, with `bad_luck`, to be off by so many standard deviations, each to the
-    unfavourable side.
+    The counts are taken to be their means or, with `bad_luck`, to be off by that number of standard deviations, each to
+    the unfavourable side.
     """
     tested = runs - runs // 2
     counts = [np.rint(np.exp(first_law(chain, image)) * tested).astype(np.int64) for image in pair]
@@ -110,7 +110,7 @@ def _bound(yes: int, no: int, runs: int) -> float:
 def ratio_bound(yes: int, no: int, runs: int, error: float) -> float:
     """ln(p/q) for the smallest p that `yes` of `runs` allow and the largest q that `no` of them allow.
 
-    It exceeds the true one with probability `error` at most, of which each of the two bounds has a half.
+    It exceeds the true one with probability `error` at most; each of the two bounds has half of it.
     """
     (low, _), (_, high) = (clopper_pearson(count, runs, error / 2) for count in (yes, no))
     return math.log(low / high) if low else -math.inf

@@ -1,4 +1,4 @@
-"""Negative controls: mistakes that void a certificate, each of which an audit must catch.
+"""Negative controls: mistakes that void a certificate; an audit must catch each.
 
 An audit that does not catch them would not catch a mistake in the real encoder either. Which mistakes can be made
 depends on what is audited: on the code, and on whether shifts are clipped.
@@ -78,7 +78,7 @@ SEARCHED = Controls(
         "Gumbel noise in float32": Plant(scoring, "select", broken.gumbel),
     },
 )
-"""Of codes that search."""
+"""Controls for codes that search."""
 PAIRED = Controls(
     laws={
         "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
@@ -87,9 +87,9 @@ PAIRED = Controls(
     },
     claims={"pairs charged with ρ = ε²/8": Plant(Pairs, "charge", broken.bounded_range)},
 )
-"""Of pairs."""
+"""Controls for pairs."""
 STEPPED = Controls(comparisons={"pixels not clamped": (broken.Unclamped, log_law)})
-"""Of steps along timesteps. (A clip bounds the shifts of any pixel.)"""
+"""Controls for steps along timesteps. (A clip bounds the shifts of any pixel.)"""
 CLIPPED = Controls(
     releases={
         "a group chosen by the picture": broken.encoder(broken.own_group),
@@ -98,7 +98,7 @@ CLIPPED = Controls(
     comparisons={"a clip that depends on the picture": (broken.OwnClip, log_law)},
     claims={"a slope derived from the clip": Plant(Sensitivity, "units", broken.slope_of_clip)},
 )
-"""Of clipped sensing."""
+"""Controls for clipped sensing."""
 
 
 ASKED = Controls(
@@ -113,7 +113,7 @@ ASKED = Controls(
     },
     claims={"several draws charged as one": Plant(Closest, "price", misasked.one_draw)},
 )
-"""Of questions."""
+"""Controls for questions."""
 CELLULAR = Controls(
     releases={"one private integer for two cells": broken.encoder(misasked.shared_integer)},
     comparisons={
@@ -122,7 +122,7 @@ CELLULAR = Controls(
         "ties broken by another cell": (misasked.TiedByNext, log_law),
     },
 )
-"""Of cells: mistakes that let other cells have a part."""
+"""Controls for cells: mistakes that let other cells have a part."""
 
 
 OF_CODES = {Flat.name: SEARCHED, StepLimited.name: SEARCHED, Pairs.name: PAIRED}

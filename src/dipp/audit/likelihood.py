@@ -74,7 +74,7 @@ class Comparison:
     first: Selector
     second: Selector
     follow: bool = False
-    """Whether to go on with the outcome of largest loss instead of the one that was drawn."""
+    """Whether to go on with the outcome of largest loss instead of the drawn outcome."""
     law: LogLaw = log_law
     bound: float = 0.0
     """Sum over the selections of the largest |loss| of any outcome."""

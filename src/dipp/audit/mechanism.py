@@ -30,10 +30,10 @@ from dipp.privacy.printing import lower, upper
 SHAPE = (8, 8, 3)
 """Pictures that a mechanism is given, unless its attribute `shape` says another height, width and channels."""
 RUNS = 4000
-"""Releases of each picture, unless told: enough to refute a claim below 4."""
+"""Releases of each picture, by default: enough to refute a claim below 4."""
 LEAST_RUNS = 100
 CATEGORIES, RANGES = 64, 8
-"""Released numbers of at most so many values are taken as they are; the others in so many ranges."""
+"""Most values of a released number that are told apart; numbers with more values are put into as many ranges."""
 SHAPE_TELLS, TREND_TELLS = 5.0, 3.0
 """Standard deviations from which on a released number counts as one that the pixel moves: of its χ², and of its mean
 rank, which sees small shifts of many numbers. The others would add noise to the score."""
@@ -136,7 +136,7 @@ def audit(name: str, mechanism: Mechanism, epsilon: float, runs: int = RUNS) -> 
 
 
 def neighbours(shape: tuple[int, int, int]) -> Iterator[tuple[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]]:
-    """Pictures of which one pixel goes from black to white: on flat and on random grounds, inside and in a corner."""
+    """Pictures in which one pixel goes from black to white: on flat and on random grounds, inside and in a corner."""
     if not (isinstance(shape, tuple | list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape)):
         raise DippError(f"shape: height, width and channels are needed, the mechanism says {shape!s:.40}")
     height, width, channels = shape
@@ -174,7 +174,7 @@ def _compare(
     if not moved:
         return Found(pair, 0.0, 0, width)
     best = 0.0
-    for sign in (1, -1):  # the set that speaks for the second picture, and the one that speaks for the first
+    for sign in (1, -1):  # the set that speaks for the second picture, then the set that speaks for the first
         no, yes = (sign * scores)[::sign]
         threshold = _threshold(yes[learnt:chosen], no[learnt:chosen], error)
         hits, misses = (int(np.count_nonzero(one[chosen:] >= threshold)) for one in (yes, no))
@@ -246,7 +246,7 @@ def _numbers(released: Any) -> Floats:
         values = np.asarray(released)
         if values.dtype.kind == "c":
             values = np.stack([values.real, values.imag])
-        if values.dtype.kind in "iu" and values.dtype.itemsize == 8:  # of which a float has 53 bits
+        if values.dtype.kind in "iu" and values.dtype.itemsize == 8:  # a float holds 53 bits of it
             values = np.stack([values >> 32, values & 0xFFFFFFFF]) if (np.abs(values) >> 53).any() else values
         numbers = values.astype(np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):

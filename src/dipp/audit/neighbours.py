@@ -57,7 +57,7 @@ def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, P
 
 
 def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """A black, a white or a randomly mixed image, of which one unit goes from black to white."""
+    """A black, a white or a randomly mixed image, in which one unit goes from black to white."""
     light = generator.choice([0.0, 0.5, 1.0])
     x = np.where(generator.random(chain.geometry.coordinates) < light, 255, 0).astype(np.uint8)
     y, place = x.copy(), _unit(chain, generator)
@@ -96,7 +96,7 @@ def adversarial_pair(
     predictions: Predictions | None = None,
     change: int = LARGEST,
 ) -> tuple[Pixels, Pixels]:
-    """Images that differ, by so many levels, in one unit, and that an adversary would choose for a kind of steps.
+    """Return images that differ in one unit by `change` levels, as an adversary would choose them for a kind of steps.
 
     `spare` and `predictions` have a part only where other pixels can favour a candidate (`_favoured_pair`).
     """
@@ -125,7 +125,7 @@ def _favoured_pair(
     predictions: Predictions | None,
     change: int,
 ) -> tuple[Pixels, Pixels]:
-    """Images that differ, by so many levels, in the pixel that costs most; others favour a candidate in its chunks.
+    """Return images that differ by `change` levels in the dearest pixel; others favour a candidate in its chunks.
 
     The adversary knows everything that is public: masks, chunks, candidates and the denoiser, whose `predictions` an
     earlier encoding may have shown (None: grey is assumed). Every coordinate serves one step only, so that a single

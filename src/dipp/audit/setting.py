@@ -52,7 +52,7 @@ FAMILIES = (RAW, *(f"between {turn}" for turn in range(1, 4)), AGAIN, FINER)
 START_SNR = 1e-4
 """SNR of the first state of plans along timesteps."""
 MOST_GAIN, MOST_TILT, MOST_EPSILON = 4.0, 32.0, 24.0
-"""Of the steps that are tried."""
+"""Settings of the steps that are tried."""
 
 
 @dataclass(frozen=True)

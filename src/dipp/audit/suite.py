@@ -38,7 +38,7 @@ LEAST, LARGEST = 1 / 16, 24.0
 """Range of ε that can be audited. Selections clip scores at 44 nats: one that costs much more than 8 cannot reach its
 claim."""
 BLACK_BOX_RUNS, BLACK_BOX_CLAIM = 100_000, 6.0
-"""Encodings of each image in the black-box audit, and the largest ε that so many can show."""
+"""Encodings of each image in the black-box audit, and the largest ε that this number can show."""
 FAIR, BAD_LUCK = 0.5, 6.0
 """The black-box audit must find the share `FAIR` of what the exact laws promise for its runs when the counts are
 `BAD_LUCK` standard deviations off. Where that is not above 0, because the claim is small, nothing need be found."""
@@ -199,7 +199,7 @@ class Audit:
 
 
 def _worst(each: Sequence[Facts]) -> Facts:
-    """Of several codings, for each part the facts of the one that comes nearest to failing."""
+    """Return, for each part of the audit, the facts of the coding that comes nearest to failing."""
 
     def ratio(facts: Facts) -> float:
         return float(facts["ratio"])

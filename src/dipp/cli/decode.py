@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WebP", ".tif": "TIFF", ".tiff": "TIFF"}
 """Names that mean a single picture, and what is written."""
 QUALITY = 95
-"""Of a JPEG or WebP."""
+"""Quality of a JPEG or WebP."""
 TABLE = ".parquet"
 """Names that mean a table of pictures and labels."""
 NUMBERED = re.compile(r"\d{5,}\.png")
@@ -63,7 +63,7 @@ def decode(
     overwrite: Overwrite = False,
     device: Device = AUTO,
 ) -> None:
-    """Decode an archive or a dataset to 00000.png, 00001.png and so on: the expected pictures, unless told."""
+    """Decode an archive or a dataset to 00000.png, 00001.png and so on: by default the expected pictures."""
     from PIL import Image
 
     import dipp

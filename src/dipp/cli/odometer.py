@@ -69,7 +69,7 @@ def _require_addable(pictures: list[Path] | None, epsilon: float) -> None:
 
 
 def _add(found: Odometer, pictures: list[Path], epsilon: float) -> None:
-    """Charge a release of which only ε is known."""
+    """Charge a release whose ε alone is known."""
     from dipp.odometer import Charge, fresh_release
     from dipp.privacy import conversions
 

@@ -30,9 +30,9 @@ ONE_SHOT_CHANNELS: dict[str, Channel] = {
 }
 """Channels that can convey a single number in one step, by name."""
 ALPHA = "2"
-"""α of the Poisson order, unless told."""
+"""α of the Poisson order, by default."""
 DRAWN = Path("simulation.png")
-"""Where the histogram goes, unless told. The other defaults make an ε just below 4, in some seconds."""
+"""Path of the histogram, by default. The other defaults make an ε just below 4, in some seconds."""
 
 
 def simulate(

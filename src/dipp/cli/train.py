@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dipp.training.run import Report
 
 BATCH, SMALL_BATCH = {"cuda": 80}, 4
-"""Large tiles a step, unless told. Few on slow devices: a step takes seconds there, and a run of minutes keeps to
+"""Large tiles a step, by default. Few on slow devices: a step takes seconds there, and a run of minutes keeps to
 them."""
 
 

@@ -26,7 +26,7 @@ def once(images: Iterable[Any]) -> Iterator[Any]:
             try:
                 facts = Path(image).stat()
             except (OSError, ValueError):
-                facts = None  # whoever reads it will say so
+                facts = None  # reading it will say so
             if facts is not None and facts.st_ino:  # which some file systems do not number
                 if (facts.st_dev, facts.st_ino) in seen:
                     name = Path(image).name

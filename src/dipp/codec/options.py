@@ -61,7 +61,7 @@ class RunOptions(TypedDict, total=False):
     """What encoding, privatising and redacting share."""
 
     model: str | Path
-    """Folder or hub id of a denoiser. By default the one that ships with dipp."""
+    """Folder or hub id of a denoiser. By default the denoiser that ships with dipp."""
     device: str | torch.device
     """"auto" (the default), "cuda", "mps" or "cpu"."""
     odometer: bool | Meter

@@ -21,7 +21,7 @@ The size that a file declares is looked at before anything is decoded; more than
 bytes cannot fill the memory.
 
 A file's format is known by its content, whatever its name. Only the formats in `FORMATS` and DICOM are read: Pillow has
-readers for some forty, of which one hands the file to Ghostscript and few are tested against malicious files.
+readers for some forty: one hands the file to Ghostscript, and few are tested against malicious files.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
 """The same formats in words."""
 CONTAINED = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")
-"""Brands of HEIC and AVIF, of which a file lists all that it fits, behind `ftyp` at its front."""
+"""Brands of HEIC and AVIF. A file lists all that it fits, behind `ftyp` at its front."""
 NO_WINDOW = (
     "its values have more than eight bits; say which become black and white: --window LOW:HIGH or, for 0:65535, "
     '--window full (in Python, window=(LOW, HIGH) or "full")'

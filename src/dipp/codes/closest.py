@@ -4,7 +4,7 @@ A block has n public candidates. T is the set of the m that are nearest to its p
 index is drawn with the heavy weight for each candidate in T, and with the light one for each other. The law, its proof
 and its price stand in `core.closest`.
 
-*What a unit pays.* A unit of split × split blocks takes part in split² draws of a step, each of which depends on that
+*What a unit pays.* A unit of split × split blocks takes part in split² draws of a step. Each depends on that
 unit alone and costs ε = ln(a/b), whatever was drawn before. So the ε add up, and so do the ρ. Other units' draws do not
 depend on it at all: k units pay k times as much.
 """
@@ -51,7 +51,7 @@ class Closest(Code):
             raise DippError(f"code: closest answers questions, and not steps of {kind}")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: ARG002
-        """Raise for another channel than the one that touches everything, and whose noise has no part."""
+        """Raise for any channel but the sign channel of period 1, which touches everything; its noise has no part."""
         if channel != Sign(period=1):
             raise DippError(f"code: closest needs the sign channel of period 1, got {channel.name}")
 

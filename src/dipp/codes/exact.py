@@ -63,7 +63,7 @@ class ExactPPR:
     1. All points with T ≤ τ are simulated in T order, τ a multiple of sup r; let their best be β = min U/r. No point
        with U > u₀ = β·sup r can win any more.
     2. The points with T > τ and U ≤ u₀ are simulated in U order: all points form a Poisson process of rate Γ(1 − 1/α)
-       in U with independent marks V ~ Gamma(1 − 1/α), T = U·V^(−1/α), of which those with T ≤ τ are dropped, since
+       in U with independent marks V ~ Gamma(1 − 1/α), T = U·V^(−1/α); those with T ≤ τ are dropped, since
        that half plane has been simulated already.
     3. Their ranks in T order count the points between them with U > u₀: Poisson, by independence over disjoint regions,
        with mean ∫ exp(−(u₀/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u₀·Γ(1 − 1/α, y), y = (u₀/t)^α.

@@ -35,7 +35,7 @@ class Channel(ABC):
     number: ClassVar[int]
     """Number that stands for the channel in files."""
     parameter: ClassVar[str | None] = None
-    """Attribute (a whole number or a 32-bit float) that a file stores beside the number; None if there is none."""
+    """Attribute (a whole number or a 32-bit float) that a file stores beside the number, if the channel has one."""
 
     @property
     @abstractmethod

@@ -43,7 +43,7 @@ class Chunks:
     order: Integers
     offsets: Integers
     rounds: tuple[int, ...] = ()
-    """Of chunks that are asked in several rounds, the number of the first chunk of each round after the first."""
+    """Number of the first chunk of each round after the first, if the chunks are asked in several rounds."""
 
     def in_round(self, number: int) -> Chunks:
         """Return the chunks of one round, whose number is counted from 0."""

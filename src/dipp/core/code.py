@@ -226,7 +226,7 @@ class BySensitivity(Code):
 
     @abstractmethod
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
-        """Return what the selections cost a pixel of which `touched` coordinates take part, each moving them so far.
+        """Return what the selections cost a pixel if `touched` of its coordinates take part, each moving them so far.
 
         `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
         """
@@ -252,7 +252,7 @@ class BySensitivity(Code):
 
     @classmethod
     def priced_by(cls, terms: Terms) -> Self:
-        """Return the code with the α of the terms; its η must be the one that they state."""
+        """Return the code with the α of the terms; its η must equal theirs."""
         if not isinstance(terms, Sensitivity):
             raise DippError(f"{cls.name}: terms of a sensitivity are needed, got {type(terms).__name__}")
         code = cls.at(terms.alpha)

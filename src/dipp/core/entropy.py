@@ -274,7 +274,7 @@ class FixedLength:
         return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
 
     def unpack(self, data: bytes, images: int) -> NDArray[np.int64]:
-        """Indices of so many packed images, a row for each."""
+        """Return the indices of `images` packed images, one row for each."""
         if len(data) != self.size(images):
             raise DippError(f"data: {self.size(images)} bytes are needed for {images} images, got {len(data)}")
         if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):

@@ -90,7 +90,7 @@ class Mask(ABC):
         return channels / self.period
 
     def least_steps(self, steps: int) -> int:
-        """How many of so many steps touch a picture of any size: the first of every cycle does, the pixel of rank 0."""
+        """Return how many steps of `steps` touch a picture of any size: the first of every cycle does, at rank 0."""
         return -(-steps // self.period)
 
 
@@ -208,7 +208,7 @@ def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[
 
 
 def of_period(period: int) -> Mask:
-    """The mask that touches every coordinate once in so many steps."""
+    """Return the mask that touches every coordinate once in `period` steps."""
     return Everywhere() if period == 1 else Turns(period)
 
 

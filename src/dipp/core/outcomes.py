@@ -25,7 +25,7 @@ class Sums(Protocol):
 
 
 class Share(NamedTuple):
-    """The private integers begin … end − 1, all of which give the same outcome."""
+    """The private integers begin … end − 1, which all give the same outcome."""
 
     outcome: int
     """The index."""

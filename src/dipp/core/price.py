@@ -87,7 +87,7 @@ class Terms(ABC):
         return "", "", ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON; those that are None are left out."""
+        """Return the numbers for JSON, without those whose value is None."""
         return {name: value for name, value in asdict(self).items() if value is not None}  # type: ignore[call-overload]
 
     @classmethod

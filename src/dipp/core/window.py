@@ -4,9 +4,9 @@
 
 in whole numbers. A window is public, the same for all pictures of a release, and fixed before one of them is read: it
 stands in the release's description. **It must come from the caller.** A window that follows from a picture's own values
-(its minimum and maximum), or from tags that are written for each picture and may have been computed from its values,
-tells of every pixel and is covered by no certificate. With a fixed one, a pixel of the array depends on one pixel of
-the file alone.
+(its minimum and maximum) tells of every pixel, and no certificate covers that. The same holds for tags that are written
+for each picture, because they may have been computed from its values. With a fixed window, a pixel of the array
+depends on one pixel of the file alone.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class Ray:
     workers: int | None = None
     """Number of actors; None means as many as the cluster has GPUs or CPUs."""
     address: str | None = None
-    """Address of the cluster. None means the one that this process is connected to, or else a new one on this
+    """Address of the cluster. None means the cluster that this process is connected to, or else a new one on this
     machine."""
 
     def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:

@@ -271,7 +271,7 @@ def _member_parts(entry: Entry) -> tuple[str, str]:
 
 
 def _member(path: Path, name: str) -> Identity:
-    """What a member of a tar is known by: its name, of which the tar should have one only."""
+    """Return what a member of a tar is known by: its name, which should occur once in the tar."""
     whole = os.fsencode(path) + b"\0" + os.fsencode(posixpath.normpath(name).lstrip("/"))
     digest = hashlib.blake2b(whole, digest_size=15).digest()
     return int.from_bytes(digest[:7], "little"), int.from_bytes(digest[7:], "little")
@@ -320,7 +320,7 @@ def _write(entries: Iterable[Entry], scratch: Path) -> Path:
 
 
 def _problem_of(size: int) -> str:
-    """Why a file of so many bytes is not read; empty if it is."""
+    """Return why a file of `size` bytes is not read; empty if it is read."""
     if not size:
         return "0 bytes"
     return f"more than {MAX_FILE_BYTES >> 20} MiB" if size > MAX_FILE_BYTES else ""

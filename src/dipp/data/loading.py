@@ -68,7 +68,7 @@ def load(
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
-    `model` is the denoiser that the release was made with, by default the one that ships with dipp. It is loaded with
+    `model` is the denoiser that the release was made with, by default the one in dipp itself. It is loaded with
     the first picture: length, labels and certificate do not need it. Pictures are the expected ones; `sample` draws
     plausible ones instead, in `calls` calls of the network, and `noisy` gives noisy reconstructions.
 
@@ -162,7 +162,7 @@ class Pictures(Dataset[Item]):
         decoded = self._pictures(numbers)
         items: list[Item] = []
         for number in numbers:
-            # A tensor of its own for each item: whoever writes to one must not change another, nor the batch.
+            # A tensor of its own for each item: a write to one must not change another, nor the batch.
             tensor = torch.from_numpy(np.array(decoded[number].transpose(2, 0, 1), order="C"))
             picture = tensor if self._transform is None else self._transform(tensor)
             part, row = self._find(number)

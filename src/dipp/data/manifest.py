@@ -77,7 +77,7 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
     """Check every shard of a release against its manifest and its own certificate; return the facts of the shards.
 
     It is checked that each file has its checksum; that all shards have the same plan, model and seed; that they answer
-    for positions 0 … N − 1, each once; and that the manifest is the one that these shards give, so that nothing in it
+    for positions 0 … N − 1, each once; and that the manifest is what these shards give, so that nothing in it
     is believed. With `payloads`, those of each shard must unpack, and together pass as an archive; and nothing of an
     unfinished run may be left.
     """

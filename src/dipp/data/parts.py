@@ -92,48 +92,48 @@ class ShardPart(Part):
 
     @property
     def digest(self) -> str:
-        """As stated, and checked when the shard is read."""
+        """Hex SHA-256 that the manifest states; it is checked when the shard is read."""
         return str(self._stated)
 
     @property
     def missing(self) -> Label:
-        """−1, or the empty text."""
+        """The label that stands for a missing one: −1, or the empty text."""
         return "" if self._shard.labels.type == "string" else -1
 
     @property
     def release(self) -> Release:
-        """As the shard says."""
+        """The public parameters that the shard states."""
         return self._shard.release
 
     @property
     def certificate(self) -> Certificate | None:
-        """As computed from the shard."""
+        """The certificate that is computed from the shard."""
         return self._shard.certificate
 
     @property
     def size(self) -> int:
-        """That of the shard."""
+        """Bytes of the shard."""
         return self._shard.size
 
     def geometry(self, row: int) -> Geometry:
-        """As the shard says."""
+        """Return the geometry of the image in a row."""
         return self._shard.geometry(row)
 
     def number(self, row: int) -> int:
-        """Its id."""
+        """Return the id of a row."""
         return int(self._shard.ids[row])
 
     def label(self, row: int) -> Label:
-        """As the shard says."""
+        """Return the label of a row."""
         found: Label = self._shard.labels[row].as_py()
         return found
 
     def grey(self, row: int) -> bool:
-        """As the shard says."""
+        """Return whether the source of the image in a row was grey."""
         return self.number(row) in self._shard.grey
 
     def rows(self, rows: Sequence[int]) -> Integers:
-        """As the shard holds them."""
+        """Return the indices of some rows, one row for each image."""
         return self._shard.rows(rows)
 
 
@@ -145,45 +145,45 @@ class ArchivePart(Part):
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of its bytes."""
+        """Hex SHA-256 of the bytes of the archive."""
         return hashlib.sha256(self.archive.to_bytes()).hexdigest()
 
     @property
     def release(self) -> Release:
-        """As the file says."""
+        """The public parameters that the file states."""
         return self.archive.release
 
     @property
     def certificate(self) -> Certificate | None:
-        """As computed from the file."""
+        """The certificate that is computed from the file."""
         return self.archive.certificate if self.release.plan.coding.certified else None
 
     @property
     def size(self) -> int:
-        """That of the archive."""
+        """Bytes of the archive."""
         return self.archive.size
 
     def geometry(self, row: int) -> Geometry:
-        """As the file says."""
+        """Return the geometry of the image in a row."""
         return self.archive.geometry(row)
 
     def number(self, row: int) -> int:
-        """The row itself."""
+        """Return the row itself."""
         return row
 
     def label(self, row: int) -> Label:  # noqa: ARG002
-        """There is none."""
+        """Return None: an archive has no labels."""
         return None
 
     @property
     def missing(self) -> Label:
-        """There are no labels."""
+        """None: an archive has no labels."""
         return None
 
     def grey(self, row: int) -> bool:
-        """As the file says."""
+        """Return whether the source of the image in a row was grey."""
         return bool(self.archive.grey[row])
 
     def rows(self, rows: Sequence[int]) -> Integers:
-        """As the file holds them."""
+        """Return the indices of some rows, one row for each image."""
         return np.stack([self.archive.image_indices(row) for row in rows])

@@ -3,8 +3,8 @@
 A pickle is a program for a stack machine. The module `pickle` runs it, and even one that may only make arrays can hand
 NumPy a dtype with flags of its own: bytes of the file are then taken for pointers. Here the program is followed by a
 machine that knows the instructions for plain values alone. What the file calls a class or a function stays a name
-(`Name`), what it would build from it stays a record (`Record`), and an array is made by `np.frombuffer` from such a
-record, after its dtype, shape and length were checked.
+(`Name`), and what it would build from it stays a record (`Record`). `np.frombuffer` makes an array of such a record,
+after its dtype, shape and length were checked.
 
 Memory is a small multiple of the file's size: each instruction takes a byte of the file and makes at most one value.
 """

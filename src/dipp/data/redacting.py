@@ -6,8 +6,8 @@
 
 A worker publishes a picture, then its record, and after all of them the list of its shard. Each is published by a link
 (`store`): it is whole or not there, and a second attempt at it changes nothing. So a run that was killed goes on: what
-lies there is kept, whoever made it, and the record is made for the file that lies there. Nothing is lost by a second
-attempt anyhow, because what is painted follows from the surroundings, and those are released.
+lies there is kept, whichever run made it, and the record is made for that file. Nothing is lost by a second attempt
+anyhow, because what is painted follows from the surroundings, and those are released.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Redacting(Purpose):
     gaps: str | None = None
     """For frames of a video: what is done where a region is missing between two frames, `refuse` or `cover`."""
     again: int = field(default=0, init=False)
-    """Pictures of which less is hidden than now, because they were released before with other regions."""
+    """Pictures that hide less than these regions say, because they were released before with other regions."""
     suffix: ClassVar[str] = ".json"
     surveys: ClassVar[bool] = True
 

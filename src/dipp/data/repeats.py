@@ -32,7 +32,7 @@ def twice(paths: Iterable[Path]) -> tuple[Path, Path] | None:
         try:
             known = identity(path.stat())
         except OSError:
-            continue  # whoever reads it will say so
+            continue  # reading it will say so
         if known is not None and seen.setdefault(known, path) is not path:
             return seen[known], path
     return None

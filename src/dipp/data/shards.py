@@ -353,7 +353,7 @@ class Shard:
         return bool(self.labels.null_count < len(self.labels))
 
     def greys(self) -> list[bool]:
-        """Of each image, whether its source was grey."""
+        """Return whether the source of each image was grey."""
         return [number in self.grey for number in self.ids.tolist()]
 
     def rows(self, images: Sequence[int]) -> Integers:

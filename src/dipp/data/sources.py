@@ -55,7 +55,7 @@ CHANGED = "its file was changed after the run began"
 PACKED = {".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
 """Suffixes of what has to be unpacked first."""
 TRAIN = "train"
-"""Part of a dataset that is taken, unless told."""
+"""Part of a dataset that is taken by default."""
 
 
 class Record(NamedTuple):
@@ -165,7 +165,7 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
     from dipp.data.formats import FORMATS  # which are made of what is here
 
-    if columns.image is None and _is_release(Path(place)):  # whoever names a column of the shards means that one
+    if columns.image is None and _is_release(Path(place)):  # a named column of the shards is meant
         raise DippError(f"src: {Path(place).name} is a release already; `dipp decode` makes pictures of it")
     for recognised in FORMATS:
         if (found := recognised(place, columns, scratch)) is not None:
@@ -299,7 +299,7 @@ class Cifar(Source):
 
 
 def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
-    """Open CIFAR-10 or CIFAR-100: its folder, or the one that it lies in."""
+    """Open CIFAR-10 or CIFAR-100: its folder, or the folder above it."""
     path = Path(place).resolve()
     for kind in cifar.KINDS:
         for folder in (path, path / kind.folder):

@@ -104,7 +104,7 @@ class Store:
             raise DippError(f"dst: {self.folder} cannot be made ({error.strerror})") from None
 
     def begin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Start a run with these facts, or join the one that is there: return its facts, with its token."""
+        """Start a run with these facts, or join the run that is there: return its facts, with its token."""
         token = secrets.token_hex(8)
         attempts = self._attempts(token)
         mine = json.dumps({**facts, "token": token}, indent=1).encode()

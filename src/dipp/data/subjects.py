@@ -63,7 +63,7 @@ class BySubject(Source):
 
     @classmethod
     def of(cls, source: Source, column: str, most: int | None, scratch: Path) -> BySubject:
-        """Return the pictures of a source, at most so many of each subject. No picture is read.
+        """Return the pictures of a source, at most `most` of each subject. No picture is read.
 
         Args:
             source: The source.

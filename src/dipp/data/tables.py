@@ -81,7 +81,7 @@ class Tables(Rows):
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns) -> Tables:
-        """Open local files, of which only the footers are read."""
+        """Open local files; only their footers are read."""
         return cls.of([str(path) for path in paths], columns, fingerprint(paths))
 
     @classmethod

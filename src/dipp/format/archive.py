@@ -53,7 +53,7 @@ class Archive:
     """Where each run starts in the file, or each image if lengths differ, and where the last ends."""
     _certificate: Certificate | None
     grey: Flags
-    """Of each image, whether its source was grey: its channels are views of one value, and come out equal."""
+    """Whether the source of each image was grey: its channels are views of one value, and come out equal."""
 
     @classmethod
     def build(
@@ -115,7 +115,7 @@ class Archive:
         release, plan, runs = header.release, header.release.plan, header.runs
         counts = runs[:, 0]
         sizes, which = np.unique(runs[:, 1] << 32 | runs[:, 2], return_inverse=True)  # sides have 31 bits
-        # An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
+        # An image has an index a cycle, and an index has a bit: a file that claims more is not worth the arithmetic.
         # Nor is one of very many sizes and steps, with next to nothing in most of them.
         work, least = len(sizes) * len(plan.steps), len(sizes) * plan.mask.least_steps(len(plan.steps))
         if least > 8 * reader.left or work > max(WORK, 8 * reader.left):

@@ -1,8 +1,8 @@
 """The header of a `.dipp` file: everything public about an archive, in about 128 bytes.
 
-`docs/format.md` describes every byte. Reading never trusts: each number has a range, each count is compared with what
-the file can hold before anything is allocated, and every header has one spelling only, so that a header that is read
-and written again comes back byte for byte.
+`docs/format.md` describes every byte. Reading never trusts: each number has a range, and each count is compared with
+what the file can hold before anything is allocated. Every header has one spelling only: a header that is read and
+written again comes back byte for byte.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dipp.core.plan import Plan
 from dipp.format.bytes import Integers, damaged
 
 CHECKSUM_FROM_BITS = 512
-"""Images whose indices have at least so many bits carry a checksum of their own: it costs 3 % at most."""
+"""Images whose indices have at least this number of bits carry a checksum of their own: it costs 3 % at most."""
 CHECKSUM_BITS = 16
 ROW_INDICES = 4096
 """Images of more indices are unpacked step by step: a row at a time would take hundreds of bytes an index."""
@@ -115,7 +115,7 @@ class FixedLayout(Layout):
         return self.unpack(np.packbits(bits[:, : self.least_bits]).tobytes(), len(payloads))
 
     def payload_bits(self, sizes: Iterable[int]) -> int:
-        """As many for each."""
+        """Return the same number of bits for each image."""
         return self.index_bits * sum(1 for _ in sizes)
 
     @functools.cached_property

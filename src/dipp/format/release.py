@@ -86,7 +86,7 @@ class Release:
         return layout_of(self.plan, geometry)
 
     def certificate(self, smallest: Geometry | None) -> Certificate | None:
-        """Return what is promised to the images, of which the smallest is the worst.
+        """Return what is promised to the images; the smallest one is the worst.
 
         Args:
             smallest: Geometry of the smallest image; None if there is no image.
@@ -104,7 +104,7 @@ class Release:
         return None if found is None else (found.epsilon, found.rho)
 
     def require_recorded(self, smallest: Geometry | None, recorded: Ledger | None) -> None:
-        """Raise if the encoder's own ledger is not the one that follows from the plan: nothing may be released then.
+        """Raise if the encoder's own ledger is not what follows from the plan: nothing may be released then.
 
         Every reader computes the certificate from the ledger of the plan; the encoder wrote its own while it encoded,
         from the integers that it used. `recorded` is None if nothing was encoded, or nothing is certified.

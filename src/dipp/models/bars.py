@@ -111,7 +111,7 @@ class Counter(Share):
 
 @contextlib.contextmanager
 def counting(name: str, pixels: int) -> Iterator[Counter]:
-    """Show how many of so many pixels the network has predicted within a `with` block."""
+    """Show how many of `pixels` pixels the network has predicted within a `with` block."""
     counter = Counter(name, pixels)
     with counter.bars, watching(counter):
         yield counter

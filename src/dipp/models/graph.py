@@ -24,7 +24,7 @@ from dipp.models.network import COLOURS, FOLD, INPUTS, LARGEST_SNR, SNR_RANGE, C
 
 OPSET = 18
 IR_VERSION = 9
-"""Of the file: what ONNX Runtime reads since version 1.17."""
+"""Version of the file that ONNX Runtime reads since its version 1.17."""
 LEAST_HALVED = 256
 """Numbers that a tensor must have to be stored in half precision."""
 

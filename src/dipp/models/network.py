@@ -34,9 +34,9 @@ INPUTS = COLOURS + 1
 """The state of each colour, and whether the pixel is inside the picture."""
 FOLD = 2
 SNR_RANGE = (1e-4, 1e4)
-"""Of the waves on ln SNR."""
+"""SNRs that the waves of the embedding span."""
 LARGEST_SNR = 1e3
-"""As far as training goes: a state of a larger SNR is taken for one of this, whose noise cannot be seen."""
+"""Largest SNR of training: a state of a larger one is taken for a state of this, whose noise cannot be seen."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Config:
     embedding: int = 128
     """Channels of what is made of ln SNR."""
     deviation: float = 0.5
-    """Of pixel values in [−1, 1]; it only sets what the network's correction is relative to."""
+    """Standard deviation of pixel values in [−1, 1]; it only scales the network's correction."""
 
     def __post_init__(self) -> None:
         if not len(self.channels) == len(self.down) == len(self.up) + 1:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CLASS = "PhotoNet"
 CONFIG, WEIGHTS, SCHEDULER_CONFIG = "config.json", "model.safetensors", "scheduler_config.json"
 SAMPLE_SIZE = (32, 32)
-"""The smallest pictures that the network is trained on: plans are made for them, unless told, and serve all larger
+"""The smallest pictures that the network is trained on: plans are made for them by default, and serve all larger
 ones."""
 PIXELS_PER_CALL = {"cpu": 64 << 10, "mps": 64 << 10, "cuda": 512 << 10}
 """Pixels of the pictures that go through the network together; a larger picture goes alone."""

@@ -65,7 +65,7 @@ class UNetDenoiser(NetworkDenoiser):
     sample_size: tuple[int, int]
     """Height and width that the network was trained on; images of other sizes go through it in windows (`windows`)."""
     multiple: int
-    """Number of which both sides must be multiples, because the network halves them several times."""
+    """Number that must divide both sides, because the network halves them several times."""
 
     number = int
     pixels_per_call = PIXELS_PER_CALL

@@ -1,4 +1,4 @@
-"""Whoever waits for pictures may be told how far they have got, step by step and tile by tile.
+"""Progress of pictures, step by step and tile by tile, for a program that waits for them.
 
     with watching(bar):
         codec.encode(pictures)
@@ -19,13 +19,13 @@ class Watch(Protocol):
     """Is told how pictures get on. Whatever it raises ends the work."""
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
-        """So many images are begun together, of so many pixels in all; each of the steps asks for every pixel once."""
+        """Called when images begin together, with `pixels` in all; each of the steps asks for every pixel once."""
 
     def step(self, number: int) -> None:
-        """Step `number`, counted from 0, begins."""
+        """Called when step `number`, counted from 0, begins."""
 
     def predicted(self, pixels: int) -> None:
-        """The network has predicted so many more of the step's pixels: a tile, or all that it took at a time."""
+        """Called when the network has predicted `pixels` more pixels of the step: a tile, or a batch."""
 
 
 _watch: ContextVar[Watch | None] = ContextVar("dipp_watch", default=None)

@@ -102,7 +102,7 @@ def _silu(b: Any, x: Any) -> Any:
     """x/(1 + e^−x), with e^t = 2ⁿ·eʳ, |r| ≤ ln 2/2, and Cephes' polynomial for eʳ."""
     t = _call(b, "minnum", _call(b, "maxnum", b.fneg(x), _all(-87)), _all(87))
     n = _call(b, "rint", b.fmul(t, _all(1 / np.log(2))))
-    # ln 2 in two parts, of which the first has few digits, so that n times it is exact.
+    # ln 2 in two parts. The first has few digits, so that n times it is exact.
     r = _call(b, "fmuladd", n, _all(2.12194440e-4), _call(b, "fmuladd", n, _all(-0.693359375), t))
     series = _all(1.9875691500e-4)
     for weight in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1):

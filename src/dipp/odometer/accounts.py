@@ -5,7 +5,7 @@ coding has no certificate). A release has a random name of its own, which a run 
 
 **What is promised.**
 
-1. *Charged before released.* Whoever releases calls `charge` first. It returns when the rows are on the disk, and it
+1. *Charged before released.* A program calls `charge` before it releases. That returns when the rows are on the disk, and it
    writes the rows of a release in one transaction: all of them, or none. So a process that is killed, at whatever
    moment, has released nothing that is not charged. What was charged and then not released stays charged: an encoder
    that fails and is run again has drawn twice from the same pixels, and whether it failed may depend on what it drew.
@@ -155,7 +155,7 @@ class Reading(NamedTuple):
     pictures: int
     """Different pictures of the release."""
     again: int
-    """Those of them that were released more than once, by now."""
+    """The charged pictures that were released more than once by now."""
     worst: Spent | None
     """The picture with the largest ε at the given δ, and of those the one with the largest ρ; None without pictures."""
 
@@ -181,7 +181,7 @@ class Odometer:
     def open(cls, folder: Path | None = None, *, make: bool = True) -> Odometer:
         """Open the odometer of this user (`place.folder`) or of a folder, and check that its database is sound.
 
-        If there is none, a new one is made, and the log says so; with make = False, that is an error.
+        A missing database is made, and the log says so; with make = False, it is an error.
         """
         found = place.folder() if folder is None else folder
         try:
@@ -366,7 +366,7 @@ def _require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     """Give a new database its tables, and return whether it is new. The caller holds the lock.
 
     The key is made after they are on the disk: so a key beside a database without tables tells that one with rows was
-    lost, and whoever went on would count from nothing.
+    lost: to go on would be to count from nothing.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:

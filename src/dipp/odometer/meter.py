@@ -66,7 +66,7 @@ class Meter:
 
     @functools.cached_property
     def odometer(self) -> Odometer:
-        """The database, which is made if there is none."""
+        """The database, which is made if it is missing."""
         return Odometer.open(self.folder)
 
     def mark(self, pixels: NDArray[Any]) -> bytes:

@@ -3,12 +3,12 @@
     odometer.sqlite   what was charged (`accounts`)
     key               32 secret bytes, for the owner alone
 
-The folder is the one that the environment variable DIPP_ODOMETER names; otherwise dipp/odometer in XDG_DATA_HOME, by
+The environment variable DIPP_ODOMETER names the folder; otherwise it is dipp/odometer in XDG_DATA_HOME, by
 default ~/.local/share/dipp/odometer.
 
 A picture's *mark* is HMAC-SHA256 of its pixels under the key. Equal pixels of equal size have equal marks, whatever
-their file, name, folder or format. Whoever has the database but not the key learns from a mark neither the pixels nor
-whether they are those of a picture that he guesses.
+their file, name, folder or format. Somebody with the database but without the key learns neither the pixels of a
+mark nor whether they are those of a guessed picture.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def make_key(path: Path) -> bytes:
 
 
 def read_key(path: Path) -> bytes:
-    """The secret key; b"" if there is none."""
+    """The secret key; b"" if no key was made yet."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

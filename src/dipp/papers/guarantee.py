@@ -89,7 +89,7 @@ class Released:
 
     words: Words
     facts: dict[str, Any]
-    """As `dipp info --json` gives them."""
+    """The facts that `dipp info --json` prints."""
     parts: tuple[Part, ...]
     is_dataset: bool
     """A folder of shards, and not a single archive."""
@@ -127,7 +127,7 @@ class Released:
 
     @property
     def certificate(self) -> dict[str, Any] | None:
-        """The certificate; None if there is none."""
+        """The certificate; None if the mechanism has no guarantee."""
         found: dict[str, Any] | None = self.facts["certificate"]
         return found
 

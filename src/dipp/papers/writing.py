@@ -22,7 +22,7 @@ CARD, CROISSANT, REGISTRY = PAPERS
 
 
 def folder_of(release: Path) -> Path:
-    """Where the papers of a release go, unless told otherwise."""
+    """Folder of the papers of a release, by default."""
     return release if release.is_dir() else release.with_name(f"{release.name}.papers")
 
 

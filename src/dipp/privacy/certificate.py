@@ -83,7 +83,7 @@ class Certificate:
 
     @classmethod
     def of(cls, plan: Plan, smallest: Geometry, delta: float | None = None, hidden: Size | None = None) -> Certificate:
-        """Return what a plan promises to pictures, the smallest of which has this geometry.
+        """Return what a plan promises to pictures that are at least as large as the smallest one.
 
         Args:
             plan: The plan of the encoding.
@@ -128,7 +128,7 @@ class Certificate:
         return conversions.group_zcdp(rho, self.units)
 
     def approximate(self, delta: float) -> float:
-        """Return ε of (ε, δ): the smallest of three bounds, each of which holds.
+        """Return ε of (ε, δ): the smallest of three valid bounds.
 
         They are pure ε, the conversion of ρ and, if the law of every draw's privacy loss is known, what follows from
         their sum (`losses`).
@@ -179,7 +179,7 @@ class Certificate:
         return tuple((side, self.for_window(side, side)) for side in WINDOWS)
 
     def compose(self, *others: Certificate) -> Certificate:
-        """Several releases of one image, whoever made them and whatever was seen before: ε and ρ add up.
+        """Return the certificate of several releases of one image, by anybody and in any order: ε and ρ add up.
 
         The units must be the same ones: a certificate of another size or of a resized image is about others.
         """

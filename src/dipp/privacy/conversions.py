@@ -17,7 +17,7 @@ loss up, an allowance down, by more than the floating-point error of its few ope
    et al., 2020]. The best order is searched for; since each order is valid, an imperfect search costs a little ε and
    never the guarantee.
 4. *Pure ε to ρ.* What is ε-DP is ρ-zCDP with ρ = ε·tanh(ε/2), which is at most the ε²/2 of [Bun & Steinke, 2016,
-   Proposition 1.4]; the proof stands in `dipp.codes.pairs`. For releases of which ε alone is known.
+   Proposition 1.4]; the proof stands in `dipp.codes.pairs`. This serves releases whose ε alone is known.
 5. *Groups.* A change of k units costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
 """
 
@@ -83,17 +83,17 @@ def group_zcdp(rho: float, units: int) -> float:
 
 
 def epsilon_of_one(epsilon: float, units: int) -> float:
-    """Return the largest ε of one unit of which `group_epsilon` of k units is at most `epsilon`."""
+    """Return the largest ε of one unit for which `group_epsilon` of k units is at most `epsilon`."""
     return _share(epsilon, units, group_epsilon)
 
 
 def zcdp_of_one(rho: float, units: int, *, alone: bool) -> float:
-    """Return the largest ρ of one unit of which k units pay at most `rho`: kρ if they share no draw, otherwise k²ρ."""
+    """Return the largest ρ of one unit with which k units pay at most `rho`: kρ if they share no draw, else k²ρ."""
     return _share(rho, units, group_epsilon if alone else group_zcdp)
 
 
 def _share(loss: float, units: int, group: Callable[[float, int], float]) -> float:
-    """Return the largest loss of one unit, as far as floats have it, of which that of all is at most `loss`."""
+    """Return the largest loss of one unit, up to the rounding of floats, for which all units lose at most `loss`."""
     if units == 1:
         return loss
     found = loss / (group(1.0, units) / UP)

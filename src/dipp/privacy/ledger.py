@@ -1,8 +1,8 @@
 """The ledger: what was released, in the integers that were really used, and what it costs the worst unit.
 
 A record stands for one step: `chunks` selections an image, all by the same law. Two ledgers are made of every archive
-and must be equal: one from the plan, which whoever holds the file can make again (`Ledger.planned`), and one that the
-encoder writes as it goes, from the table it looks the pixels up in and from the chunks it dealt (`Recorder`).
+and must be equal. One follows from the plan, and anybody with the file can make it again (`Ledger.planned`). The
+encoder writes the other as it goes, from the table it looks the pixels up in and the chunks it dealt (`Recorder`).
 
 **What it costs. Proof sketch.** Let one unit change. A code says, with a proof, what a selection in which t of its
 coordinates take part costs in ε and in ρ: ε₁ and ρ₁ for t = 1. The price may follow from how far a coordinate moves the
@@ -144,7 +144,7 @@ class Ledger:
 
     @classmethod
     def planned(cls, plan: Plan, smallest: Geometry) -> Ledger:
-        """Return what a plan releases of pictures, the smallest of which has the fewest chunks."""
+        """Return what a plan releases of pictures; the smallest one has the fewest chunks."""
         channels = smallest.channels
         # Each on its own, whatever the others say: a wrong word of one must not make an ε.
         for part in (plan.coding, plan.channel, plan.code):
@@ -317,7 +317,7 @@ class Recorder:
         )
 
     def ledger(self, plan: Plan, images: int) -> Ledger | None:
-        """The ledger of so many images; None if there are none, or if the mechanism has no certificate.
+        """Return the ledger of `images` images; None for 0 images, or if the mechanism has no certificate.
 
         Raise if steps were left out, or not recorded for every image, or if a unit was touched by dearer steps than
         the mask design allows.

@@ -4,8 +4,8 @@ Rounding to the nearest prints about half of all losses lower than they are. Eve
 through `upper` on its way to a reader; what an audit has shown to be lost at least, through `lower`. JSON keeps all
 digits.
 
-**Proof sketch.** Whoever reads the text as a float gets no less than the value. Either the nearest decimal of so many
-digits already reads so. Or the value, which is a decimal number exactly, is rounded upwards to so many digits; reading
+**Proof sketch.** The text, read as a float, is no less than the value. Either the nearest decimal of that number of
+digits already reads so. Or the value, which is a decimal number exactly, is rounded upwards to as many digits; reading
 that takes the float nearest to it, and rounding to the nearest keeps the order of the two. `lower` is the same,
 mirrored.
 """
@@ -19,13 +19,13 @@ DIGITS = 6
 
 
 def upper(value: float, digits: int = DIGITS) -> str:
-    """The value in at most so many significant digits (up to 15), rounded up: float(upper(value)) ≥ value."""
+    """Return the value in at most `digits` significant digits (up to 15), rounded up: float(upper(value)) ≥ value."""
     nearest = f"{value:.{digits}g}"
     return nearest if float(nearest) >= value else _rounded(value, digits, ROUND_CEILING)
 
 
 def lower(value: float, digits: int = DIGITS) -> str:
-    """The value in at most so many significant digits (up to 15), rounded down: float(lower(value)) ≤ value."""
+    """Return the value in at most `digits` significant digits (up to 15), rounded down: float(lower(value)) ≤ value."""
     nearest = f"{value:.{digits}g}"
     return nearest if float(nearest) <= value else _rounded(value, digits, ROUND_FLOOR)
 

@@ -44,7 +44,7 @@ class Blocks:
     def nearest(self, count: int) -> Integers:
         """Return the `count` nearest candidates of each block, ascending.
 
-        Distances are Euclidean, over the coordinates that a block has: ‖x − c‖² = ‖x‖² − 2⟨x, c⟩ + ‖c‖², of which the
+        Distances are Euclidean, over the coordinates that a block has: ‖x − c‖² = ‖x‖² − 2⟨x, c⟩ + ‖c‖², whose
         first term does not rank.
 
         Returns:

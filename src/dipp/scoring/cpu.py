@@ -23,7 +23,7 @@ from dipp.scoring.task import ScoringTask
 SLICE = 4096
 """Candidates that one parallel task sums into bins."""
 MAX_LIMIT = 0x7FFF // GROUP
-"""Largest |m| of which sixteen add up in a signed 16-bit lane; `core.arithmetic` keeps shifts below it."""
+"""Largest |m| for which sixteen add up in a signed 16-bit lane; `core.arithmetic` keeps shifts below it."""
 SERIAL_WORK = 1 << 21
 """Candidates × coordinates below which one thread is faster than waking the others."""
 

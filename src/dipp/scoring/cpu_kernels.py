@@ -194,7 +194,7 @@ def _generator(
 def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, flush: int, out: Scores) -> None:
     """score = 2·Σ_{bit set} m − Σ m, where `totals` are the Σ m of the chunks.
 
-    m is padded with zeros to whole groups, of which `flush` add up in a 16-bit lane without overflow.
+    m is padded with zeros to whole groups; `flush` of them add up in a 16-bit lane without overflow.
     """
     blocks, tiles = _tiling(out.shape[1])
     width = DRAWS_PER_BLOCK * blocks

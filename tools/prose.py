@@ -1,0 +1,152 @@
+"""Check the prose of the project: docstrings, comments and documents.
+
+    python tools/prose.py [PATH …]
+
+Three rules, each of which a reader can apply without the program (CONTRIBUTING.md):
+
+- *Phrases*: no phrase of `PHRASES`, each of which has a plainer form.
+- *Fragments*: a docstring is a sentence or a noun phrase that stands on its own. It does not begin with a word of
+  `FRAGMENTS`, which leans on the name above it.
+- *Length*: no sentence has more than `LONGEST` words.
+
+Code, tables, formulas, links and quotations are not prose, and are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("src", "tests", "benchmarks", "examples", "experiments", "tools", "web", "docs")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+LEFT_OUT = ("node_modules", "tests/schemas", "benchmarks/results", "experiments/cifar10/results", "tools/prose.py")
+
+PHRASES = {
+    r"unless told(?! by)": "by default",
+    r"who(?:m)?ever": "anybody who, or name the person",
+    r"(?:that|what|which) (?:is|are) none": "say what is missing",
+    r"so many": "a number, or `count`",
+    r"of which": "two sentences, or whose",
+    r"the one that": "name the thing",
+    r"by so much": "by at most",
+}
+"""Phrases that a reader has to read twice, and what to write instead."""
+FRAGMENTS = ("As", "Likewise", "Of", "Told", "Such", "That of", "Those of")
+"""First words of docstrings that say nothing without the name above them."""
+LONGEST = 36
+"""Words of a sentence, at most."""
+
+
+class Finding(NamedTuple):
+    """One place that breaks a rule."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.message}"
+
+
+class Text(NamedTuple):
+    """One piece of prose."""
+
+    line: int
+    content: str
+    docstring: bool = False
+
+
+def findings(paths: list[Path]) -> Iterator[Finding]:
+    """Check files, and the files in folders."""
+    for path in paths:
+        if path.suffix in READERS:
+            for text in READERS[path.suffix](path):
+                yield from (Finding(path, text.line, message) for message in _broken(text))
+
+
+def _broken(text: Text) -> Iterator[str]:
+    """Yield what a piece of prose breaks."""
+    plain = _plain(text.content)
+    for phrase, better in PHRASES.items():
+        if found := re.search(rf"\b{phrase}\b", plain, re.IGNORECASE):
+            yield f"“{found[0]}”: write {better}"
+    if text.docstring and (found := re.match(rf"(?:{'|'.join(FRAGMENTS)})\b", plain)):
+        yield f"a docstring that begins with “{found[0]}”: say what it is, or what it does"
+    for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", plain):
+        if (count := len(re.findall(r"[^\W\d_]{2,}", sentence))) > LONGEST:
+            yield f"a sentence of {count} words, at most {LONGEST} are readable: “{' '.join(sentence.split()[:6])} …”"
+
+
+def _plain(content: str) -> str:
+    """Return prose without code, tables, formulas, links and quotations."""
+    content = re.sub(r"```.*?```|<!--.*?-->", "\n\n", content, flags=re.DOTALL)
+    content = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", content)
+    content = re.sub(r"`[^`]*`|“[^”]*”|\"[^\"\n]*\"", "it", content)
+    lines = content.splitlines()
+    return "\n".join("" if re.match(r"\s*\||\s{4,}\S", line) and "\n" in content else line for line in lines)
+
+
+def _python(path: Path) -> Iterator[Text]:
+    """Yield the docstrings of modules, classes, functions and fields, and the comments, of a Python file."""
+    source = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            for statement in body:
+                value = statement.value if isinstance(statement, ast.Expr) else None
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield Text(statement.lineno, _dedented(value.value), docstring=True)
+    with tokenize.open(path) as opened:
+        for token in tokenize.generate_tokens(opened.readline):
+            if token.type == tokenize.COMMENT and not re.match(r"#\s*(noqa|type:|!)", token.string):
+                yield Text(token.start[0], token.string.lstrip("# "))
+
+
+def _dedented(docstring: str) -> str:
+    """Return a docstring without the margin of its lines."""
+    first, *rest = docstring.splitlines() or [""]
+    margin = min((len(line) - len(line.lstrip()) for line in rest if line.strip()), default=0)
+    return "\n".join([first, *(line[margin:] for line in rest)])
+
+
+def _markdown(path: Path) -> Iterator[Text]:
+    """Yield the paragraphs of a document."""
+    content = re.sub(r"```.*?```", lambda code: "\n" * code[0].count("\n"), path.read_text("utf-8"), flags=re.DOTALL)
+    line = 1
+    for paragraph in re.split(r"(\n\s*\n)", content):
+        yield Text(line, paragraph)
+        line += paragraph.count("\n")
+
+
+def _typescript(path: Path) -> Iterator[Text]:
+    """Yield the comments of a TypeScript file."""
+    source = path.read_text(encoding="utf-8")
+    for found in re.finditer(r"/\*\*?(.*?)\*/|(?:^|(?<=\s))//(.*)", source, re.DOTALL | re.MULTILINE):
+        line = source.count("\n", 0, found.start()) + 1
+        block = found[1] if found[1] is not None else found[2].split("\n")[0]
+        yield Text(line, re.sub(r"^\s*\* ?", "", block.strip(), flags=re.MULTILINE))
+
+
+READERS = {".py": _python, ".md": _markdown, ".ts": _typescript}
+"""How each kind of file is read."""
+
+
+def main() -> int:
+    """Check the paths of the command line, by default the whole project; return 1 if a rule is broken."""
+    given = [Path(argument).resolve() for argument in sys.argv[1:]] or [ROOT / name for name in (*FOLDERS, *DOCUMENTS)]
+    every = [file for path in given for file in ([path] if path.is_file() else sorted(path.rglob("*.*")))]
+    chosen = [file for file in every if not any(part in file.relative_to(ROOT).as_posix() for part in LEFT_OUT)]
+    broken = list(findings(chosen))
+    for finding in broken:
+        print(finding)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
