@@ -5,8 +5,8 @@ coding has no certificate). A release has a random name of its own, which a run 
 
 **What is promised.**
 
-1. *Charged before released.* A program calls `charge` before it releases. That returns when the rows are on the disk, and it
-   writes the rows of a release in one transaction: all of them, or none. So a process that is killed, at whatever
+1. *Charged before released.* A program calls `charge` before it releases. That returns when the rows are on the disk.
+   It writes the rows of a release in one transaction: all of them, or none. So a process that is killed, at whatever
    moment, has released nothing that is not charged. What was charged and then not released stays charged: an encoder
    that fails and is run again has drawn twice from the same pixels, and whether it failed may depend on what it drew.
 2. *Charged once.* The rows of a release are written by the first who charges it, and by nobody again: a run that goes

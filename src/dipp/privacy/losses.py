@@ -11,8 +11,8 @@ Several units that share no draw pay for all of their draws together, by the sam
 **Rounding.** δ(ε) grows with every loss and every probability, and has nonnegative terms only. Losses are raised by
 2^−48 of themselves. Sums and products of nonnegative floats have a relative error of at most 2^−52 for each operation,
 and fewer than 2^15 operations meet in a term: δ is raised by 2^−30 of itself, and by 2^−900 for what underflows. The
-result is the upper end of a bisection, at which this raised δ(ε) is no larger than δ. So it is an upper bound on any platform,
-whose last digits may differ from one platform to another.
+result is the upper end of a bisection, at which this raised δ(ε) is no larger than δ. So it is an upper bound on any
+platform; its last digits may differ from one platform to another.
 """
 
 from __future__ import annotations
