@@ -8,7 +8,7 @@ Each checkout runs `compare_side.py` (from this checkout, so that both sides run
 that everything a side computes is a function of its code. Every case states, for both sides: the steps of the plan, the
 indices, pure ε, ρ and (ε, δ), the numbers of the ledger, and the decoded pictures (posterior mean and last state).
 
-Cases: each preset at several budgets, and 40 random plans, of which some come from a planner and some are made by hand
+Cases: each preset at several budgets, and 40 random plans, some by a planner and some by hand
 (codes pairs, flat, step-limited PPR and PFR; clipped steps and steps along timesteps; one and three channels; grey and
 coloured pictures of several sizes). The script prints how many cases agree in each respect, and exits with 1 if any
 does not. Where the API of the new side has changed, change the functions at the head of `compare_side.py`.

@@ -1,6 +1,6 @@
 """What benchmarks on pictures are given: a denoiser, its public cost table, and the pictures.
 
-Whoever names none gets what is in the checkout: the denoiser that ships with dipp, its table, and tiles of the sample
+By default a benchmark takes what is in the checkout: the denoiser of dipp, its table, and tiles of the sample
 pictures in `examples/pictures`. That shows that a benchmark runs and how fast it is; figures of quality are those of
 CIFAR-10's pictures and of a DDPM, which have to be named.
 """
@@ -43,7 +43,7 @@ class Inputs:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Inputs:
-        """Those of a parsed command."""
+        """Return the inputs of a parsed command."""
         return cls(arguments.model, arguments.images, arguments.table)
 
     def denoiser(self, device: str = "cpu") -> Denoiser:
@@ -69,5 +69,5 @@ def pictures(place: Path, count: int, array: str = "encode") -> Pixels:
 
 
 def repeated(pixels: Pixels, count: int) -> Pixels:
-    """As many pictures as are wanted, from the first again where there are too few: speed does not depend on them."""
+    """Return `count` pictures, and the first ones again if there are too few: speed does not depend on them."""
     return pixels[list(itertools.islice(itertools.cycle(range(len(pixels))), count))]

@@ -2,7 +2,7 @@
 
     python benchmarks/looks.py [PICTURE...] [-o benchmarks/results/looks.jpg] [--json benchmarks/results/looks.json]
 
-Unless told, the pictures are a person, text, foliage and sky, of sources that the network has not seen.
+By default the pictures are a person, text, foliage and sky, of sources that the network has not seen.
 Each row is a picture: the original, the expected pictures at the three ε, and samples at the smallest ε by several
 numbers of network calls, from the same file. PSNR in dB stands below each.
 """

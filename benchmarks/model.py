@@ -1,4 +1,4 @@
-"""Two denoisers side by side, the one that ships and the one that did: quality, time of a call, seams, engines.
+"""Two denoisers side by side, today's and its predecessor: quality, time of a call, seams, engines.
 
     python benchmarks/model.py PICTURES.npz --old FOLDER --photograph FILE --checkout TREE
     python benchmarks/model.py PICTURES.npz --old FOLDER --device cuda --parts time quality
@@ -59,7 +59,7 @@ SIZE = (512, 768)
 ROUNDS = {"new": 7, "old": 2}
 SEAM_SIDE, SEAM_WIDTH = 256, 4
 PARTS = ["end-to-end", "time", "engines", "seams", "quality"]
-"""Commands come first: the peak memory of a process is never below what the one that starts it has by then."""
+"""Parts of the benchmark. Commands come first: the peak memory of a process is never below that of its parent at the start."""
 PATIENCE = 900.0
 """Seconds after which a command is stopped, and counts as one that took so long."""
 

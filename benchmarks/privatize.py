@@ -258,7 +258,7 @@ def peak(model: Path, source: Path, images: int) -> dict[str, Any]:
 
 
 def peak_mib() -> float:
-    """Of this process; what getrusage says of a child includes its parent's memory at the fork."""
+    """Return the peak memory of this process; getrusage counts the parent's memory at the fork for a child."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 

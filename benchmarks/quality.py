@@ -46,7 +46,7 @@ SHARES = {"paper": (0.8, 0.4, 0.15), "unclipped": (0.3, 0.1, 0.03, 0.01)}
 FEW_STEPS, FEW_SHARES = 64.0, {"paper": (0.1,), "unclipped": (0.1, 0.03)}
 """Above this ε fewer are measured: plans have dozens of steps there."""
 SEEDS = 3
-"""Of coded and of exact chains: both are averaged over as many."""
+"""Number of coded and of exact chains that are averaged."""
 QUICK_COUNT, QUICK_EPSILON = 8, 16.0
 
 

@@ -3,7 +3,7 @@
     python benchmarks/rivals.py MODEL IMAGES.npz --out benchmarks/results/rivals.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). The experiment stores noisy values as eight-bit pictures, and
-denoises them by one call (`cifar10.rivals`). Whoever wants the most of them can go on, since all of it is
+denoises them by one call (`cifar10.rivals`). A receiver who wants the most of them can go on, since all of it is
 post-processing and costs no ε:
 
 *Rounding.* Values are rounded to steps of the noise's own deviation σ, or of a part or multiple of it; bits are the

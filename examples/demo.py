@@ -34,7 +34,7 @@ Signal = NDArray[np.float64]
 PICTURES = Path(__file__).parent / "pictures"
 EPSILONS = (1.0, 2.0, 4.0)
 FACTORS = (0.1, 0.2, 0.4, 0.7, 1.0)
-"""SNRs that the network is told of noise, over the real one, of which the best counts: noise that is not Gaussian, and
+"""SNRs that the network is told of noise, over the real one; the best counts: noise that is not Gaussian, and
 lies on one channel, is not what it was trained on."""
 GAP, CAPTION, TITLE = 8, 34, 30
 

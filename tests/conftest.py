@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _odometers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
-    """Places for odometers, none of which is there yet; the first serves fixtures that outlive a test."""
+    """Return paths of odometers that do not exist yet; the first serves fixtures that outlive a test."""
     folder = tmp_path_factory.mktemp("odometers")
     places = (folder / str(number) for number in itertools.count())
     with pytest.MonkeyPatch.context() as session:

@@ -43,7 +43,7 @@ PROBES = {
 }
 BITS, BUDGET, RIGHT = "bits per pixel on disk", "certified ε per pixel", "accuracy on released pictures"
 TITLES = ("sharp and its rivals", "the codec, and what it was at first")
-"""Of the lines of panels."""
+"""Titles of the rows of panels."""
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ from experiments.comparisons.unclipped import UNCLIPPED
 CLEAN, LAPLACE, SLICING, PRUNED = "clean", "laplace", "slicing", "pruned-slicing"
 """Methods beside the presets of the codec: no noise at all, privatise-then-compress, and randomised bit planes."""
 NOISES = ("noise", "cube", "one-channel", "one-bit")
-"""Noise of which a receiver has the denoised pictures alone (`rivals`)."""
+"""Noise whose denoised pictures are all that a receiver has (`rivals`)."""
 
 
 def preset_of(method: str) -> Preset:
@@ -32,7 +32,7 @@ class Release:
     epsilon: float | None
     """Pure ε per pixel that binds; for a preset without certificate, that of the release whose timestep it takes."""
     images: int
-    """The first so many pictures."""
+    """Number of pictures, from the first on."""
     train: tuple[str, ...] = ()
     """Reconstructions that classifiers are trained on."""
     clip: bool = True

@@ -300,7 +300,7 @@ class Maker:
         return Archive.build(source.release, [source.geometry(number) for number in range(last)], source.batch(0, last))
 
     def require(self, release: Release, output: str) -> None:
-        """Refuse a release of which neither these pictures nor the archive are here: better now than after a wave."""
+        """Raise if neither the pictures nor the archive of a release exist: better now than after a wave."""
         if release.coded and not self.store.has_pictures(self._key(release), output):
             self._require_archive(release)
 

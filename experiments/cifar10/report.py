@@ -129,7 +129,7 @@ def _row(config: Config, store: Store, release: Release) -> Row:
 
 
 def _certificate(release: Release) -> dict[str, float] | None:
-    """Of a rival: the pure ε that it has by construction; of clamped noise on all channels also ρ."""
+    """Return the pure ε that a rival has by construction, and ρ for clamped noise on all channels."""
     if release.epsilon is None:
         return None
     if release.method != LAPLACE:

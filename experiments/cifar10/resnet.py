@@ -81,7 +81,7 @@ class ResNet56(nn.Module):
 
 
 def _channels_last(x: torch.Tensor) -> torch.Tensor:
-    """As convolutions take it: a sum has the layout of its first term, so another would be copied in every block."""
+    """Return a tensor in the layout of convolutions; in another it would be copied in every block."""
     return x.contiguous(memory_format=torch.channels_last)
 
 

@@ -10,7 +10,7 @@ Values x are in [−1, 1], so a channel moves by 2 at most. Of each pixel is rel
 | `one-bit` | the bit ±1 with P[+] = (1 + t·x)/2 for one such channel, t = tanh(ε/2) | ln (1 + t)/(1 − t) = ε |
 
 Nothing is clamped, so every value is unbiased: y = x + noise, or ±1/t, and where one of C channels is picked, C times
-that and 0 elsewhere (the picture of mid-grey, of which the mean over the picks is right). `cube` is the K-norm
+that and 0 elsewhere (mid-grey; the mean over the picks is right). `cube` is the K-norm
 mechanism [Hardt and Talwar, 2010] of the cube in which the channels of a pixel lie: of the same ε as `noise`, it has
 0.37 of its power for C = 3. The last is randomised response against mid-grey, by the optimal mechanism for one bit
 [Duchi, Jordan and Wainwright, 2018]. The certificates are mathematics: the noise is drawn in floating point from an
@@ -133,7 +133,7 @@ class OneChannel(Rival):
 
     @property
     def snr(self) -> float:
-        """That of the noise of the channel, b = 2/ε, over C: 1/C of the values are C times as large."""
+        """SNR of the channel's noise, b = 2/ε, over C: 1/C of the values are C times as large."""
         return (self.epsilon / 2) ** 2 / 2 / self.channels
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:

@@ -8,7 +8,7 @@ Before that, to hide it from the eye, the authors prune: of a one-level Haar tra
 LL are set to zero, which takes from each pixel the mean of its 2×2 block. They call that preprocessing free of charge.
 
 **What a pixel loses.** Without pruning the 24 bits of a pixel are functions of that pixel alone, and the losses of
-independent bits add up: exactly the stated ε, for pixels of which all 24 bits differ. With pruning they are not. A
+independent bits add up: exactly the stated ε, for pixels whose 24 bits all differ. With pruning they are not. A
 pixel enters the mean of its block, so another value of it moves all four pixels of the block, ¾ of the change in itself
 and −¼ in the three others; and a move by one level can flip all eight bits of a channel (127 → 128). So the loss is a
 sum over up to 4·24 bits: **at most 4 times the stated ε**, and near that (`worst_loss` finds pairs that lose 3.9 times

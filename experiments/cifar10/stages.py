@@ -232,7 +232,7 @@ class Run:
             self.store.delete_tensors("checkpoints", self._checkpoint(job))
 
     def _keep(self, jobs: list[Job], wave: Wave) -> None:
-        """Checkpoints of all: a wave of which some were an epoch behind would go on as two."""
+        """Write checkpoints of all classifiers: a wave with some an epoch behind would go on as two."""
         names = [self._checkpoint(job) for job in jobs]
         self.store.write_tensors("checkpoints", dict(zip(names, wave.states(), strict=True)))
 

@@ -69,7 +69,7 @@ class Store:
         return sorted({record[what] for record in self.records("") if what in record})
 
     def require(self, what: str, identity: str) -> None:
-        """Refuse another than the one that records here are of: they could not be compared."""
+        """Raise if records here were made with another one: they could not be compared."""
         if others := [other for other in self.made_with(what) if other != identity]:
             raise DippError(
                 f"{what}: records in the folder are of {others[0]}, not {identity}; take that, or another folder"

@@ -28,7 +28,7 @@ from experiments.cifar10.config import Protocol
 from experiments.cifar10.resnet import ResNet56
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-"""Of CIFAR-10's channels."""
+"""Means and deviations of CIFAR-10's channels."""
 EVALUATED = 250
 """Pictures of a batch of the evaluation, at most, for each classifier."""
 WARM_UP = 3
@@ -68,7 +68,7 @@ class Draws(NamedTuple):
 
     @classmethod
     def stacked(cls, draws: Sequence[Draws], device: torch.device) -> Draws:
-        """Those of several classifiers: steps × classifiers × batch."""
+        """Return the draws of several classifiers: steps × classifiers × batch."""
         return cls(*(torch.stack(parts, 1).to(device) for parts in zip(*draws, strict=True)))
 
 
@@ -98,7 +98,7 @@ def _statistics(device: torch.device) -> torch.Tensor:
 
 
 class Wave:
-    """Classifiers that are trained side by side, all on the labels of one set of pictures, of which the first train."""
+    """Classifiers that are trained side by side, all on the labels of one set of pictures; the first ones train."""
 
     def __init__(
         self, tasks: Sequence[Task], labels: NDArray[np.int64], cut: int, protocol: Protocol, device: str

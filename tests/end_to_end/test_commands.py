@@ -71,7 +71,7 @@ def test_decoding_has_a_limit_that_can_be_raised(model: Path, pictures: Path, tm
 
 
 def test_encode_says_when_the_rate_binds(pictures: Path, tmp_path: Path, run: Command) -> None:
-    """1 bit per pixel unless told, of which a header is no part; not to a timestep. By the denoiser that ships."""
+    """By default a payload has at most 1 bit per pixel; with a final timestep it may have more."""
     said = {}
     for name, *more in (("usual",), ("free", "--bpp", 1000), ("timestep", "--final-timestep", 500)):
         made = tmp_path / f"{name}.dipp"

@@ -169,7 +169,7 @@ def test_public_seeds_are_drawn_before_pictures_are_read(
 
 
 def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Path) -> None:
-    """Of few pictures too: as they were, they are at no distance."""
+    """Unchanged pictures are at no distance, even if they are few."""
     pixels, labels = running.load(cifar, IMAGES)
     maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
     run = stages.Run(maker, labels, [], 0.0, print)
@@ -217,7 +217,7 @@ def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_p
 
 
 def test_a_release_is_like_the_one_that_was_made(finished: Path, tmp_path: Path) -> None:
-    """And not like the one that would be made today."""
+    """A release is compared with what its record says, and not with what would be made today."""
     config, pixels = Config.load(SMOKE), np.zeros((0, 32, 32, 3), np.uint8)
     maker = Maker(config, Store(tmp_path), pixels, str(embedded.FOLDER), None, "cpu")
     with pytest.raises(DippError, match="paper-4-plotted: it is not encoded yet; run the stage encode first"):
@@ -376,7 +376,7 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
-    """Of a finished run only the report is written; pictures that were deleted come back the same from the archive."""
+    """A finished run writes its report alone; pictures that were deleted come back the same from the archive."""
 
     def files() -> dict[str, int]:
         kept = ("archives", "records", "weights")

@@ -294,7 +294,7 @@ def test_it_lists_and_explains(codec: Codec, tmp_path: Path, run: Command) -> No
 
 
 def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Command) -> None:
-    """Of them only ε is known, and ρ follows from it."""
+    """Releases by other programs state ε alone, and ρ follows from it."""
     del codec
     (one,) = images(tmp_path, 1)
     code, out, _ = run("odometer", one, "--add", 3, "--json")

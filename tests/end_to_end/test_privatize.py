@@ -72,7 +72,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Forty pictures in two classes, and five that are none."""
+    """Forty pictures in two classes, and five files that are not pictures."""
     place = save_folder(tmp_path / "private-source", 40)
     cat = place / "cat"
     (cat / "zero.png").write_bytes(b"")
@@ -149,7 +149,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
         with pytest.raises(TypeError):
             data[wrong]  # type: ignore[call-overload]
     with pytest.raises(DippError, match="model"):
-        dipp.load(target)[0]  # the one that ships with dipp is another
+        dipp.load(target)[0]  # by default with the denoiser of dipp, which is another
 
     code, _, err = run("privatize", folder, target, *options(model))
     assert code == 1

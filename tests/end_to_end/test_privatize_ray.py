@@ -81,7 +81,7 @@ def test_a_worker_and_a_node_die(
     monkeypatch.setattr(running, "Store", functools.partial(HeldStore, held_at=20, gate=gate))
 
     def busy(shards: int) -> tuple[Any, int]:
-        """A node that works, not the head, and the process that does, once so many shards are out."""
+        """Return a working node other than the head, and its process, once `shards` shards are published."""
         while not over.is_set():
             if watch.look() >= shards:
                 for node in cluster.workers:

@@ -24,7 +24,7 @@ def regions_file(path: Path, *names: str, **regions: Any) -> Path:
 
 @pytest.fixture
 def street(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two pictures, one of which has regions."""
+    """A folder with two pictures; one has regions."""
     monkeypatch.chdir(tmp_path)
     Path("street.jpg").write_bytes(saved(scene(), "JPEG", quality=90))
     Path("lake.png").write_bytes(saved(scene(1), "PNG"))

@@ -7,5 +7,5 @@ from dipp.core.arithmetic import Arithmetic
 
 
 def selection_epsilon(arithmetic: Arithmetic, touched: int = 1) -> float:
-    """Pure ε of one selection by the exponential mechanism in which so many coordinates of a pixel take part."""
+    """Return pure ε of one selection by the exponential mechanism, from the coordinates of a pixel that take part."""
     return selection.epsilon(touched * arithmetic.sensitivity, arithmetic.fraction_bits)

@@ -109,7 +109,7 @@ def save_folder(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "do
 
 
 def save_cifar(folder: Path, images: int) -> Path:
-    """A folder like CIFAR-10's, of so many pictures a batch: smooth ones, whose label is in their colour."""
+    """Write a folder like CIFAR-10's with `images` pictures a batch: smooth ones, whose colour tells the label."""
     generator = np.random.default_rng(0)
     names = [f"class {number}".encode() for number in range(10)]
     (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))

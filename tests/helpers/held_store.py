@@ -13,7 +13,7 @@ from dipp.data.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class HeldStore(Store):
-    """Once so many shards are out, no worker publishes another before the file `gate` is there."""
+    """A store that publishes `held_at` shards, and no other before the file `gate` exists."""
 
     held_at: int
     gate: Path

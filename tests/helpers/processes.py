@@ -1,4 +1,4 @@
-"""Processes of others, as /proc and pidfds tell of them: whoever waits for one to end looks at no clock."""
+"""Other processes, by /proc and pidfds: to wait for one to end takes no clock."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def watched(pids: list[int]) -> Iterator[list[int]]:
 
 
 def wait_for_end(handles: list[int]) -> None:
-    """Return when all these processes have ended, whoever has to bury them."""
+    """Return when all these processes have ended, whichever process is their parent."""
     for handle in handles:
         select.select([handle], [], [])

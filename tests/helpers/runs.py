@@ -17,7 +17,7 @@ from helpers.paths import ROOT
 def start(
     model: Path, source: Path, target: Path, workers: int, *held: object, counted: bool = False, **options: Any
 ) -> subprocess.Popen[bytes]:
-    """The run in a process of its own; it may be held once so many shards are out, until a file is there."""
+    """Start the run in a process of its own; it may be held after a number of shards, until a file exists."""
     path = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     arguments = map(str, (model, source, target, workers, *held))
     command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
@@ -28,7 +28,7 @@ def start(
 
 
 def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
-    """Until so many are out. What is held does not end before: if it ends, something has gone wrong."""
+    """Wait until a number of shards is published. A held run does not end before: if it ends, something is wrong."""
     while watch.look() < shards:
         assert process.poll() is None, "it was over before so many shards were out"
         time.sleep(0.01)

@@ -69,7 +69,7 @@ class Private(NDArrayOperatorsMixin):
         return self.__values.size
 
     def __len__(self) -> int:
-        # A number has no length: whoever asks is about to convert it.
+        # A number has no length: code that asks for it is about to convert it.
         return len(self.__values) if self.ndim else self._leak()
 
     # What is computed from private values is private.

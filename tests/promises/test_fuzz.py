@@ -64,7 +64,7 @@ def test_broken_archives_are_refused_or_decoded() -> None:
 
 
 def test_what_is_read_has_the_recomputed_certificate() -> None:
-    """Of archives and of datasets, most of which get past their checksums. `benchmarks/fuzz.py` reads millions."""
+    """Most mutants of archives and datasets get past their checksums. `benchmarks/fuzz.py` reads millions."""
     for source, count, least in ((broken_archives, 600, 60), (broken_datasets, 60, 2)):
         passed = past = 0
         for _, right, case in source.cases(0, count):

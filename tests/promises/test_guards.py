@@ -422,13 +422,13 @@ def printed(show: Callable[[Any], str]) -> set[str]:
 
 
 def talkative(thing: Any) -> str:
-    """As it would print if no field were left out."""
+    """Return the text of an object if no field were left out."""
     fields = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
     return repr(dataclasses.make_dataclass(type(thing).__name__, fields)(**fields))
 
 
 def test_10_what_holds_the_image_does_not_print_it() -> None:
-    """As a traceback, a debugger or a log would."""
+    """A traceback, a debugger or a log shows the text of `repr`."""
     assert len(printed(repr)) == 1
     assert len(printed(talkative)) == 2
 
@@ -550,7 +550,7 @@ class Late(Codec):
 
 
 class Grinding(Codec):
-    """Reads the images, encodes them with several seeds, and keeps the one that suits them."""
+    """Encoder that reads the images, encodes them with several seeds, and keeps the best."""
 
     def encode(self, images: Iterable[Any], **options: Any) -> Archive:
         seen = list(images)

@@ -95,7 +95,7 @@ def test_how_a_jpeg_was_coded_does_not_show() -> None:
 
 
 def sixteen(pixels: np.ndarray[Any, Any], channels: int) -> np.ndarray[Any, Any]:
-    """Values of sixteen bits, all of which matter."""
+    """Values of sixteen bits; every bit matters."""
     wide = pixels.astype(np.uint16) * 251 + 17
     if channels == 4:
         wide = np.concatenate([wide, wide[..., :1]], axis=2)

@@ -114,7 +114,7 @@ def exif(thumbnail: bytes) -> bytes:
 
 
 def dressed(content: bytes, pixels: Pixels) -> bytes:
-    """A JPEG with everything that cameras and programs add, all of which shows the picture."""
+    """A JPEG with everything that cameras and programs add; each part shows the picture."""
     small = io.BytesIO()
     Image.fromarray(pixels).resize((32, 20)).save(small, "JPEG")
     parts = [
@@ -157,7 +157,7 @@ def test_a_scan_that_was_cut_is_refused_alike() -> None:
 
 
 def chunks(content: bytes, pixels: Pixels) -> bytes:
-    """A PNG with ancillary chunks, all of which show the picture."""
+    """A PNG with ancillary chunks; each shows the picture."""
     digest = zlib.crc32(pixels.tobytes()).to_bytes(4, "big")
     made = b""
     for name, body in (

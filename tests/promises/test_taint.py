@@ -1,7 +1,7 @@
 """Nothing that is released depends on the private image, except through the selection.
 
 The private array follows NumPy: on CUDA, `encoder.Selector` subtracts with torch (`encoder._minus`), which is never run
-on it. That branch has the same mathematics, and is compared with the one that is, number by number.
+on it. That branch has the same mathematics, and is compared with the tested branch, number by number.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dipp import compiling
 
 
 def test_functions_are_compiled_where_nothing_can_be_kept() -> None:
-    """As those of an installation that can only be read, of a user without a home: numba has no place for them."""
+    """Kernels of a read-only installation, of a user without a home: numba has no folder for them."""
     space = dict[str, Any]()
     exec(compile("def twice(x): return 2 * x", "<nowhere>", "exec"), space)  # noqa: S102
     with pytest.raises(RuntimeError, match="no locator"):

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { test } from "node:test";
 
-/** The rooms, each of which may import those before it; `errors` is everybody's. */
+/** The rooms. Each may import those before it; every room may import `errors`. */
 const ROOMS = ["errors", "core", "codes", "privacy", "format", "models", "codec", "page"];
 const SOURCE = join(process.cwd(), "src");
 

@@ -103,7 +103,7 @@ def test_a_private_key_that_others_can_read_is_not_used(mode: int, key: Path, ma
 
 
 def test_the_public_key_does_not_sign(key: Path, made: Path) -> None:
-    """Whoever may read it: to hide a public key would mend nothing."""
+    """Anybody may read a public key: to hide it would mend nothing."""
     with pytest.raises(DippError, match=r"me\.pub is the public key; give the private one"):
         statement.sign(made, key.with_name("me.pub"))
 

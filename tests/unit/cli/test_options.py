@@ -125,7 +125,7 @@ def test_help_has_a_short_name_everywhere() -> None:
 
 
 def test_what_may_be_chosen_is_completed() -> None:
-    """As a shell asks for it."""
+    """A shell gets the choices of an option and the names of commands."""
     for words, wanted in (("dipp encode --device ", {"auto", "cuda", "mps", "cpu"}), ("dipp enc", {"encode"})):
         asked = {"_DIPP_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
         result = CliRunner().invoke(app, [], prog_name="dipp", env=asked)

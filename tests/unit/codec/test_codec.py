@@ -241,7 +241,7 @@ def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
 
 
 def test_more_calls_sample(denoiser: Denoiser) -> None:
-    """`sample` is so many calls; they are those of the fast sampler, and the picture is another one."""
+    """`calls` is the number of calls of the fast sampler, which draws another picture."""
     codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
     coded = codec.encode(pictures(2), seed=SEED)
     ((state, t),) = states(codec, coded)

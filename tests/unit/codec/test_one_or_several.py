@@ -97,7 +97,7 @@ def filled_again(views: bool) -> Iterator[np.ndarray[Any, Any]]:
     ids=["array", "filled again", "views", "broadcast", "PIL", "tensor"],
 )
 def test_one_object_is_one_picture(images: Any, small: Codec, tmp_path: Path) -> None:
-    """As a file is: a generator that fills one array would release its last picture twice, and the others never."""
+    """The same array twice is refused: a generator that fills one array would release its last picture twice."""
     told = "images: picture 1 is the same object as picture 0"
     with pytest.raises(DippError, match=told):
         small.encode(images())

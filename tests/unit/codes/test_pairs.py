@@ -300,7 +300,7 @@ STEPS = [(2.0, 0.1), (0.5, 0.4), (1.0, 1.0), (1.0, 1.7), (0.25, 3.0), (8.0, 0.05
 
 @pytest.mark.parametrize(("tilt", "width"), STEPS)
 def test_no_small_change_costs_more_than_stated(tilt: float, width: float) -> None:
-    """Of every pair of pixel values and many centres; and the statement is no idle one."""
+    """The bound holds for every pair of pixel values and many centres, and is nearly reached."""
     own = clipped(tilt, width)
     exact, ledger = exact_losses(own, CHANGES), ledger_of(own)
     stated = [ledger.epsilon_of_change(change) for change in CHANGES]

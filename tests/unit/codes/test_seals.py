@@ -59,7 +59,7 @@ def test_spellings_and_seals_are_those_of_before(name: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_payloads_end_in_the_seal(name: str) -> None:
-    """Of the very spelling: whoever knows it can check a payload without the code."""
+    """A seal covers the exact spelling: a program that knows it can check a payload without the code."""
     code = named(name)
     payload = code.encode(np.zeros(3 if name == "exact" else 64), SEED)
     assert payload == seal(payload[:-SEAL_BYTES], SEED, KNOWN[name]["public"])

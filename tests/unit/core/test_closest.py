@@ -79,7 +79,7 @@ def test_the_edges_of_large_weights() -> None:
     st.data(),
 )
 def test_every_set_has_m_members(scores: NDArray[Any], data: st.DataObject) -> None:
-    """As a stable sort from the largest has them: numbers first, the lower index of equal ones first."""
+    """The best are the first of a stable sort from the largest: numbers first, the lower index of equal ones first."""
     best = data.draw(st.integers(1, scores.shape[1]))
     found = best_of(scores, best)
     assert found.dtype == np.int64

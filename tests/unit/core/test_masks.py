@@ -28,7 +28,7 @@ charges_drawn = st.lists(st.floats(0, 1e3), min_size=1, max_size=40)
 
 
 def masks_for(channels: int) -> list[Mask]:
-    """Of all periods that so many channels can have."""
+    """Return a mask of each period that pictures of these channels can have."""
     return [of_period(period) for period in PERIODS if period == 1 or period >= channels]
 
 
@@ -176,7 +176,7 @@ def test_counts_are_those_of_the_formula(channels: int, extra: int, pixels: int,
 @pytest.mark.parametrize("period", [1, 3, 4, 6, MAX_PERIOD])
 @pytest.mark.parametrize("pixels", [1, 1024, (1 << 31) - 1])
 def test_a_cycle_adds_up_to_all_coordinates(period: int, pixels: int) -> None:
-    """Of the largest picture as well; a step touches `share` of the pixels on the average."""
+    """This holds for the largest picture as well; a step touches `share` of the pixels on the average."""
     mask = of_period(period)
     total = int(mask.counts(period, of_pixels(pixels)).sum())
     assert total == 3 * pixels
@@ -219,7 +219,7 @@ def test_no_pixel_is_charged_more_than_the_worst(
 def test_some_pixel_of_a_cycle_is_charged_the_worst(
     channels: int, extra: int, more: int, charges: list[float], seed: bytes
 ) -> None:
-    """Of P pixels or more, one is of the dearest kind, whatever the shuffle."""
+    """A picture of at least P pixels has one of the dearest kind, whatever the shuffle."""
     mask = of_period(channels + extra)
     once = charges[: mask.period]
     assert charged(mask, once, mask.period + more, channels, seed) == mask.worst(once, channels)
@@ -229,7 +229,7 @@ def test_some_pixel_of_a_cycle_is_charged_the_worst(
     ("period", "channels"), [(2, 1), (2, 2), (3, 3), (4, 2), (4, 3), (5, 2), (6, 1), (6, 2), (6, 3), (6, 6)]
 )
 def test_some_pixel_of_two_cycles_is_charged_the_worst(period: int, channels: int) -> None:
-    """Of 600 pixels one is of the dearest kind twice (a fixed seed; by chance, one in 10^7 would have none)."""
+    """One of 600 pixels is of the dearest kind twice (a fixed seed; by chance, one in 10^7 would have none)."""
     generator = np.random.default_rng(period)
     for steps in (period + 1, 2 * period - 1, 2 * period):
         charges = generator.exponential(size=steps).tolist()

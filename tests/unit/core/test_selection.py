@@ -238,7 +238,7 @@ def test_draw_bins_of_rows_that_end_in_different_bins() -> None:
 
 @pytest.mark.parametrize("total", [*range(1, 18), 31, 32, 33, 63, 64, 100])
 def test_uniform_below_is_exact_by_enumeration(total: int) -> None:
-    """Of all masked words exactly those below T are kept, as they are; the others are drawn again."""
+    """Exactly the masked words below T are kept, unchanged; the others are drawn again."""
     mask = (1 << total.bit_length()) - 1
     high, low = np.zeros(1, np.uint64), np.array([total], np.uint64)
     junk = ((1 << 128) - 1) ^ mask

@@ -25,11 +25,11 @@ def contents(shard: int) -> Contents:
 
 
 class RayError(Exception):
-    """As Ray raises it."""
+    """The error that Ray raises."""
 
 
 class FakeRay:
-    """A cluster that answers so many shards of each pipeline, and then gives up."""
+    """A cluster that answers a number of shards of each pipeline, and then gives up."""
 
     exceptions = SimpleNamespace(RayError=RayError)
 
@@ -92,7 +92,7 @@ def test_an_error_that_is_one_clear_line_is_not_tried_again(monkeypatch: pytest.
 
 
 class FakePool:
-    """Processes of which one dies in every round, at the moment at which another answers."""
+    """Processes; in every round one dies at the moment when another answers."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.calls = 0

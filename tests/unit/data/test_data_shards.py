@@ -288,7 +288,7 @@ def test_damage_never_gets_past_a_clear_line(changes: list[tuple[int, int]]) -> 
 
 
 def test_most_damage_is_refused() -> None:
-    """Of every tenth byte, changed on its own."""
+    """Every tenth byte is changed on its own."""
     places = range(0, len(GOOD.getvalue()), 10)
     found = sum(accepted([(place, GOOD.getvalue()[place] ^ 0x55)]) for place in places)
     assert found < len(places) / 2

@@ -53,7 +53,7 @@ def test_claims_are_against_the_best_rival_of_each_epsilon() -> None:
 
 
 def test_the_fewest_bits_are_of_a_release_that_teaches_as_much_as_the_best_rival() -> None:
-    """Fewer bits that teach less do not count; nor do those of which nobody knows what they teach."""
+    """Fewer bits that teach less do not count; nor do bits whose accuracy is unknown."""
     tags = {"low": (0.2, 0.49), "tenth": (0.5, 0.5), "new": (0.3, None)}
     rates = [row("sharp", *found, plotted=False, name=f"sharp-4-{tag}") for tag, found in tags.items()]
     rivals = [row("noise", 16.0, 0.4), row("one-channel", 8.0, 0.5)]
@@ -267,7 +267,7 @@ def test_the_tables_of_the_page_are_those_of_the_records() -> None:
 
 
 def results() -> dict[str, Any]:
-    """Those of the paper's protocol."""
+    """Return the results of the paper's protocol."""
     found: dict[str, Any] = json.loads((SMOKE.parent / "results" / "results.json").read_text())
     return found
 

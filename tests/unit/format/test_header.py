@@ -131,7 +131,7 @@ def test_releases_come_back_in_one_spelling(public: Release, sizes: list[tuple[i
 
 
 def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
-    """The release with these fields in place of its own, of which there are none."""
+    """Return the release with these fields."""
     data = release_to_bytes(public)
     assert data[FIELDS_AT] == 0
     packed = b"".join(varint(key) + varint(len(value)) + value for key, value in parts)

@@ -52,7 +52,7 @@ def test_a_damaged_release_is_refused() -> None:
 
 
 def test_certificates_are_those_of_the_plan() -> None:
-    """Of the smallest image; without any, of the largest that there could be: more chunks never cost more."""
+    """The smallest image has the certificate; without images, the largest possible one: more chunks never cost more."""
     public = release(small_plan(PAPER), delta=1e-6)
     small = public.certificate(of_pixels(20))
     assert small == Certificate.of(public.plan, of_pixels(20), 1e-6)
@@ -91,7 +91,7 @@ def test_what_was_recorded_must_be_what_was_planned() -> None:
 @every
 @pytest.mark.parametrize("pixels", [1, 20, 300])
 def test_payloads_of_single_images_come_back(coding: Coding, pixels: int) -> None:
-    """As shards hold them: each image in whole bytes of its own."""
+    """Shards hold each image in whole bytes of its own."""
     layout = release(small_plan(coding)).layout(of_pixels(pixels))
     made = build(small_plan(coding), [(1, pixels, 3)] * 3)
     rows = made.batch(0, 3)

@@ -48,7 +48,7 @@ def test_its_table_is_its_own_and_serves_all_presets() -> None:
 
 
 def test_a_picture_in_two_lines(tmp_path: Path) -> None:
-    """As design promises: the embedded model, the default preset, a budget, and nothing else."""
+    """The embedded model, the default preset and a budget are enough."""
     large = pictures.read(ROOT / "examples" / "pictures" / "coffee.png")
     original = large.reshape(32, 4, 32, 4, 3).mean(axis=(1, 3)).round().astype(np.uint8)
     codec = dipp.Codec.from_pretrained(epsilon=16)

@@ -1,4 +1,4 @@
-"""Whoever waits is told of every pixel of every step once, and of nothing that is private."""
+"""A watch is told of every pixel of every step once, and of nothing that is private."""
 
 from __future__ import annotations
 

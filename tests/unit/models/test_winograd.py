@@ -27,7 +27,7 @@ from dipp.models.winograd_kernels import INPUTS, LANES, OUTPUTS, PANEL, WEIGHTS,
 
 CONFIG = Config(channels=(64, 128), down=(1, 1), up=(2,), embedding=16)
 ERROR = 5e-5
-"""Of one convolution of unit variance: some fifty times the root mean square."""
+"""Largest error of one convolution of unit variance: some fifty times the root mean square."""
 
 
 def numbers(*shape: int, seed: int = 0) -> Floats:

@@ -41,7 +41,7 @@ def test_only_a_strong_bound_has_no_warning() -> None:
 
 
 def test_advice_goes_by_the_pure_epsilon() -> None:
-    """Of a file that was budgeted by (ε, δ), too: there the pure ε is often far larger."""
+    """Advice looks at the pure ε, even of a file with a budget of (ε, δ): there it is often far larger."""
     pure = Certificate.of(small_plan(SHARP), of_pixels(20)).epsilon
     made = build(small_plan(SHARP), [(4, 5, 3)], delta=0.04)
     claim = made.certificate

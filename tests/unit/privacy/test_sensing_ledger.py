@@ -39,7 +39,7 @@ codes = pytest.mark.parametrize("code", CODES_TAKEN.values(), ids=CODES_TAKEN.ke
 @sizes
 @pytest.mark.parametrize(("groups", "steps"), [(4, 4), (4, 6), (4, 3), (1, 5), (16, 33), (8, 24)])
 def test_what_is_recorded_is_what_was_planned(code: Any, pixels: int, groups: int, steps: int) -> None:
-    """Of odd and tiny pictures too, and of several sizes in one archive; passes whole or not."""
+    """The ledgers agree for odd and tiny pictures, several sizes in one archive, and unfinished passes."""
     plan = sensing_plan(code, groups=groups, steps=steps)
     planned = Ledger.planned(plan, of_pixels(pixels))
     assert record(plan, pixels).ledger(plan, 1) == planned

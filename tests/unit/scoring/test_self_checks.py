@@ -59,7 +59,7 @@ def task_of(channel: Channel, sizes: list[int], candidates: int, ordered: bool, 
 
 
 class Broken(CpuBackend):
-    """A CPU backend, one of whose kernels is wrong in one place for tasks of at least so many candidates."""
+    """A CPU backend, one of whose kernels is wrong in one place for tasks of at least a number of candidates."""
 
     def __init__(self, kernel: str, least: int = 1) -> None:
         self.kernel, self.least = kernel, least
@@ -122,7 +122,7 @@ def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
 
 
 def test_a_stale_cache_of_one_kernel_stops_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if numba had kept the code of another version."""
+    """Make a kernel return what the code of another version would, as a stale cache of numba does."""
     real = scoring.cpu.sign_scores  # type: ignore[attr-defined] # a module, once it is imported
 
     def stale(streams: Any, first: Any, m: Any, totals: Any, flush: int, out: Any) -> None:
@@ -245,7 +245,7 @@ def test_a_mismatch_ends_a_run_for_good(
 ) -> None:
     """The shard is not out; nobody else of the run can publish; and the same command, run again, does not go on.
 
-    Whoever starts another release is charged for it: what was thrown away may have been thrown away for what it was.
+    Another release is charged: what was thrown away may have been thrown away for what it was.
     """
     source, model = save_table(tmp_path / "s.parquet", 4), save_model(tmp_path / "model")
     codec, out = tiny_codec(model), tmp_path / name
@@ -286,7 +286,7 @@ def test_a_mismatch_ends_a_run_for_good(
 
 
 def shifts_on_a_device(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
-    """The path of a device, on the CPU; with a step's shifts wrong by so much in one coordinate."""
+    """Run the path of a device on the CPU, with a step's shifts wrong by an amount in one coordinate."""
     denoiser = tiny_denoiser()
     plan = make_plan(SHARP, denoiser.schedule)
     chain = Chain(plan, denoiser, SEED, Geometry(8, 8, 3))
@@ -310,7 +310,7 @@ def test_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_clipped_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they are scored: a device may subtract rightly, and clip wrongly."""
+    """The scored shifts are compared: a device may subtract rightly, and clip wrongly."""
     plan, denoiser = sensing_plan(), tiny_denoiser()
     layout = Chain(plan, denoiser, SEED, Geometry(8, 8, 3)).layout(1, range(2))
     private = np.stack([np.zeros(192, np.uint8), np.full(192, 255, np.uint8)])

@@ -116,7 +116,7 @@ def test_scenes_are_the_middle_of_photographs_at_their_scale(tmp_path: Path) -> 
     Image.fromarray(picture[:20]).save(tmp_path / "too-thin.png")
     (small, large), skipped = public_pictures.scenes(tmp_path, (Scene(8, 8), Scene(16, 48)), 6)
     assert (small.shape, large.shape, skipped) == ((6, 8, 8, 3), (1, 16, 16, 3), 0)
-    # 96 rows become 8, so 128 columns become 11, of which the middle 8 are seen; 16 of 64 in the other kind.
+    # 96 rows become 8, so 128 columns become 11, and the middle 8 are seen; 16 of 64 in the other kind.
     assert np.ptp(small[0]) == pytest.approx(255 * 7 / 11, abs=12)
     assert np.ptp(large[0]) == pytest.approx(255 * 15 / 64, abs=6)
     with pytest.raises(DippError, match="no picture that is large enough; 9 were skipped"):

@@ -83,7 +83,7 @@ def test_a_run_is_validated_on_the_way(data: Path, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 def test_training_teaches(tmp_path: Path) -> None:
-    """Of pictures that are all ramps, an untrained network knows the level of its noise, and no more."""
+    """An untrained network knows the noise level of pictures that are all ramps, and no more."""
     ramp = np.linspace(0, 255, 24).astype(np.uint8)
     wide, tall = np.tile(ramp, (20, 1)), np.tile(ramp[:20, None], (1, 24))
     picture = np.stack([wide, tall, np.full((20, 24), 30, np.uint8)], axis=2)

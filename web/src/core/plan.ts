@@ -66,7 +66,7 @@ export class Plan {
     return step.kind === "questions" ? step.split ** 2 : this.mask.touches(channels);
   }
 
-  /** Whether a step of so many chunks has no two parts of a unit in one chunk, for certain. */
+  /** Whether a step of this number of chunks has no two parts of a unit in one chunk, for certain. */
   apart(chunks: number, channels: number): boolean {
     return this.kind === "questions" || this.mask.touches(channels) === 1 || (this.separate && chunks >= channels);
   }

@@ -26,7 +26,7 @@ export interface Unit {
   /** How many units a window can meet, wherever it lies in a picture of this size; by default in one of any size. */
   met(width: number, height: number, size?: Size): number;
   /**
-   * Where an axis of so many pixels is cut if each unit is divided into `parts` equal parts along it: ascending from 0 to
+   * Where an axis of `length` pixels is cut if each unit is divided into `parts` equal parts along it: ascending from 0 to
    * `length`, so that no part lies in two units.
    */
   divisions(length: number, parts: number): Int32Array;

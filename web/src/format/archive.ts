@@ -101,7 +101,7 @@ export class Archive {
     const { release, runs } = header;
     const sizes = new Map(runs.map((run) => [nameOf(run), run]));
     const steps = release.plan.steps.length;
-    // An image has an index a cycle, and an index has a bit: whoever claims more is not worth the arithmetic.
+    // An image has an index a cycle, and an index has a bit: a file that claims more is not worth the arithmetic.
     const least = sizes.size * release.plan.mask.leastSteps(steps);
     if (least > 8 * reader.left || sizes.size * steps > Math.max(WORK, 8 * reader.left)) {
       throw damaged("its images do not fit into it");

@@ -25,7 +25,7 @@ export class Certificate {
     this.rho = units === 1 ? rho : (ledger.code.alone ? rho * units : rho * units * units) * UP;
   }
 
-  /** What a plan promises to images, the smallest of which has this geometry. */
+  /** What a plan promises to images; the smallest one has this geometry. */
   static of(plan: Plan, smallest: Geometry): Certificate {
     return new Certificate(Ledger.planned(plan, smallest));
   }
@@ -34,7 +34,7 @@ export class Certificate {
     return this.ledger.unit;
   }
 
-  /** The certificate for any change of so many units. */
+  /** The certificate for any change of `units` units. */
   forUnits(units: number): Certificate {
     return new Certificate(this.ledger, units);
   }
@@ -67,7 +67,7 @@ export class Certificate {
   }
 }
 
-/** A positive number in so many significant digits, never below it. */
+/** A positive number in `digits` significant digits, never below it. */
 export function upper(value: number, digits = 6): string {
   const text = value.toPrecision(digits);
   if (Number(text) >= value) return plain(text);

@@ -39,7 +39,7 @@ export class Ledger {
     readonly unit: Unit,
   ) {}
 
-  /** What a plan releases of images, the smallest of which has this geometry. */
+  /** What a plan releases of images; the smallest one has this geometry. */
   static planned(plan: Plan, smallest: Geometry): Ledger {
     const { channels } = smallest;
     plan.mask.require(channels);
@@ -55,7 +55,7 @@ export class Ledger {
     return new Ledger(channels, plan.mask, plan.code, selections, plan.unit);
   }
 
-  /** What a touched unit pays in a step, if each of its coordinates changes by at most so many of the 255 levels. */
+  /** What a touched unit pays in a step, if each of its coordinates changes by at most `change` of the 255 levels. */
   charge(one: Selection, change = LEVELS): Charge {
     return this.code.price(one.terms, one.touched, one.apart, change);
   }

@@ -42,7 +42,7 @@ export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
   return high;
 }
 
-/** The probability that so many losses add up to −count·ε, …, count·ε. */
+/** The probability that `count` losses add up to −count·ε, …, count·ε. */
 function powers({ gains, drops, count }: Draws): Float64Array {
   let power = Float64Array.of(drops, 1 - drops - gains, gains);
   let found = Float64Array.of(1);
