@@ -59,7 +59,7 @@ SIZE = (512, 768)
 ROUNDS = {"new": 7, "old": 2}
 SEAM_SIDE, SEAM_WIDTH = 256, 4
 PARTS = ["end-to-end", "time", "engines", "seams", "quality"]
-"""Parts of the benchmark. Commands come first: the peak memory of a process is never below that of its parent at the start."""
+"""Parts of the benchmark. Commands come first: a process has at least the peak memory of its parent at the start."""
 PATIENCE = 900.0
 """Seconds after which a command is stopped, and counts as one that took so long."""
 

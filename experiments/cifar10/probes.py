@@ -1,7 +1,7 @@
 """What the pictures still tell: how often the best guess says which of two candidates was encoded.
 
-Of two candidate pictures one is encoded, by the toss of a coin. A reader who knows both, and everything public, can do no
-better than to guess the one under which the file is likelier. That likelihood ratio is computed exactly, from the
+One of two candidate pictures is encoded, by the toss of a coin. A reader who knows both, and all that is public, can
+do no better than to guess the one under which the file is likelier. That likelihood ratio is computed exactly, from the
 encoder's own integers (`dipp.audit.likelihood`). The candidates differ
 
 | probe | in |

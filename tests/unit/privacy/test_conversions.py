@@ -299,7 +299,7 @@ def test_charges_of_the_table(
 
 
 def _certificate(losses: list[float]) -> Certificate:
-    """Return selections with about the given ε each: whole numbers of units of 2^−15 bits."""
+    """Return the certificate of selections with about the given ε each: whole numbers of units of 2^−15 bits."""
     units = [round(loss * 2**15 / (2 * math.log(2))) for loss in losses]
     made = (Sensitivity(Fraction(1), s, 15, ETA) for s in units)
     rows = (Selection(i, "flat", one, 256, 1, touched=1, apart=True) for i, one in enumerate(made))

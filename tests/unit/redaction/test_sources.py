@@ -78,7 +78,7 @@ def test_transparent_colours_become_alpha() -> None:
 @pytest.mark.parametrize("channels", [3, 4])
 @pytest.mark.parametrize("predictor", [1, 2])
 def test_tiff_in_colour_of_sixteen_bits(channels: int, predictor: int) -> None:
-    """Store values as they are, or as differences."""
+    """Values may be stored as they are, or as differences."""
     values = np.random.default_rng(0).integers(0, 1 << 16, (9, 7, channels), np.uint16)
     content = tiff.write(Raster(values))
     if predictor == 2:

@@ -122,7 +122,7 @@ def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
 
 
 def test_a_stale_cache_of_one_kernel_stops_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a kernel return what the code of another version would, as a stale cache of numba does."""
+    """The kernel returns what the code of another version would, as a stale cache of numba does."""
     real = scoring.cpu.sign_scores  # type: ignore[attr-defined] # a module, once it is imported
 
     def stale(streams: Any, first: Any, m: Any, totals: Any, flush: int, out: Any) -> None:
