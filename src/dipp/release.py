@@ -60,10 +60,9 @@ ENCODING: dict[str, Any] = {
     ),
     **dict.fromkeys(("subject", "most_per_subject")),
     "preset": DEFAULT_PRESET,
-    "drop_labels": False,
 }
 REDACTING: dict[str, Any] = {
-    **dict.fromkeys(("kinds", "boxes", "gaps")),
+    **dict.fromkeys(("kinds", "boxes", "gaps", "name_column")),
     "margin": "0",
     "fill": "paint",
     "accept_lossy": False,
@@ -76,8 +75,11 @@ class PrivatizeOptions(EncodeOptions, RedactOptions, total=False):
     """How a dataset is released."""
 
     regions: str | Path | None
-    """A file, or a folder of files, that declares regions: they are hidden, and redacted pictures are released. By
-    default, pictures are encoded."""
+    """A file, or a folder of files, that declares regions; or "column:NAME", the column of a table that holds them.
+    They are hidden, and redacted pictures are released. By default, pictures are encoded."""
+    name_column: str | None
+    """Column of a table with the names of the pictures, by which a file of regions means them. By default the paths
+    beside the pictures, and the numbers of the rows, from 0, where there is none."""
     gaps: str | None
     """Pictures are frames of a video, in the order of their names: "refuse" a region that is missing between two
     frames, or "cover" its way. By default, pictures have nothing to do with each other."""
@@ -205,7 +207,10 @@ def _redacting(regions: str | Path, options: PrivatizeOptions) -> Purpose:
     from dipp.redaction.redact import Redactor
 
     wanted = {name: value for name, value in options.items() if name in RedactOptions.__annotations__}
-    return Redacting(Redactor.of(**cast(RedactOptions, wanted)), Path(regions), options.get("gaps"))
+    redactor = Redactor.of(**cast(RedactOptions, wanted))
+    return Redacting(
+        redactor, regions, options.get("gaps"), options.get("name_column"), options.get("drop_labels", False)
+    )
 
 
 def _refuse_others(options: PrivatizeOptions, names: dict[str, Any], redacts: bool) -> None:

@@ -1,4 +1,4 @@
-"""`dipp privatize --regions`: a folder or tar shards in, redacted pictures and their records out, each once."""
+"""`dipp privatize --regions`: a folder, tar shards or a table in, redacted pictures and their records out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers.commands import Command
-from helpers.datasets import save_table
 from helpers.killer import Killer
 from helpers.redaction import BOX, inside, opened, saved, scene
 from PIL import Image
@@ -167,7 +168,7 @@ def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
 
 def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
     source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
-    for option in ({"epsilon": 4}, {"preset": "swift"}, {"drop_labels": True}, {"window": "full"}):
+    for option in ({"epsilon": 4}, {"preset": "swift"}, {"subject": "label"}, {"window": "full"}):
         name = next(iter(option)).replace("_", "-")
         with pytest.raises(DippError, match=f"{name}: it goes without --regions"):
             dipp.privatize(source, tmp_path / "out", regions=declared, **option)
@@ -175,9 +176,110 @@ def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
         dipp.privatize(source, tmp_path / "out", epsilon=4, margin=3)
     with pytest.raises(DippError, match="a new folder, got out"):
         dipp.privatize(source, tmp_path / "out.dipp", regions=declared)
-    table = save_table(tmp_path / "s.parquet", 3)
-    with pytest.raises(DippError, match="have no names to find their regions by"):
-        dipp.privatize(table, tmp_path / "out", regions=declared, odometer=False)
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"drop_labels": True}, "drop-labels: names of folders are released"),
+        ({"name_column": "name"}, "name-column: this source is not a table"),
+        ({"regions": "column:objects"}, "regions: column:objects needs a table"),
+    )
+    for options, line in refused:
+        with pytest.raises(DippError, match=line):
+            dipp.privatize(source, tmp_path / "out", **{"regions": declared, "odometer": False, **options})
+    assert not (tmp_path / "out").exists()
+
+
+OBJECTS = {"bbox": [[*map(float, BOX)], [5.0, 60.0, 9.0, 8.0]], "category": [1, 0], "id": [7, 8]}
+
+
+def table(place: Path, **columns: list[Any]) -> Path:
+    """Write a Parquet file as the hub has it: pictures with paths, objects with boxes, and names of classes."""
+    kinds = [saved(scene(number), kind) for number, kind in enumerate(("JPEG", "PNG", "TIFF"))]
+    features = {"objects": {"category": {"feature": {"names": ["plate", "face"], "_type": "ClassLabel"}}}}
+    made = pa.table(
+        {
+            "image": [{"bytes": content, "path": f"street/{n}.img"} for n, content in enumerate(kinds)],
+            "width": [131] * 3,
+            "height": [83] * 3,
+            "objects": [OBJECTS] * 3,
+            "label": [4, 5, 6],
+            **columns,
+        }
+    )
+    pq.write_table(made.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})}), place)
+    return place
+
+
+def test_a_table_with_a_column_of_regions_goes_on_after_a_stop(tmp_path: Path) -> None:
+    source, target = table(tmp_path / "in.parquet"), tmp_path / "out"
+
+    def purpose() -> Redacting:
+        return Redacting(Redactor.of(odometer=False, fill="grey"), "column:objects")
+
+    class Stopping(Local):
+        def run(self, *arguments: Any) -> Any:
+            yield next(super().run(*arguments))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(str(source), target, purpose(), Stopping(1), Choices(shard_size=1))
+    assert len(Store(target, ".json").shards()) == 1
+    assert carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=1)).encoded == 2
+    facts = redacted.verify(target)
+    assert (facts["images"], facts["kinds"]) == (3, {"face": 3, "plate": 3})
+    lists = [redacted.Listing.read(path) for path in Store(target, ".json").shards()]
+    listed = [(one.name, one.label) for part in lists for one in part.pictures]
+    assert listed == [("00000000.jpg", 4), ("00000001.png", 5), ("00000002.tif", 6)]
+    declared = regions(tmp_path / "r.json", "image")
+    for number, kind in enumerate(("JPEG", "PNG", "TIFF")):
+        alone = dipp.redact(saved(scene(number), kind), regions=declared, fill="grey", odometer=False)
+        assert (target / PICTURES / listed[number][0]).read_bytes() == alone.content
+    dipp.privatize(
+        source, tmp_path / "bare", regions="column:objects", fill="grey", drop_labels=True, odometer=False, workers=1
+    )
+    assert redacted.verify(tmp_path / "bare")["labels"] is None
+
+
+@pytest.mark.parametrize("key", ["path", "column", "number", "saved"])
+def test_pictures_of_a_table_are_found_by_name(key: str, tmp_path: Path) -> None:
+    contents = [saved(scene(number), "PNG") for number in range(3)]
+    source = table(tmp_path / "in.parquet", **({"image": contents} if key == "number" else {}), who=["a", "b", "c"])
+    if key == "saved":
+        datasets = pytest.importorskip("datasets")
+        source = tmp_path / "folder"
+        datasets.Dataset(pq.read_table(tmp_path / "in.parquet").replace_schema_metadata(None)).save_to_disk(str(source))
+    names = {"path": ("0.img", "street/2.img"), "column": ("a", "c"), "number": ("0", "2"), "saved": ("0.img", "2.img")}
+    declared = regions(tmp_path / "r.json", *names[key])
+    made = dipp.privatize(
+        source,
+        tmp_path / "out",
+        regions=declared,
+        name_column="who" if key == "column" else None,
+        fill="grey",
+        odometer=False,
+        progress=False,
+        workers=1,
+    )
+    assert [one[:2] for one in made.skipped] == [
+        (1, "no entry among the regions; add it, or pass --allow-none to say that it has none")
+    ]
+    assert redacted.verify(tmp_path / "out")["kinds"] == {"face": 2, "plate": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"regions": "column:boxes"}, "one of the columns image, .* is needed, got boxes"),
+        ({"regions": "column:label"}, "label of in.parquet row 0: boxes, objects with a bbox"),
+        ({"regions": "column:objects", "name_column": "label"}, "needs no names"),
+        ({"name_column": "objects"}, "name-column: whole numbers or text are needed"),
+        ({"name_column": "empty"}, "name-column: empty of in.parquet row 0 is empty"),
+        ({"name_column": "same"}, r"one entry of r\.json means both x and x"),
+    ],
+)
+def test_tables_whose_regions_cannot_be_found(change: dict[str, Any], line: str, tmp_path: Path) -> None:
+    source = table(tmp_path / "in.parquet", empty=[None, "b", "c"], same=["x"] * 3)
+    options: dict[str, Any] = {"regions": regions(tmp_path / "r.json", "x"), "odometer": False, "workers": 1}
+    with pytest.raises(DippError, match=line):
+        dipp.privatize(source, tmp_path / "out", **{**options, **change})
     assert not (tmp_path / "out").exists()
 
 

@@ -37,6 +37,12 @@ class SourceOptions:
     )
     image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
+    name_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the names by which --regions means pictures of a table.", show_default="path, or row number"
+        ),
+    ] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
     subject: Annotated[
         str | None,
@@ -82,7 +88,10 @@ def privatize(
     seed: Seed = None,
     beacon: BeaconRound = None,
     regions: Annotated[
-        Path | None, typer.Option(help=f"{WHAT_TO_HIDE} Redacted pictures are released, and nothing is encoded.")
+        str | None,
+        typer.Option(
+            help=f"{WHAT_TO_HIDE} Or column:NAME of a table. Redacted pictures are released, and nothing is encoded."
+        ),
     ] = None,
 ) -> None:
     """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.

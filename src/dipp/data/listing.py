@@ -121,11 +121,13 @@ class Files(Source):
         (entry,) = self.entries(position, position + 1)
         return _text(entry.name) if entry.path.endswith(entry.name) else str(Path(*_member_parts(entry)))
 
-    def place(self, position: int) -> Path:
-        """The file's path; of a member, as if its tar were unpacked into a folder of its name."""
-        (entry,) = self.entries(position, position + 1)
-        whole = Path(os.fsdecode(entry.path))
-        return whole if entry.path.endswith(entry.name) else whole.parent.joinpath(*_member_parts(entry))
+    def places(self, column: str | None = None) -> Iterator[Path]:
+        """Yield the path of each file; of a member, as if its tar were unpacked into a folder of its name."""
+        if column is not None:
+            yield from super().places(column)
+        for entry in self.entries(0, self.count):
+            whole = Path(os.fsdecode(entry.path))
+            yield whole if entry.path.endswith(entry.name) else whole.parent.joinpath(*_member_parts(entry))
 
     def _labels(self) -> Iterator[Label]:
         """Yield the labels of the listing, without reading a file."""

@@ -1,6 +1,7 @@
 """Runs that redact: regions of every picture are replaced unread, and ordinary pictures come out.
 
     DST/pictures/cat/1.jpg               the picture at cat/1.jpg of the source, without what its regions hide
+    DST/pictures/00000017.jpg            the picture in row 17 of a table
     DST/pictures/cat/1.jpg.record.json   its record, for `dipp check`
     DST/shard-000000.json …              lists of what was published, in order (`redacted`)
 
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 from dipp.core.words import counted
 from dipp.data import redacted, rows
+from dipp.data.listing import Files
 from dipp.data.purpose import Purpose
 from dipp.data.redacted import Listed, Listing
 from dipp.data.shards import Contents, Skipped
@@ -33,13 +35,14 @@ from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter
 from dipp.redaction import charging, formats, paint, tracks
-from dipp.redaction.formats import own
+from dipp.redaction.formats import column, own
 from dipp.redaction.record import SUFFIX
 from dipp.redaction.redact import ENDINGS, Opened, Redactor, named
+from dipp.redaction.regions import Declared
 
 LOGGER = logging.getLogger("dipp.odometer")
 SCHEMA = pa.schema({"regions": pa.string()})
-NO_FILES = "regions: pictures of this source have no names to find their regions by; a folder or tar shards are needed"
+NO_FILE = "it is not a file"
 OUTSIDE = "its name leads out of the folder"
 SAME_NAME = "another picture is released under its name"
 
@@ -96,7 +99,7 @@ class RedactWorker(Worker[Prepared]):
         """Return a picture with what is to be hidden in it."""
         name = self.job.source.file(position)
         if name is None or not isinstance(content, bytes):
-            return None, NO_FILES
+            return None, NO_FILE
         if name.startswith("/") or ".." in PurePosixPath(name).parts or "\0" in name:
             return None, OUTSIDE
         (row,) = rows.read(self.task.regions, position, position + 1)
@@ -147,10 +150,14 @@ class Redacting(Purpose):
     """The purpose of a run that redacts."""
 
     redactor: Redactor
-    regions: Path
-    """A file, or a folder of files, that declares regions."""
+    regions: str | Path
+    """A file, or a folder of files, that declares regions; or `column:NAME` of a table that holds them."""
     gaps: str | None = None
     """For frames of a video: what is done where a region is missing between two frames, `refuse` or `cover`."""
+    names: str | None = None
+    """Column of a table with the names by which regions are found. By default paths or numbers of rows."""
+    unlabelled: bool = False
+    """Whether labels are left out, which tables alone allow: of a folder, they are in the names."""
     again: int = field(default=0, init=False)
     """Pictures that hide less than these regions say, because they were released before with other regions."""
     suffix: ClassVar[str] = ".json"
@@ -174,18 +181,31 @@ class Redacting(Purpose):
 
     def _packed(self, source: Source) -> Iterator[str | None]:
         """Yield the regions of each position; None where nothing is declared."""
+        if self.unlabelled and isinstance(source, Files):
+            raise DippError("drop-labels: names of folders are released, and are the labels; leave it out")
+        wanted = str(self.regions)
+        if wanted.startswith(column.PREFIX):
+            found = list(self._cells(source, wanted.removeprefix(column.PREFIX)))
+            frames = [source.name(position) for position in range(len(source))] if self.gaps else []
+            return map(own.packed, found if self.gaps is None else tracks.filled(found, frames, self.gaps))
         pictures: list[Path] = []
         positions: list[int] = []
-        for position in range(len(source)):
-            place = source.place(position)
-            if place is None:
-                raise DippError(NO_FILES)
-            if self.gaps is None or place.suffix.lower() in ENDINGS:  # what is no picture is no frame
+        for position, place in enumerate(source.places(self.names)):
+            # What is no picture is no frame.
+            if self.gaps is None or not isinstance(source, Files) or place.suffix.lower() in ENDINGS:
                 pictures.append(place)
                 positions.append(position)
-        found = tracks.declared(formats.load(self.regions), pictures, self.gaps)
+        found = tracks.declared(formats.load(Path(wanted)), pictures, self.gaps)
         by_position = dict(zip(positions, found, strict=True))
         return (own.packed(by_position.get(position)) for position in range(len(source)))
+
+    def _cells(self, source: Source, name: str) -> Iterator[Declared | None]:
+        """Yield the regions that a column of a table holds for each position."""
+        if self.names is not None:
+            raise DippError(f"name-column: {column.PREFIX}{name} needs no names; leave it out")
+        kinds = source.kinds(name)
+        for position, (cell, size) in enumerate(zip(source.cells(name), source.sizes(), strict=True)):
+            yield column.of(f"{name} of {source.name(position)}", cell, size, kinds)
 
     def _options(self) -> dict[str, Any]:
         """Return the choices that must be the same when a run goes on."""

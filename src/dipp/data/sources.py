@@ -22,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -142,9 +143,28 @@ class Source(ABC):
         """Path of a picture below the source, by which it is released if names are; None if pictures are not files."""
         return None
 
-    def place(self, position: int) -> Path | None:  # noqa: ARG002
-        """Whole path of a picture, by which its regions are found; None if pictures are not files."""
-        return None
+    def places(self, column: str | None = None) -> Iterator[Path]:
+        """Yield the path or name of each picture, by which its regions are found. No picture is read.
+
+        Args:
+            column: Column of a table that holds the names. By default the paths beside the pictures, and the number of
+                the row, from 0, where there is none.
+        """
+        if column is not None:
+            raise DippError("name-column: this source is not a table; leave it out")
+        raise DippError("regions: pictures of this source are not files; save them as a folder or as Parquet first")
+
+    def cells(self, column: str, part: str | None = None) -> Iterator[Any]:  # noqa: ARG002
+        """Yield whatever a column of a table holds, row by row; of a struct, one part of it if that is named."""
+        raise DippError(f"regions: column:{column} needs a table, and this source is none; name a file of regions")
+
+    def sizes(self) -> Iterator[tuple[int | None, int | None]]:
+        """Yield width and height of each picture where a table has columns of these names, otherwise None."""
+        return itertools.repeat((None, None), len(self))
+
+    def kinds(self, column: str) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the names of the classes in a column of objects; empty if they are not known."""
+        return ()
 
     def values(self, column: str) -> Iterator[Label]:
         """Yield the value of each picture in a column, None where there is none. No picture is read.

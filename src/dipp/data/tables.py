@@ -11,14 +11,17 @@ import importlib
 import itertools
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dipp.data.columns import choose_columns, class_names, labels_of
 from dipp.data.repeats import refuse_twice
 from dipp.data.sources import (
     CHANGED,
@@ -39,7 +42,11 @@ from dipp.errors import DippError
 HUB = "hf://"
 """Beginning of the address of a file on the hub."""
 DAMAGED_TABLE = "its part of the table is damaged"
-VALUES_PER_READ = 4096
+PATH = "path"
+"""Part of a picture's struct that holds the name of its file."""
+SIZE = ("width", "height")
+"""Columns that hold the size of a picture, where a table has them."""
+VALUES_PER_READ = 512
 """Values of a single column that are read at a time."""
 HUB_PARQUET = "refs/convert/parquet"
 """Branch on which the hub keeps a dataset of any format converted to Parquet."""
@@ -67,9 +74,60 @@ class Rows(Source):
         """The columns that are read."""
         return [self.image, self.label] if self.label else [self.image]
 
+    @property
+    @abstractmethod
+    def schema(self) -> Any:
+        """The schema of the table."""
+
+    @abstractmethod
+    def _column(self, column: str, part: str | None) -> Iterator[Any]:
+        """Yield a column row by row; of a struct, one part of it if that is named."""
+
+    def cells(self, column: str, part: str | None = None) -> Iterator[Any]:
+        """Yield whatever a column holds, row by row; of a struct, one part of it if that is named."""
+        if self.schema.names.count(column) != 1:
+            raise DippError(f"src: one of the columns {', '.join(self.schema.names)} is needed, got {column}")
+        return self._column(column, part)
+
     def record(self, position: int, row: dict[str, Any]) -> Record:
         """Return the record of a row."""
         return _record(position, row[self.image], row.get(self.label or ""))
+
+    def values(self, column: str) -> Iterator[Label]:
+        """Yield a column of text or whole numbers, row by row."""
+        labels_of(self.schema, column, "subject")
+        return self.cells(column)
+
+    def file(self, position: int) -> str:
+        """Number of the row: names in tables need not be unique, nor be names that a file may have."""
+        return f"{position:08d}"
+
+    def places(self, column: str | None = None) -> Iterator[Path]:
+        """Yield the name of each row."""
+        if column is not None:
+            labels_of(self.schema, column, "name-column")
+            for position, name in enumerate(self.cells(column)):
+                if name is None or not str(name).strip():
+                    raise DippError(f"name-column: {column} of {self.name(position)} is empty; choose another")
+                yield Path(str(name))
+            return
+        kind = self.schema.field(self.image).type
+        known = pa.types.is_struct(kind) and kind.get_field_index(PATH) >= 0
+        names = self.cells(self.image, PATH) if known else itertools.repeat(None, len(self))
+        for position, name in enumerate(names):
+            yield Path(name or str(position))
+
+    def sizes(self) -> Iterator[tuple[int | None, int | None]]:
+        """Yield width and height of each picture where there are columns of whole numbers with these names."""
+        for side in SIZE:
+            if self.schema.names.count(side) != 1 or not pa.types.is_integer(self.schema.field(side).type):
+                return super().sizes()
+        width, height = map(self.cells, SIZE)
+        return zip(width, height, strict=True)
+
+    def kinds(self, column: str) -> tuple[str, ...]:
+        """Return the names of the classes in a column of objects, from the metadata of Hugging Face's datasets."""
+        return class_names(self.schema, column)
 
 
 @dataclass(frozen=True)
@@ -129,16 +187,20 @@ class Tables(Rows):
                 yield from enumerate(batch.slice(inside.start, len(inside)).to_pylist(), at + inside.start)
             at += len(batch)
 
-    def values(self, column: str) -> Iterator[Label]:
-        """Yield a column of text or whole numbers, row by row."""
+    @property
+    def schema(self) -> Any:
+        """The schema of the first file, which is that of all."""
+        return _table(self.files[0], self.states[0]).schema_arrow
+
+    def _column(self, column: str, part: str | None) -> Iterator[Any]:
+        wanted = column if part is None else f"{column}.{part}"
         for place, state in zip(self.files, self.states, strict=True):
             file = _table(place, state)
-            _labels(file.schema_arrow, column, "subject")
             try:
-                for batch in file.iter_batches(columns=[column], use_threads=False):
-                    yield from batch.column(0).to_pylist()
+                for batch in file.iter_batches(VALUES_PER_READ, columns=[wanted], use_threads=False):
+                    yield from _cells(batch.column(column), part)
             except (OSError, pa.ArrowException) as error:
-                raise DippError(f"subject: {column} of {Path(place).name} cannot be read ({error})") from None
+                raise DippError(f"src: {column} of {Path(place).name} cannot be read ({error})") from None
 
     def name(self, position: int) -> str:
         """File and row of a picture."""
@@ -217,13 +279,15 @@ class Saved(Rows):
             for position, row in enumerate(rows, low):
                 yield self.record(position, row)
 
-    def values(self, column: str) -> Iterator[Label]:
-        """Yield a column of text or whole numbers, row by row."""
-        data = _saved(self.folder, self.states)
-        _labels(data.data.schema, column, "subject")
-        chosen = data.select_columns([column]).with_format("arrow")
+    @property
+    def schema(self) -> Any:
+        """The schema of the dataset."""
+        return _saved(self.folder, self.states).data.schema
+
+    def _column(self, column: str, part: str | None) -> Iterator[Any]:
+        chosen = _saved(self.folder, self.states).select_columns([column]).with_format("arrow")
         for low in range(0, self.count, VALUES_PER_READ):
-            yield from chosen[low : low + VALUES_PER_READ].column(column).to_pylist()
+            yield from _cells(chosen[low : low + VALUES_PER_READ].column(column), part)
 
     def name(self, position: int) -> str:
         """Row of a picture."""
@@ -294,59 +358,10 @@ def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
     return None if Path(place).is_file() or Path(place).is_dir() else open_hub(place, columns)
 
 
-def choose_columns(schema: Any, columns: Columns, files: str) -> tuple[str, str | None, Labels | None, str]:
-    """Return the image column, the label column, the kind of the labels and the fingerprint of files and columns.
-
-    The label column is None if labels are not wanted or not there, and their kind if they are not there.
-    """
-    images = [one.name for one in schema if _holds_files(one.type)]
-    if not images:
-        raise DippError(f"src: there is no column of pictures as bytes; there are {', '.join(schema.names)}")
-    several = images[0] if len(images) == 1 else "image"
-    image = several if columns.image is None else columns.image
-    if image not in images:
-        raise DippError(f"image-column: one of {', '.join(images)} is needed, got {columns.image or 'none'}")
-    label = ("label" if "label" in schema.names else None) if columns.label is None else columns.label
-    labels = None if label is None else Labels()
-    label = label if columns.labelled else None
-    for name in (image, label):
-        if name is not None and schema.names.count(name) > 1:
-            raise DippError(f"src: several columns are called {name}; rename all but one")
-    if label is not None:
-        labels = _labels(schema, label)
-    return image, label, labels, hashlib.sha256("\0".join([files, image, label or ""]).encode()).hexdigest()
-
-
-def _labels(schema: Any, label: str, option: str = "label-column") -> Labels:
-    """Return the kind of the labels in a column that an option names."""
-    if schema.names.count(label) != 1:
-        raise DippError(f"{option}: one of {', '.join(schema.names)} is needed, got {label}")
-    kind = schema.field(label).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
-        return Labels(names=_class_names(schema, label))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return Labels(text=True)
-    other = ", or --drop-labels" if option == "label-column" else ""
-    raise DippError(f"{option}: whole numbers or text are needed, {label} holds {kind}; choose another{other}")
-
-
-def _class_names(schema: Any, label: str) -> tuple[str, ...]:
-    """Class names that Hugging Face's datasets keep in a schema's metadata; empty if there are none."""
-    try:
-        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-        names = features[label].get("names", [])
-        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return ()
-
-
-def _holds_files(kind: Any) -> bool:
-    """Whether a column of this type can hold picture files: bytes, or a struct with a field `bytes` of them."""
-    if pa.types.is_struct(kind):
-        names = [kind.field(i).name for i in range(kind.num_fields)]
-        return "bytes" in names and _holds_files(kind.field(names.index("bytes")).type)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+def _cells(values: Any, part: str | None) -> list[Any]:
+    """Return the values of a column; of structs, one part of them if that is named."""
+    found: list[Any] = (values if part is None else pc.struct_field(values, part)).to_pylist()
+    return found
 
 
 def _record(position: int, value: Any, label: Label) -> Record:

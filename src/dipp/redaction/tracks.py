@@ -36,7 +36,21 @@ def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -
     if loaded.frames and gaps is None:
         raise DippError(FRAMES)
     found = [loaded.of(path, number) for number, path in enumerate(pictures)]
+    _refuse_shared(found, pictures, loaded.everywhere)
     return found if gaps is None else filled(found, [path.name for path in pictures], gaps)
+
+
+def _refuse_shared(found: Sequence[Declared | None], pictures: Sequence[Path], everywhere: Declared | None) -> None:
+    """Raise if one entry means two pictures: the regions of one would hide the wrong part of the other."""
+    users: dict[int, Path] = {}
+    for entry, picture in zip(found, pictures, strict=True):
+        if entry is None or entry is everywhere:
+            continue
+        first = users.setdefault(id(entry), picture)
+        if first is not picture:
+            raise DippError(
+                f"regions: one entry of {entry.source} means both {first} and {picture}; name pictures by their paths"
+            )
 
 
 def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -> list[Declared | None]:

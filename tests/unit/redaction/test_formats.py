@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dipp.errors import DippError
-from dipp.redaction.formats import FORMATS, Declarations, coco, load, own
+from dipp.redaction.formats import FORMATS, Declarations, coco, column, load, own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.regions import Box, Declared, Margin, Pixels, Polygon, Region
 
@@ -334,3 +334,59 @@ def test_packing_gives_back_every_edge_exactly(boxes: list[tuple[float, ...]], r
     assert [one.outline for one in found.regions[:-1]] == shapes[:-1]
     assert found.regions[-1].outline.facts() == shapes[-1].facts()
     assert own.unpacked(own.packed(None)) is None
+
+
+OBJECT = {"bbox": [5, 10, 20, 10], "category": 1}
+CELLS: dict[str, tuple[Any, str]] = {
+    "struct of lists": ({"bbox": [[5, 10, 20, 10]], "category": [1], "area": 200}, "face"),
+    "list of structs": ([OBJECT], "face"),
+    "class as text": ([{**OBJECT, "category": None, "label": "face"}], "face"),
+    "class without a name": ([{**OBJECT, "category": 9}], "9"),
+    "polygon": ([{"bbox": [0, 0, 9, 9], "segmentation": [[5, 10, 25, 10, 25, 20, 5, 20]], "category": 1}], "face"),
+    "boxes": ([[5, 10, 20, 10]], "region"),
+    "own": ([{"kind": "face", "box": [5, 10, 20, 10]}], "face"),
+    "text": (json.dumps([OBJECT]), "face"),
+    "mask": (png(MASK), "region"),
+    "mask of datasets": ({"bytes": png(MASK), "path": "m.png"}, "region"),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_of_a_column_mean_the_same(name: str) -> None:
+    cell, kind = CELLS[name]
+    found = column.of("objects of row 0", cell, (60, 40), ("plate", "face"))
+    assert found is not None
+    placed = found.placed((60, 40), 1, None)
+    hidden = placed.mask(Margin())
+    assert [region.kind for region in found.regions] == [kind]
+    assert hidden[MASK].all()
+    assert hidden.sum() <= MASK.sum() + 2 * (21 + 11) + 4  # a polygon touches the pixels along its outline
+    with pytest.raises(DippError, match="60×40"):
+        found.placed((40, 60), 1, None)
+
+
+@pytest.mark.parametrize(
+    ("cell", "line"),
+    [
+        ("[", "text that is not JSON"),
+        (7, "boxes, objects with a bbox"),
+        ({"box": [5]}, "boxes, objects with a bbox"),
+        ([7], "a box or an object is needed"),
+        ([[5, 10, 20]], "4 numbers are needed"),
+        ([[5, 10, None, 10]], "a number is needed"),
+        ([[5, 10, 0, 10]], "is empty"),
+        ({"bbox": [[5, 10, 20, 10]], "category": [1, 2]}, "differ in length"),
+        ([{"category": 1}], "neither a bbox nor a segmentation"),
+        (b"GIF89a", "not a whole PNG"),
+    ],
+)
+def test_malformed_cells(cell: Any, line: str) -> None:
+    with pytest.raises(DippError, match=f"^objects of row 3: .*{line}"):
+        column.of("objects of row 3", cell, None, ())
+
+
+def test_an_empty_cell_declares_nothing() -> None:
+    assert column.of("objects of row 3", None, None, ()) is None
+    found = column.of("objects of row 3", {"bbox": [], "category": []}, (None, None), ())
+    assert found is not None
+    assert found.regions == ()

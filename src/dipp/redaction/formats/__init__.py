@@ -10,6 +10,7 @@
 | `deid` | recipes of pydicom's deid: `coordinates` and `ctpcoordinates` |
 | `yolo` | YOLO text, a file a picture |
 | `masks` | PNG masks, a file a picture |
+| `column` | a column of a table, which is no file |
 | `reading` | what they share: names of pictures, numbers, JSON, XML |
 
 A new format is a module and an entry in `FORMATS`. The first one that recognises a file reads it.

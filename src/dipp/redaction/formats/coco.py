@@ -45,7 +45,7 @@ def read(file: File) -> Declarations:
             file.fail(f"an annotation is for image {one.get('image_id')!s:.40}, which is not there")
         kind = kinds.get(str(one.get("category_id")), str(one.get("category_id", "region")))
         who = text(one.get("track_id", one.get("instance_id")))
-        regions[one["image_id"]] += [Region(outline, kind, who) for outline in _outlines(file, one)]
+        regions[one["image_id"]] += [Region(outline, kind, who) for outline in outlines(file, one)]
     pictures = (
         (
             str(image.get("file_name") or ""),
@@ -65,7 +65,7 @@ def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]
     return found
 
 
-def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
+def outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
     """Yield the outlines of an annotation."""
     shape = annotation.get("segmentation")
     if isinstance(shape, dict):

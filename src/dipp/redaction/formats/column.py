@@ -1,0 +1,89 @@
+"""Regions in a column of a table, beside the picture that they are for.
+
+A cell holds one of these, and nothing (null) says that nothing is declared for the picture:
+
+| cell | what is hidden |
+|---|---|
+| objects of the hub: `{"bbox": [[LEFT, TOP, WIDTH, HEIGHT], …], "category": […]}`, or a list of such | as in COCO |
+| `[[LEFT, TOP, WIDTH, HEIGHT], …]` | boxes |
+| regions of dipp's own JSON: `[{"kind": "face", "box": […]}, …]` | boxes, polygons, masks |
+| a PNG, as bytes or {bytes, path} | its pixels that are not 0 |
+| text | JSON of one of the first three |
+
+Some datasets store corners instead of sizes. Read as sizes, they hide at least the box that was meant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dipp.redaction.formats import coco, masks, own
+from dipp.redaction.formats.reading import File, box, declared, numbers, text
+from dipp.redaction.regions import Declared, Region
+
+PREFIX = "column:"
+"""Beginning of what users write in the place of a file of regions."""
+KINDS = ("category", "category_id", "label", "kind", "class")
+"""Parts of an object that say what it shows; the first one that is there counts."""
+OWN = {"box", "edges", "polygon", "mask"}
+
+
+def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str]) -> Declared | None:
+    """Return the regions of one picture; None if its cell is empty.
+
+    Args:
+        name: Column and row, for messages.
+        cell: What the column holds for the picture.
+        size: Width and height of the picture where the table has them.
+        kinds: Names of the classes 0, 1, …, where they are known.
+
+    Raises:
+        DippError: The cell holds no regions, or malformed ones.
+    """
+    if cell is None:
+        return None
+    file = File(Path(name), b"")
+    content = cell.get("bytes") if isinstance(cell, dict) else cell
+    if isinstance(content, bytes):
+        (found,) = masks.read(File(Path(name), content)).stems.values()
+        return found
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            file.fail("text that is not JSON; boxes, objects, or regions of dipp's own JSON are needed")
+    regions = [region for entry in _entries(file, cell) for region in _regions(file, entry, kinds)]
+    return declared(file, regions, size)
+
+
+def _entries(file: File, cell: Any) -> list[Any]:
+    """Return the objects of a cell; a struct of lists holds one object at each place."""
+    if isinstance(cell, dict) and isinstance(cell.get("bbox"), list):
+        count = len(cell["bbox"])
+        lists = {name: values for name, values in cell.items() if isinstance(values, list)}
+        if any(len(values) != count for values in lists.values()):
+            file.fail("the lists of its objects differ in length")
+        return [{name: values[place] for name, values in lists.items()} for place in range(count)]
+    if not isinstance(cell, list):
+        file.fail("boxes, objects with a bbox, regions of dipp's own JSON, or a PNG mask are needed")
+    return cell
+
+
+def _regions(file: File, entry: Any, kinds: Sequence[str]) -> Iterator[Region]:
+    """Yield the regions of one object."""
+    if isinstance(entry, list):
+        left, top, width, height = numbers(file, entry, 4)
+        yield Region(box(file, left, top, left + width, top + height))
+    elif not isinstance(entry, dict):
+        file.fail(f"a box or an object is needed, got {entry!s:.40}")
+    elif OWN & entry.keys():
+        yield own.region(file, entry)
+    else:
+        kind: Any = next((entry[name] for name in KINDS if entry.get(name) is not None), "region")
+        named = isinstance(kind, int) and 0 <= kind < len(kinds)
+        who = text(entry.get("track_id", entry.get("instance_id")))
+        for outline in coco.outlines(file, entry):
+            yield Region(outline, kinds[kind] if named else str(kind), who)
