@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test bench lint page docs clean
 
-# Sample pictures, encoded and decoded at three ε: demo/sheet.png. Two or three minutes for the set-up, and one.
+# Two pictures, and what is left to see by what is protected: demo/sheet.png. Some minutes for the set-up, and one.
 demo: .venv/.demo
 	$(BIN)/python examples/demo.py --output demo
 
@@ -81,10 +81,12 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/privatize.py plot --out $(BENCH)/datasets.png
 
 # No bytecode is compiled ahead, which saves a minute; what is imported is compiled then.
+DOWNLOADS := echo "pip downloads 250 MB of packages, and PyTorch: on Linux 3 GB with CUDA, unless .venv has PyTorch."
 PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable
 
 .venv/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	@$(DOWNLOADS)
 	$(PIP) .
 	touch $@
 

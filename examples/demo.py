@@ -1,141 +1,103 @@
-"""The demo: sample pictures at three ε through the denoiser that ships with dipp, beside noise at the same ε.
+"""The demo: two pictures, and what dipp leaves to see of them, by what is protected.
 
     python examples/demo.py [-o demo]
 
-Writes an archive a picture and ε, and a contact sheet, `sheet.png`; prints the certificates. The noise is what a
-careful practitioner would take at these ε: Laplace noise on one random channel of each pixel. It is shown as it is
-stored, as a PNG, and denoised by the same network.
+Writes the files of both pictures, and a sheet of what they show, `sheet.png`; prints the certificates of the first.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
-import math
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 import dipp
 from dipp import files, report
-from dipp.codec import pictures, to_pixels
-from dipp.codec.pictures import Pixels
-from dipp.core.signal import HALF, to_signal
-from dipp.privacy.printing import upper
 
-Signal = NDArray[np.float64]
-
-PICTURES = Path(__file__).parent / "pictures"
-EPSILONS = (1.0, 2.0, 4.0)
-FACTORS = (0.1, 0.2, 0.4, 0.7, 1.0)
-"""SNRs that the network is told of noise, over the real one; the best counts: noise that is not Gaussian, and
-lies on one channel, is not what it was trained on."""
-GAP, CAPTION, TITLE = 8, 34, 30
+ROOT = Path(__file__).parents[1]
+GAP, CAPTION = 8, 40
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A picture of the sheet, and the two lines under it."""
+class Example:
+    """A picture, and the box in it that redaction hides."""
 
-    pixels: Pixels
-    lines: tuple[str, str]
-
-
-def png_bits(pixels: Pixels) -> float:
-    """Bits per pixel of an optimised PNG."""
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="PNG", optimize=True)
-    return 8 * stream.tell() / int(pixels.shape[0] * pixels.shape[1])
+    path: Path
+    box: tuple[int, int, int, int]
+    """Left, top, width and height."""
 
 
-def psnr(pixels: Pixels, original: Pixels) -> float:
-    """In dB."""
-    return 10 * math.log10(255**2 / float(np.square(pixels.astype(np.float64) - original).mean()))
+@dataclass(frozen=True)
+class Way:
+    """A way to protect a picture: keywords of `dipp.encode`, and the command that does the same."""
+
+    name: str
+    options: dict[str, Any]
+    caption: tuple[str, str]
+    """The options of the command, and what they protect."""
 
 
-def noised(original: Pixels, epsilon: float) -> tuple[Pixels, Signal, float]:
-    """Laplace noise on one random channel of each pixel: pure ε for any change of a pixel, in exact arithmetic.
-
-    What is stored, the other channels being mid-grey; and an unbiased picture of x0 in [−1, 1], with its SNR.
-    """
-    generator, channels = np.random.default_rng(), original.shape[2]
-    scale = 2 / epsilon
-    noisy = to_signal(original) + generator.laplace(scale=scale, size=original.shape)
-    chosen = generator.integers(0, channels, original.shape[:2])[..., None] == np.arange(channels)
-    stored = np.where(chosen, noisy, 0.0)
-    pixels = np.clip(np.rint((stored + 1) * HALF), 0, 255).astype(np.uint8)
-    return pixels, channels * stored, 1 / (channels * 2 * scale**2)
+EXAMPLES = (
+    Example(ROOT / "benchmarks/pictures/face.png", (83, 48, 112, 136)),
+    Example(ROOT / "examples/pictures/cat.png", (34, 60, 72, 64)),
+)
+WAYS = (
+    Way("pixel", {"epsilon": 1}, ("--epsilon 1", "any one pixel; recognisable")),
+    Way("object", {"epsilon": 16, "hide": (16, 16)}, ("--hide 16x16 --epsilon 16", "any object of 16×16 pixels")),
+    Way("picture", {"epsilon": 16, "unit": "picture"}, ("--unit picture --epsilon 16", "the whole picture")),
+)
 
 
-def released(original: Pixels, epsilon: float, path: Path) -> list[Cell]:
-    """Encode a picture into a file, decode the file, and compare: a row of the sheet."""
-    codec = dipp.Codec.from_pretrained(epsilon=epsilon, size=original.shape[:2])
-    codec.encode([original], odometer=False).save(path)
-    archive = dipp.open(path)
-    (ours,) = codec.decode(archive)
-    stored, y, snr = noised(original, epsilon)
-    state = torch.from_numpy(y).permute(2, 0, 1)[None].float()
-    tried = [to_pixels(codec.denoiser.at_snr(state, factor * snr))[0] for factor in FACTORS]
-    denoised = max(tried, key=lambda pixels: psnr(pixels, original))
-    rate = f"{png_bits(stored):.3g} bpp"
-    return [
-        Cell(original, ("original", f"PNG: {png_bits(original):.3g} bpp")),
-        Cell(ours, (f"dipp, ε = {upper(epsilon)}", f"{archive.file_bpp:.3g} bpp, {psnr(ours, original):.1f} dB")),
-        Cell(denoised, (f"noise, denoised, ε = {upper(epsilon)}", f"{rate}, {psnr(denoised, original):.1f} dB")),
-        Cell(stored, (f"noise as PNG, ε = {upper(epsilon)}", rate)),
-    ]
+def row(example: Example, output: Path) -> list[Image.Image]:
+    """Write the files of a picture, and return what they show: the original, each way, and the redacted picture."""
+    name = example.path.stem
+    shown = [Image.open(example.path).convert("RGB")]
+    for way in WAYS:
+        path = output / f"{name}-{way.name}.dipp"
+        dipp.encode(example.path, odometer=False, progress=False, **way.options).save(path)
+        (pixels,) = dipp.open(path).decode()
+        shown.append(Image.fromarray(pixels))
+        print(f"{path}, {path.stat().st_size} bytes", flush=True)
+    redacted = output / f"{name}-redacted.png"
+    dipp.redact(example.path, regions=[example.box], odometer=False).save(redacted)
+    print(f"{redacted}, with its record", flush=True)
+    return [*shown, Image.open(redacted)]
 
 
-def sheet(blocks: list[list[list[Cell]]]) -> Image.Image:
-    """The rows of the first picture, and below them those of the others side by side."""
-    rows = [*blocks[0], *([cell for row in rows for cell in row] for rows in zip(*blocks[1:], strict=True))]
-    width = max(sum(cell.pixels.shape[1] + GAP for cell in row) for row in rows) + GAP
-    height = TITLE + sum(row[0].pixels.shape[0] + CAPTION + GAP for row in rows) + GAP
-    canvas = Image.new("RGB", (width, height), "white")
+def sheet(rows: list[list[Image.Image]]) -> Image.Image:
+    """Return the rows below one another, with a caption above each column."""
+    captions = [("original", ""), *(way.caption for way in WAYS), ("dipp redact", "the box, ε = 0: never read")]
+    side = max(picture.width for pictures in rows for picture in pictures)
+    size = len(captions) * (side + GAP) - GAP, CAPTION + len(rows) * (side + GAP) - GAP
+    canvas = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(canvas)
-    face = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
-    title, small = ImageFont.truetype(str(face), 14), ImageFont.truetype(str(face), 11)
-    draw.text((GAP, GAP), "ε is per pixel, pure differential privacy; bpp counts every bit of the file", "black", title)
-    top = TITLE + GAP
-    for row in rows:
-        left = GAP
-        for cell in row:
-            canvas.paste(Image.fromarray(cell.pixels), (left, top))
-            shown = small if cell.pixels.shape[1] > 200 else ImageFont.truetype(str(face), 9)
-            draw.text((left, top + cell.pixels.shape[0] + 2), "\n".join(cell.lines), "black", shown)
-            left += cell.pixels.shape[1] + GAP
-        top += row[0].pixels.shape[0] + CAPTION + GAP
+    font = ImageFont.truetype(str(Path(mpl.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 15)
+    for column, lines in enumerate(captions):
+        draw.text((column * (side + GAP) + 2, 0), "\n".join(lines), "black", font)
+    for number, pictures in enumerate(rows):
+        for column, picture in enumerate(pictures):
+            whole = picture.resize((side, side), Image.Resampling.LANCZOS)
+            canvas.paste(whole, (column * (side + GAP), CAPTION + number * (side + GAP)))
     return canvas
 
 
 def main() -> None:
-    """Encode, decode, draw."""
-    parser = argparse.ArgumentParser()
+    """Encode, decode, redact, draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("demo"))
     output = parser.parse_args().output
     output.mkdir(parents=True, exist_ok=True)
-    began, blocks = time.monotonic(), []
-    for name in ("cat", "astronaut", "coffee"):
-        original, rows = pictures.read(PICTURES / f"{name}.png"), []
-        for epsilon in EPSILONS:
-            path = output / f"{name}-{epsilon:g}.dipp"
-            rows.append(released(original, epsilon, path))
-            print(f"{time.monotonic() - began:5.0f} s  {path}, {path.stat().st_size} bytes", flush=True)
-        blocks.append(rows)
+    rows = [row(example, output) for example in EXAMPLES]
     with files.atomic(output / "sheet.png") as part:
-        sheet(blocks).save(part, format="PNG")
-    for path in (output / f"cat-{epsilon:g}.dipp" for epsilon in EPSILONS):
+        sheet(rows).save(part, format="PNG")
+    for way in WAYS:
+        path = output / f"{EXAMPLES[0].path.stem}-{way.name}.dipp"
         print(f"\n{path}\n{report.archive_text(dipp.open(path))}")
-    total = sum(EPSILONS)
-    print(
-        f"\nEach file stands for itself: whoever released all three of a picture would have spent ε = {upper(total)}."
-    )
+    print("\nEach certificate is about one file: several files of one picture tell more together (`dipp odometer`).")
     print(f"{output / 'sheet.png'}: look at it")
 
 
