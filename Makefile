@@ -32,6 +32,7 @@ lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/prose.py
 
 # The page that runs in the browser, in site/play: `dipp page` serves it, and so can any static server. Needs Node.js 20
 # or later; npm fetches the runtime of the network at the versions of web/package-lock.json. The port of the integers is

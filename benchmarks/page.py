@@ -53,7 +53,7 @@ def wait(page: Page) -> None:
 
 
 def timed(browser: Browser, origin: str, side: int) -> dict[str, Any]:
-    """Encode a picture of so many pixels a side, and decode the file in a page of its own."""
+    """Encode a picture of `side` pixels a side, and decode the file in a page of its own."""
     out = io.BytesIO()
     Image.open(SAMPLES / "cat.png").resize((side, side)).save(out, "PNG")
     page = opened(browser, origin)

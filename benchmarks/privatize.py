@@ -225,7 +225,7 @@ def best(runs: list[dict[str, Any]], engine: str, workers: int, key: str) -> flo
 
 
 def overheads(runs: list[dict[str, Any]], starts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each engine over the bare codec: wall clock; what of that its start takes; CPU seconds with and without it.
+    """Return what each engine adds to the bare codec: wall clock, start, and CPU seconds with and without start.
 
     Wall clocks are compared within a round, since the speed of a machine drifts, and the ratios averaged.
     """

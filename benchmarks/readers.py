@@ -10,7 +10,7 @@ its default options:
   the same picture, if it differs. The reader takes the colour that is nearer to the decoded pixel; a tie counts half.
   A guess is right in 50 % of cases.
 - *plates*: number plates in letters of several heights. The reader compares each decoded character with all letters and
-  digits of the typeface, and takes the one that correlates best. A guess is right once in 36 times.
+  digits of the typeface, and takes the letter that correlates best. A guess is right once in 36 times.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ EPSILONS = (1.0, 4.0, 16.0)
 STEPS = (0.5, 1.0, 1.5, 2.0)
 """Steps of the rounding, over σ."""
 CALLS = 6
-"""Of the network, at most."""
+"""Calls of the network, at most."""
 DRAWS = 300
 LEAST = 0.2
 """Share of its precision that the network's answer keeps without the state, at least: a guess at 1/v − s may be too

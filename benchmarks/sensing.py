@@ -4,11 +4,16 @@
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images. All
 pictures are really encoded, with several seeds; PSNR is 10·log10(4/MSE) of the expected picture, one call after the
-chain, with the MSE averaged over the images. The rivals have the same pure ε per pixel: Laplace noise on all channels
-(b = 6/ε on [−1, 1]), noise of the cube on all channels together, Laplace noise on one random channel of each pixel
-(b = 2/ε), none of them clamped, and one bit of such a channel by randomised response against mid-grey
-(`cifar10.rivals`); their bits are those of the clamped pictures, or of the one clamped value of a pixel, as PNG; a bit
-is a bit.
+chain, with the MSE averaged over the images.
+
+The rivals (`cifar10.rivals`) have the same pure ε per pixel:
+
+- Laplace noise on all channels (b = 6/ε on [−1, 1]), not clamped;
+- noise of the cube on all channels together, not clamped;
+- Laplace noise on one random channel of each pixel (b = 2/ε), not clamped;
+- one bit of such a channel by randomised response against mid-grey.
+
+The bits of noise are those of the clamped pictures, or of the one clamped value of a pixel, as PNG.
 """
 
 from __future__ import annotations

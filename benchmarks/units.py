@@ -64,7 +64,7 @@ TIMED = ((768, 512), (4000, 3000))
 SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", HERE / "pictures/retina.png"]
 HIDDEN = ("16x16", "32x32", "64x64")
 EPSILON = 16.0
-"""Of the sheet: of any object of the size, or of the picture."""
+"""Pure ε on the sheet, of any object of the size or of the picture."""
 TIMED_EPSILON = 8.0
 THUMB, GAP, CAPTION = 224, 6, 22
 

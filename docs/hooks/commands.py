@@ -37,7 +37,7 @@ def _cell(text: str) -> str:
 
 
 def _default(option: Any) -> str:
-    """What an option is unless told, if that says something."""
+    """Return the default of an option, if that says something."""
     if option.required:
         return " *Required.*"
     if isinstance(option.show_default, str):

@@ -189,7 +189,7 @@ def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _fewest(
     entries: Sequence[dict[str, Any]], rival: dict[str, Any] | None, noisy: float | None
 ) -> dict[str, Any] | None:
-    """Of the releases of `sharp` that teach as much as the best rival, that of the fewest bits; None if none does.
+    """Return the smallest release of `sharp` that teaches as much as the best rival; None if there is no such release.
 
     Beside its bits: how many times fewer they are than those of every rival that stores noisy values.
     """

@@ -68,7 +68,7 @@ class Judge(NamedTuple):
     identity: str
     features: Callable[[Pixels], NDArray[np.float64]]
     clean: NDArray[np.float64]
-    """Of all pictures as they were."""
+    """The features of all original pictures."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ class MiscomputedError(DippError):
     """A kernel did not compute what the reference computes: a stale cache, or a broken device.
 
     It ends an encoding before anything of it is released, whatever else goes on, and is never a reason to try again:
-    an encoder that is run until it passes has another law. Whoever keeps count charges the encoding all the same.
+    an encoder that is run until it passes has another law. The odometer charges the encoding all the same.
     """
 
 

@@ -1,10 +1,10 @@
 """Writing files: each is written whole or not at all, and what was begun vanishes with the process that began it.
 
-A second encoding of a picture costs its ε a second time, whoever finds it. So a file that is being written has no name
-where the system allows that (O_TMPFILE of Linux): nobody else can open it, and the kernel frees it when the process
-ends, however it ends. It gets its name, whole and on the disk, by one system call (linkat). Where there is no such
-thing, or where another file is to be replaced, it has a name of its own for a while, for its owner only, and another
-process waits for the end of this one to remove it (`vanishing`).
+A second encoding of a picture costs its ε a second time, if anybody finds it. So a file that is being written has no
+name where the system allows that (O_TMPFILE of Linux). Nobody else can open it, and the kernel frees it when the
+process ends, however it ends. It gets its name, whole and on the disk, by one system call (linkat). Where there is no
+such thing, or where another file is to be replaced, it has a name of its own for a while, which only its owner can
+open. Another process then waits for the end of this one to remove it (`vanishing`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Draft:
     """Number of the open file, as long as it has no name."""
 
     def finish(self) -> None:
-        """Write everything to the disk; from here on whoever may read new files may read it."""
+        """Write everything to the disk; from here on, all users who may read new files may read it."""
         with self.place.open("rb+") as written:
             os.fsync(written.fileno())
         if self.handle is None:

@@ -178,7 +178,7 @@ def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, t
 def test_a_dataset_says_it_too_and_what_is_not_covered(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """As a file does."""
+    """A folder is refused as a file is."""
     folder = tmp_path / "out"
     code, said, err = run("privatize", pictures, folder, "--model", model, "--epsilon", 16, *PAPER)
     assert code == 0, err

@@ -147,7 +147,7 @@ def test_workers_without_a_folder_say_what_they_cost(
 def test_filling_a_cache_shows_progress(
     release: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what is missing, on a terminal."""
+    """A terminal shows a bar for what is missing."""
     screen = io.StringIO()
     monkeypatch.setattr(bars, "console", lambda: Console(file=screen, force_terminal=True, width=120))
     data = dipp.load(release, model, cache=tmp_path)

@@ -488,7 +488,7 @@ def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
         page.click("#download")
     assert waiting.value.suggested_filename == "cat.dipp"
     assert Archive.from_bytes(waiting.value.path().read_bytes()).geometry(0).shape == pixels(sample("cat.png")).shape
-    # A file that is none changes nothing, not even the name.
+    # A file that is no picture changes nothing, not even the name.
     give(page, "text.png", b"this is a text")
     expect(page.locator("#error")).to_contain_text("neither a picture")
     with page.expect_download() as waiting:

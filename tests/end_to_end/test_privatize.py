@@ -157,7 +157,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
 
 
 def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they are encoded: a batch has a number of pixels, and not of pictures only."""
+    """A batch has a limit of pixels, and not of pictures only, as in encoding."""
     source = save_table(tmp_path / "s.parquet", 12)
     privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
     sizes: list[int] = []

@@ -57,15 +57,15 @@ class Trajectory(ABC):
 
     @abstractmethod
     def timestep(self, steps: int) -> int:
-        """The timestep of the noise schedule that so many steps lead to."""
+        """Return the timestep of the noise schedule after `steps` steps."""
 
     @abstractmethod
     def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
-        """The state after so many steps as x_t of the noise schedule, and its timestep t: where samplers start."""
+        """Return the state after `steps` steps as x_t of the noise schedule, and its timestep, for samplers."""
 
     @abstractmethod
     def expected(self, steps: int, state: Tensor) -> Tensor:
-        """The expected picture after so many steps: one call of the denoiser."""
+        """Return the expected picture after `steps` steps: one call of the denoiser."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Diffusion(Trajectory):
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
 
     def timestep(self, steps: int) -> int:
-        """The one that the last of them ends at."""
+        """Return the timestep at which the last of them ends."""
         return (self.steps[0].start, *(step.end for step in self.steps))[steps]
 
     def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
@@ -116,7 +116,7 @@ class Sensing(Trajectory):
     denoiser: Denoiser
 
     def snr(self, steps: int) -> float:
-        """SNR after so many steps: the exact sum of their gains."""
+        """Return the SNR after `steps` steps: the exact sum of their gains."""
         return math.fsum(step.snr_gain for step in itertools.islice(self.steps, steps))
 
     def start(self, seed: bytes, geometry: Geometry) -> Tensor:  # noqa: ARG002

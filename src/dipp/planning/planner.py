@@ -17,7 +17,7 @@ steps would look best. Steps that lose more than `saturation` of the shift's ene
   final timesteps, and the path is the shortest, exactly. But if chunks keep the coordinates of a pixel apart
   (`separate`), a step in fewer than C chunks is charged C times as much as one in more: a knapsack again, with both
   choices for each edge. Its charges are differences of rounded SNRs: rounding does not grow with the number of steps.
-- *(ε, δ)* is kept by whoever keeps either ε or the ρ that converts to it: both are solved, and fewer bits win.
+- *(ε, δ)* is kept by a plan that keeps either ε or the ρ that converts to it: both are solved, and fewer bits win.
 - A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
   first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
 
@@ -257,7 +257,7 @@ class Planner:
         return _Edges(gain, loss, kl, *map(np.stack, zip(*chunked, strict=True)))
 
     def _chunked(self, kl: Floats, allowed: NDArray[np.bool_], least: int) -> tuple[Integers, Integers, Bits]:
-        """Size of a chunk, bits of an index and bits of a step, in at least so many chunks."""
+        """Return the size of a chunk, the bits of an index and the bits of a step, in at least `least` chunks."""
         target, real = self.sizes.index_bits - self.sizes.pad, kl[allowed]
         # At most index_bits − pad bits a chunk; the clip at one coordinate may leave more, which bars the step.
         size = np.clip(np.floor(self._touched * target / real), 1, min(self._touched // least, MAX_CHUNK))
@@ -303,7 +303,7 @@ class Planner:
 
 
 def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:
-    """Refuse a final timestep that a schedule does not have, and a rate that is none; None is no limit."""
+    """Raise for a final timestep that a schedule does not have, and for an invalid rate; None is no limit."""
     last = len(schedule) - 1
     if final_timestep is not None and not (is_whole(final_timestep) and 0 <= final_timestep <= last):
         raise DippError(f"final_timestep: a whole number from 0 to {last} is needed, got {final_timestep!r}")

@@ -32,7 +32,7 @@ DIFFC = Coding(Gaussian(), Functional())
 SENSED = tuple(Coding(Sign(period=12), code) for code in (Pairs(), Flat(), StepLimited(Fraction(2))))
 """Codings of sensing with four groups a pass, one for each code that the planner may take."""
 DEFAULT_BPP = 1.0
-"""Payload bits per pixel of sensing plans, at most, unless told."""
+"""Payload bits per pixel of sensing plans, at most, by default."""
 
 
 class Plans(Protocol):
@@ -168,7 +168,7 @@ class Preset(ABC):
 
 @dataclass(frozen=True)
 class SensingPreset(Preset):
-    """Plans of clipped sensing, in so many network calls and within a rate unless told otherwise."""
+    """Plans of clipped sensing, with a default limit of network calls and of the rate."""
 
     calls: int
     """Network calls along the chain, at most."""
@@ -203,7 +203,7 @@ class SteppedPreset(Preset):
 
     @property
     def certified(self) -> bool:
-        """As its coding is."""
+        """Whether its coding has a certificate."""
         return self.coding.certified
 
     @property

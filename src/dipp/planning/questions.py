@@ -153,8 +153,8 @@ class QuestionPlanner:
     def _point(self, row: Row, unit: Unit, budget: Budget) -> Point:
         """Return the plan of a row's recipe that spends all of the budget.
 
-        A recipe that was tried at another budget is taken to be worth 1 dB less, or more, for each factor of two that
-        a smaller, or larger, budget is away, and less by another 0.5 dB for not being made for it.
+        A recipe may have been tried at another budget. For each factor of two between the two budgets, it is expected
+        to give 1 dB less at the smaller one. It loses another 0.5 dB because it was not made for this budget.
         """
         epsilon = self._pure(row, unit, budget)
         plan = plan_of(row, unit, epsilon)
@@ -198,7 +198,7 @@ def units_of(books: Books) -> tuple[Unit, ...]:
 
 
 def plan_of(row: Row, unit: Unit, epsilon: float) -> Plan:
-    """Return the plan of a row's recipe, at a pure ε of the unit, of which all draws have equal shares."""
+    """Return the plan of a row's recipe, with a pure ε of the unit that all draws share equally."""
     return Plan(CODING, tuple(step_of(one, epsilon / row.draws) for one in row.recipes), unit=unit)
 
 

@@ -87,7 +87,7 @@ LEAST_TILT = 2e-3
 RATE_SLACK = 0.002
 """Share by which a plan may exceed a rate: pictures are not always whole groups."""
 SPARE = 1.08
-"""Of a code whose indices differ in length: what files took of the expected bits, at most, so that a rate is kept."""
+"""Largest share of the expected bits that files took by a code whose indices differ in length: so a rate is kept."""
 TINY = 1e-8
 """Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
 LEAST_GAIN = 0.02
@@ -97,7 +97,7 @@ WORTH_SAYING = 0.25
 
 
 class ChoiceColumns(NamedTuple):
-    """Of some choices: what the costs of their steps follow from."""
+    """Columns with a row for each choice: what the costs of its steps follow from."""
 
     index_bits: Floats
     pad: Floats
@@ -119,7 +119,7 @@ class ChoiceColumns(NamedTuple):
         )
 
     def part(self, which: NDArray[np.int64]) -> ChoiceColumns:
-        """Those of some of the choices."""
+        """Return the rows of some of the choices."""
         codes = {code: who[which] for code, who in self.codes.items()}
         return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.searches[which])
 
@@ -178,7 +178,7 @@ class SensingPlanner:
     rate: float
     """Payload bits per pixel, at most, unless another rate or a timestep is given."""
     codes: tuple[Tilted, ...] = CODES
-    """Those of `CODES` that a plan may take."""
+    """The codes that a plan may take."""
 
     def __post_init__(self) -> None:
         if not self.codes or not set(self.codes) <= set(CODES):

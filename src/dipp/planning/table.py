@@ -92,7 +92,7 @@ class ErrorTable:
         object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
 
     def require(self, schedule: NoiseSchedule) -> None:
-        """Refuse a schedule other than the one that the table was measured with."""
+        """Raise if the table was measured with another schedule."""
         known = [t < len(schedule) and math.isclose(schedule.snr(t), snr, rel_tol=1e-6) for t, snr in self._grid()]
         if not all(known):
             raise DippError("calibration: made with another noise schedule; calibrate this model anew")
@@ -209,7 +209,7 @@ class ErrorTable:
 
 
 def grid(schedule: NoiseSchedule, points: int = POINTS) -> tuple[int, ...]:
-    """At most so many timesteps T − 1 > … > 0, as evenly spaced in log SNR as whole timesteps allow."""
+    """Return at most `points` timesteps T − 1 > … > 0, as evenly spaced in log SNR as whole timesteps allow."""
     levels = np.log([schedule.snr(t) for t in range(len(schedule))])
     wanted = np.linspace(levels[-1], levels[0], points)
     return tuple(sorted({int(np.abs(levels - level).argmin()) for level in wanted}, reverse=True))

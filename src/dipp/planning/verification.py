@@ -1,10 +1,10 @@
 """Whether a release is what a model's public table gives: the check of numbers that decoding does not need.
 
-A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order: whoever
-rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model is named by
-a hash; along timesteps its SNR gains are those of the model's noise schedule, and of sensing they follow from tilts,
-clips and the residuals whose digest the file holds. So all of them are computed again here. Nor does a decoder ask
-which searching code has drawn an index; but indices betray that themselves (`check_indices`).
+A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order. A
+sender who rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model
+is named by a hash. Along timesteps its SNR gains are those of the model's noise schedule; in sensing they follow from
+tilts, clips and the residuals whose digest the file holds. So all of them are computed again here. Nor does a decoder
+ask which searching code has drawn an index; but indices betray that themselves (`check_indices`).
 
 This shows that a file is *consistent*: that some honest encoder could have made it. It cannot show that one did. Tilts,
 clips and gains may all have been replaced by those of a plan for a smaller ε, and where tilts are large, gains hardly

@@ -1,7 +1,7 @@
 """Detectors: where faces, text or anything else may be, as regions to look at and to correct.
 
 **What a detector misses is not protected.** Detectors are not a part of any promise. Their boxes are public from then
-on: where something was found, how large, of which kind, and how often.
+on: where something was found, how large, its kind, and how often.
 
 | name | what it finds | what it needs |
 |---|---|---|

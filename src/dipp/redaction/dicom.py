@@ -93,7 +93,7 @@ class DicomSource(Source):
 
 
 def _inverted(fill: Fill) -> Fill:
-    """Return a fill for values of which small ones are bright: it fills the picture as it is shown."""
+    """Return a fill for values whose small ones are bright: it fills the picture as it is shown."""
     return lambda known, unknown: -fill(-known, unknown)
 
 

@@ -45,14 +45,14 @@ LARGEST_CALL = 1 << 20
 SNRS = {"coarse": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 64.0), "fine": (32.0,)}
 """SNRs of the calls on the coarsest level, on those between, and on the finest."""
 SHARE = np.float32(0.7)
-"""Of the denoiser's painting; the rest is the harmonic interpolation. (12 photographs of the Kodak suite, two boxes in
-each, PSNR inside: of 64×64 20.60 dB by the denoiser alone, 20.57 mixed; of 128×128 16.96 and 17.31.)"""
+"""Share of the denoiser's painting; the rest is the harmonic interpolation. (12 photographs of the Kodak suite, two
+boxes in each, PSNR inside: of 64×64 20.60 dB by the denoiser alone, 20.57 mixed; of 128×128 16.96 and 17.31.)"""
 GRAIN = 3.14 / math.sqrt(8 / 9)
 """Deviation of white noise in which a quarter of the pixels differ by less than 1 from the mean of their nine."""
 SWEEPS = 12
-"""Of the harmonic interpolation, on each level."""
+"""Sweeps of the harmonic interpolation, on each level."""
 SEED = bytes(randomness.SEED_BYTES)
-"""Of the noise, which is the same for every picture."""
+"""Seed of the noise, which is the same for every picture."""
 
 
 def grey(known: Signal, unknown: Mask) -> Signal:

@@ -28,7 +28,7 @@ KINDS = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
 """Passes of Adam7: first row and column, steps of rows and columns."""
 LEVEL = 6
-"""Of zlib."""
+"""Level of compression by zlib."""
 
 Values = NDArray[Any]
 

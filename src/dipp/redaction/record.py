@@ -4,7 +4,7 @@ A record follows from public numbers and from the file that was written: it hold
 either, because a digest of something that can be guessed tells which guess is right.
 
 **The check needs no trust in the sender.** Redaction never reads a region, and what it writes decodes to the same
-surroundings. So the redacted file, redacted again with the same regions, is the same file: byte by byte. Whoever has
+surroundings. So the redacted file, redacted again with the same regions, is the same file: byte by byte. Anybody with
 the file and its record can see that what lies in the regions follows from what lies around them, and from nothing else.
 (Painting computes with floats: another machine may round differently, and then the check says by how much.)
 """

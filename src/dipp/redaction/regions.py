@@ -29,7 +29,7 @@ Size = tuple[int, int]
 SWAPPED = (5, 6, 7, 8)
 """EXIF orientations that exchange width and height."""
 LARGEST = 1e9
-"""Of a coordinate: a larger one is a mistake."""
+"""Largest magnitude of a coordinate: a larger one is a mistake."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Cut:
 
     side: int
     tiles: int
-    """Of a small photograph."""
+    """Number of tiles of a small photograph."""
     whole: float
     """The smallest share of a photograph's shorter side in a tile; 0: as little as its own scale gives."""
 
@@ -87,7 +87,7 @@ class Bank:
         self.tiles = torch.from_numpy(tiles).to(device)
 
     def draw(self, count: int) -> torch.Tensor:
-        """So many tiles (N, 3, side, side) in [−1, 1], mirrored, turned and with other colours at random."""
+        """Return `count` tiles (N, 3, side, side) in [−1, 1], mirrored, turned and with other colours at random."""
         device = self.tiles.device
         tiles = self.tiles[torch.randint(len(self.tiles), (count,), device=device)].permute(0, 3, 1, 2)
         x: torch.Tensor = to_signal(tiles)

@@ -71,7 +71,7 @@ def calibrate(
 
 
 def work(denoiser: Denoiser, pixels: Pixels, others: Sequence[Pixels] = ()) -> int:
-    """Pixels that the network will predict for `calibrate`, about: for whoever waits (`models.watch`)."""
+    """Pixels that the network will predict for `calibrate`, about, for a progress bar (`models.watch`)."""
     first, *more = (int(math.prod(one.shape[:3])) for one in (pixels, *others))
     coded = len(_stepped()) * ROUNDS * len(EPSILONS) * CODED_STEPS
     sensed = GROUPS * sum(TILTS.values())

@@ -27,7 +27,7 @@ GROUPS = (8, 16, 32)
 """Groups of pixels in a pass."""
 PASSES = (0.1, 4.0)
 EPSILON = (0.25, 16.0)
-"""Of a touch; log-uniform, as the passes are."""
+"""Range of ε of a touch; log-uniform, as the passes are."""
 TILTS = (2.0, 4.0)
 """ε over V: of pairs, and of the flat code."""
 CLIPS = (0.25, 2.0)
@@ -45,9 +45,9 @@ class Chains:
         """SNR·y."""
         self.snr = torch.zeros(cohorts, device=device)
         self.group = torch.zeros(shape, dtype=torch.uint8, device=device)
-        """Of each pixel: the step of a pass that touches it."""
+        """The step of a pass that touches each pixel."""
         self.colour = torch.zeros_like(self.group)
-        """Of each pixel: the one that the first pass touches."""
+        """The channel of each pixel that the first pass touches."""
         self.settings = torch.zeros(5, cohorts, device=device)
         """Per cohort: groups, steps, V, k, and steps taken."""
         self._groups, self._tilts = torch.tensor(GROUPS, device=device), torch.tensor(TILTS, device=device)
@@ -111,7 +111,7 @@ class Chains:
         return values[:, None].expand(-1, self.size).reshape(-1)
 
     def _wide(self, values: Tensor) -> Tensor:
-        """Likewise, to go with pictures."""
+        """Return a value for each picture, as (N, 1, 1, 1)."""
         return self._each(values).view(-1, 1, 1, 1)
 
     def _mean(self, values: Tensor) -> Tensor:

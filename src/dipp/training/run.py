@@ -42,7 +42,7 @@ from dipp.training.validation import gaussian_psnr
 CHECKPOINT = "checkpoint.pt"
 RECORD = "training.json"
 SMALL_SIDE = 32
-"""Of small tiles, in pixels."""
+"""Side of small tiles, in pixels."""
 SMALL_TILES = 10
 """Small tiles for each large one in a batch."""
 CUT_TILES = (3, 12)
@@ -59,9 +59,9 @@ VALIDATIONS = 5
 REPORT_SECONDS = 10.0
 CHECKPOINT_SECONDS = 60.0
 MAX_SEED = 1 << 23
-"""Of a run; a part of it that is resumed has a seed of its own, in the 40 bits below."""
+"""Largest seed of a run; a part of it that is resumed has a seed of its own, in the 40 bits below."""
 LOOK = 10
-"""Steps between two looks at the clock on CUDA, each of which waits for the device."""
+"""Steps between two looks at the clock on CUDA; each look waits for the device."""
 CLIP = 1.0
 """Largest norm of the gradient; larger ones are scaled down to it."""
 
@@ -95,7 +95,7 @@ class Settings:
             raise DippError(f"seed: a whole number from 0 to {MAX_SEED - 1} is needed, got {self.seed}")
 
     def progress(self, step: int, seconds: float) -> float:
-        """The share of the run that is done after so many steps and seconds, from 0 to 1."""
+        """Return the share of the run that is done after a number of steps and seconds, from 0 to 1."""
         return min(1.0, step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf)))
 
     def pace(self, since: int, progress: float) -> float:
@@ -103,7 +103,7 @@ class Settings:
         return min(1.0, (since + 1) / WARM_UP_STEPS) * (1 - progress)
 
     def sizes(self, tiles: int, cohort: int) -> tuple[int, int, int]:
-        """Of so many tiles in a batch: cohorts of chains, pictures in each, and pictures with Gaussian noise."""
+        """Divide the tiles of a batch: return cohorts of chains, pictures in each, and pictures with Gaussian noise."""
         chains = min(tiles - 1, max(1, round(tiles * self.coded)))
         cohort = min(cohort, chains)
         cohorts = chains // cohort
@@ -172,7 +172,7 @@ class Run:
         )
         self.average = [p.detach().clone() for p in self.parameters]
         self.rate, self.kept, self.loss = (torch.zeros((), device=self.device) for _ in range(3))
-        """Of this step the learning rate of Muon, and the share of the running average that is kept; summed losses."""
+        """The learning rate of Muon in this step, the share of the running average that is kept, and summed losses."""
         self.graph: torch.cuda.CUDAGraph | None = None
         self.step, self.since, self.seconds = 0, 0, 0.0
         self.validations: list[dict[str, Any]] = []

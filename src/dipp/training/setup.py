@@ -21,7 +21,7 @@ from dipp.training import public_pictures
 from dipp.training.bank import Cut, cut_all
 
 HELD_OUT = 50
-"""One photograph in so many is held out for validation, unless photographs for that are given."""
+"""One photograph in this number is held out for validation, if no photographs for that are given."""
 VALIDATION_TILES = 64
 """Tiles of each size for validation, at most."""
 

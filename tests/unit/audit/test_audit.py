@@ -532,7 +532,7 @@ def test_a_plot_is_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.
 
 
 def heights(figure: Figure) -> list[float]:
-    """Of all marks."""
+    """Return the heights of all marks."""
     lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "None"]
     return [float(height) for line in lines for height in np.asarray(line.get_ydata())]
 

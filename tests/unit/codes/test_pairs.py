@@ -132,7 +132,7 @@ def law(largest: int, fraction_bits: int) -> Law:
 
 
 def record(clip: int, slope: int, fraction_bits: int) -> Selection:
-    """Of a step with these integers."""
+    """Return the record of a step with these integers."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
     eta = Pairs().eta(Moved(sensitivity, largest, fraction_bits))
     own = Sensitivity(Fraction(1), sensitivity, fraction_bits, eta, clip, slope)

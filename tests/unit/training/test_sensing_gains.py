@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 @pytest.fixture(scope="module")
 def residuals() -> Residuals:
-    """As `dipp calibrate` measures them, along one pass of each of two tilts."""
+    """Return residuals that `dipp calibrate` measures along one pass of each of two tilts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sensing, "TILTS", {0.5: 1, 2.0: 1})
         return sensing.sensing_residuals(WienerDenoiser(SIDE), [waves(512, SIDE, seed=1)], lambda _: None)

@@ -53,7 +53,7 @@ export function interpolated(values: Float32Array, channels: number, source: Cut
   return both.map((value) => Math.min(Math.max(value, -1), 1));
 }
 
-/** Interpolate an axis of so many places, with `outer` slices before it and `inner` values behind it. */
+/** Interpolate an axis of `length` places, with `outer` slices before it and `inner` values behind it. */
 function along(values: Float32Array, outer: number, length: number, inner: number, cuts: Int32Array, wanted: Int32Array): Float32Array {
   if (cuts.length === wanted.length && cuts.every((cut, i) => cut === wanted[i])) return values;
   const centre = (edges: Int32Array, i: number): number => (edges[i]! + edges[i + 1]!) / 2;

@@ -1,7 +1,7 @@
 /**
  * What a file of pairs says about one pixel: the likelihood of its bits, had the pixel been of each grey level.
  *
- * Given the file's other bits, the law of a bit is that of its shift, P[+] = T[m]/2^64: exactly the one that the encoder
+ * Given the file's other bits, the law of a bit is that of its shift, P[+] = T[m]/2^64: exactly the law that the encoder
  * draws by. So these are the odds of the very adversary that the certificate speaks of, who knows all other pixels.
  */
 

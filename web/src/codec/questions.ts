@@ -41,7 +41,7 @@ export function weightsOf({ indexBits, best, heavy, light }: Question): Weights 
   return { candidates: 2 ** indexBits, best, heavy, light };
 }
 
-/** The candidates of a round of `count` blocks, the first of which is block `first` of the step. */
+/** The candidates of a round of `count` blocks that begin with block `first` of the step. */
 export function candidatesOf(
   steps: readonly Question[],
   number: number,

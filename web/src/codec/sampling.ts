@@ -14,7 +14,7 @@ import type { Denoiser } from "../models/denoiser";
 /** SNR at which hardly any noise is left. */
 const CLEAR = 400;
 
-/** The sample of a number, from a state (C, H, W) of an SNR, in so many network calls. */
+/** The sample of a number, from a state (C, H, W) of an SNR, in a number of network calls. */
 export async function sampled(
   denoiser: Denoiser,
   { known, snr, grid }: { known: Float32Array; snr: number; grid: Geometry },

@@ -22,7 +22,7 @@ export class Sensing {
     if (plan.kind !== "sensing") throw new DippError("this file takes steps along timesteps; decode it with `dipp decode`");
   }
 
-  /** SNR after so many steps: the exact sum of their gains. */
+  /** SNR after a number of steps: the exact sum of their gains. */
   snr(steps: number): number {
     return fsum(this.plan.steps.slice(0, steps).map((step) => step.gain));
   }

@@ -1,4 +1,4 @@
-/** One pixel: the odds that this very file gives to whoever knows all others. */
+/** One pixel: the odds that this very file gives to somebody who knows all others. */
 
 import type { Odds } from "../codec/odds";
 import { upper } from "../privacy/certificate";

@@ -10,7 +10,7 @@ export class Strip {
   /** `chosen` is told the name of a picture that was clicked on. */
   constructor(private readonly chosen: (name: string) => void) {}
 
-  /** Show these pictures, of which one is chosen. */
+  /** Show these pictures, and choose one. */
   show(views: ReadonlyMap<string, View>, current: string): void {
     this.place.hidden = !views.size;
     const known = new Map(Array.from(this.place.children, (child) => [(child as HTMLElement).dataset.name, child as HTMLElement]));

@@ -59,7 +59,7 @@ async function loadWords(place: URL): Promise<Books | undefined> {
   return Books.fromBytes(content, table.words);
 }
 
-/** Refuse a file that is not the one that archives name: nobody could decode them. Stores mix up versions, now and then. */
+/** Refuse a file other than archives name: nobody could decode them. Stores mix up versions, now and then. */
 async function requireVersion(content: Uint8Array, wanted: string): Promise<void> {
   if (!crypto.subtle) return; // without a secure context there is no store either
   const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", content as Uint8Array<ArrayBuffer>)));

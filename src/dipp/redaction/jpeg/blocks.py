@@ -20,10 +20,10 @@ BASIS = np.cos((2 * _ROWS[None, :] + 1) * _ROWS[:, None] * math.pi / (2 * BLOCK)
 BASIS[0] /= math.sqrt(2)
 """(8, 8): the orthonormal DCT; coefficients = BASIS · samples · BASISᵀ."""
 TO_RGB = np.array([[1, 0, 1.402], [1, -0.344136286201022, -0.714136286201022], [1, 1.772, 0]])
-"""Of luma and chroma around 0 (JFIF)."""
+"""Matrix from luma and chroma around 0 to colours (JFIF)."""
 TO_LUMA = np.linalg.inv(TO_RGB)
 LARGEST = 1023
-"""Of a quantised coefficient."""
+"""Largest magnitude of a quantised coefficient."""
 
 
 def samples(component: Component, top: int, bottom: int, left: int, right: int) -> Samples:
