@@ -119,17 +119,22 @@ def _made(generator: np.random.Generator, channels: int) -> dict[str, Any]:
     }
 
 
-def run_side(checkout: Path, cases: list[dict[str, Any]], table: Path) -> dict[str, Any]:
-    """Encode and decode all cases in a checkout, in a process of its own with a home folder of its own."""
+def python_of(checkout: Path) -> Path:
+    """Return the interpreter of a checkout, or raise."""
     python = checkout / ".venv" / "bin" / "python"
     if not python.exists():
-        raise SystemExit(f"{checkout} has no .venv/bin/python; make one with `make install` there")
+        raise SystemExit(f"{checkout} has no .venv/bin/python; make one there with `make .venv/.test`")
+    return python
+
+
+def run_side(checkout: Path, cases: list[dict[str, Any]], table: Path) -> dict[str, Any]:
+    """Encode and decode all cases in a checkout, in a process of its own with a home folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         script, out = Path(folder, "cases.json"), Path(folder, "out.json")
         script.write_text(json.dumps({"cases": cases, "table": str(table), "source": str(checkout / "src")}))
         env = {**os.environ, "HOME": folder, "DIPP_ODOMETER": f"{folder}/odometer", "OMP_NUM_THREADS": "1"}
         env.pop("PYTHONPATH", None)
-        subprocess.run([str(python), str(SIDE), str(script), str(out)], check=True, env=env, cwd=folder)  # noqa: S603
+        subprocess.run([str(python_of(checkout)), str(SIDE), str(script), str(out)], check=True, env=env, cwd=folder)  # noqa: S603
         found: dict[str, Any] = json.loads(out.read_text())
     return found
 

@@ -46,7 +46,8 @@ from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.options import planned
 from dipp.codec.pictures import Pixels
 from dipp.core.signal import to_signal
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dipp.core import units
 from dipp.core.beacon import NOTHING, Beacon
-from dipp.core.units import Size
+from dipp.core.unit import Size
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.privacy import advice, certificate

@@ -13,7 +13,8 @@ from dipp.core.channels import Sign
 from dipp.core.closest import Weights
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, SIGNS, WORDS, Question
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.models.books import Book, Books
 from dipp.models.denoiser import Denoiser
 from helpers.networks import IDENTITY, linear_schedule

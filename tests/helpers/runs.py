@@ -31,7 +31,7 @@ def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes])
     """Wait until a number of shards is published. A held run does not end before: if it ends, something is wrong."""
     while watch.look() < shards:
         assert process.poll() is None, "it was over before so many shards were out"
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def charged_once(images: int) -> None:

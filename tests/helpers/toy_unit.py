@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dipp.core.geometry import Geometry
-from dipp.core.units import Integers, Unit, within
+from dipp.core.unit import Integers, Unit, within
 
 
 @dataclass(frozen=True)

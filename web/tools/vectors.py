@@ -36,7 +36,8 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.price import Moved
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import SIGNS, WORDS, Question, SensingStep
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive

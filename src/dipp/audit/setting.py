@@ -19,7 +19,8 @@ from dipp.core.closest import Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, WORDS, CodedStep, Question, SensingStep, Step
-from dipp.core.units import Cells, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Pixel
 from dipp.models.books import AGAIN, FINER, RAW, Book, Books
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.certificate import Certificate

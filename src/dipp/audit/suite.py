@@ -26,7 +26,8 @@ from dipp.audit.setting import CELL, Subject, chain_of, plan_for, replaced, sing
 from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
 from dipp.core.steps import SIGNS, WORDS, Question
-from dipp.core.units import Cells, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Pixel
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets, questions
 from dipp.privacy.certificate import Certificate

@@ -15,7 +15,7 @@ from dipp.errors import DippError
 
 if TYPE_CHECKING:
     from dipp.core.geometry import Geometry
-    from dipp.core.units import Size
+    from dipp.core.unit import Size
     from dipp.odometer import Entry, Odometer, Spent
 
 LISTED = 20

@@ -6,7 +6,7 @@ and a record of the integers that their ε depends on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ class Selector:
 
     def read(self, layout: StepLayout, x_hat: torch.Tensor) -> Any:
         """Return what the code of the plan draws from: made of the private pixels, in the way of the step's kind."""
-        return getattr(self, READS[self.plan.kind])(layout, x_hat)
+        return READS[self.plan.kind](self)(layout, x_hat)
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks of a question: their content is private, from one look at the pixels.
@@ -133,12 +133,12 @@ class Selector:
         self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
 
 
-READS = {
-    Step.kind: Selector.scored.__name__,
-    SensingStep.kind: Selector.scored.__name__,
-    Question.kind: Selector.blocks.__name__,
+READS: dict[str, Callable[[Selector], Callable[[StepLayout, torch.Tensor], Any]]] = {
+    Step.kind: lambda selector: selector.scored,
+    SensingStep.kind: lambda selector: selector.scored,
+    Question.kind: lambda selector: selector.blocks,
 }
-"""The method by which each kind of steps reads the private pixels."""
+"""How the steps of each kind read the private pixels of a selector."""
 
 
 def encode_batch(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack, c
 from dipp import models
 from dipp.core import units
 from dipp.core.beacon import Beacon
-from dipp.core.units import Size, Unit
+from dipp.core.unit import Size, Unit
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.models import embedded

@@ -25,7 +25,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.core.steps import BLOCK, SIGNS, Question, SensingStep, Step
-from dipp.core.units import Integers, Unit
+from dipp.core.unit import Integers, Unit
 from dipp.errors import DippError
 from dipp.models.books import family
 from dipp.models.denoiser import Denoiser

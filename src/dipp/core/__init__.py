@@ -3,7 +3,7 @@
 | module | what it is |
 |---|---|
 | `geometry` | height, width and channels of a picture |
-| `units` | what a certificate protects: the parts of a public partition of a picture's coordinates |
+| `unit`, `units` | what a certificate protects: the face of a public partition of a picture's coordinates; its kinds |
 | `randomness` | the common randomness that both sides share; the one source of private bytes |
 | `beacon` | a published random value that is mixed into the public seed |
 | `selection` | integer scores in, one index out, by the exact law: the privacy-critical core |

@@ -30,7 +30,8 @@ from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.steps import BLOCK, ROUNDS, CodedStep, Question
-from dipp.core.units import Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]

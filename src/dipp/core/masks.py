@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
-from dipp.core.units import Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 
 Integers = NDArray[np.int64]

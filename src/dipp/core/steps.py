@@ -26,7 +26,7 @@ from dipp.core.closest import MAX_TOTAL, Weights
 from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
 from dipp.core.selection import MAX_CANDIDATES
-from dipp.core.units import Unit
+from dipp.core.unit import Unit
 from dipp.core.words import counted
 from dipp.errors import DippError
 

@@ -14,7 +14,7 @@ from dipp.core.beacon import Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
-from dipp.core.units import Size
+from dipp.core.unit import Size
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.bytes import checked

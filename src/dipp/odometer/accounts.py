@@ -54,7 +54,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dipp.core import randomness, units
-from dipp.core.units import Pixel, Size, Unit
+from dipp.core.unit import Size, Unit
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 from dipp.odometer import place
 from dipp.odometer.prices import PIXEL, of_row, spelt

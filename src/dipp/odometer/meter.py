@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dipp.core.units import Size, Unit, within
+from dipp.core.unit import Size, Unit, within
 from dipp.core.words import counted
 from dipp.errors import DippError
 from dipp.odometer.accounts import Charge, Odometer

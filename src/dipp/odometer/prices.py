@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from dipp.core import units
 from dipp.core.geometry import Geometry
-from dipp.core.units import Pixel, Size, Unit
+from dipp.core.unit import Size, Unit
+from dipp.core.units import Pixel
 from dipp.privacy import conversions
 
 PIXEL: Size = (1, 1)

@@ -13,7 +13,8 @@ from typing import Any
 
 from dipp import __version__
 from dipp.core import units
-from dipp.core.units import Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Pixel
 from dipp.data import manifest, store, subjects
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive

@@ -16,7 +16,8 @@ from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.steps import SensingStep, Step
-from dipp.core.units import Pixel, Size, Unit
+from dipp.core.unit import Size, Unit
+from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule

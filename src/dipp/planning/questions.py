@@ -24,7 +24,8 @@ from dipp.core.closest import Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, SIGNS, WORDS, Question
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.errors import DippError
 from dipp.models.books import Books
 from dipp.planning.planner import Point, short_floats

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dipp.core import units
-from dipp.core.units import Picture, Pixel, Size, Unit
+from dipp.core.unit import Size, Unit
+from dipp.core.units import Picture, Pixel
 from dipp.privacy.printing import lower, upper
 
 DEFAULT_EPSILON = 1.0

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dipp.core import arithmetic, selection
 from dipp.core.plan import Coding
-from dipp.core.units import Pixel, Size, Unit, within
+from dipp.core.unit import Size, Unit, within
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 from dipp.privacy import conversions
 from dipp.privacy.certificate import Certificate

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.price import Loss
-from dipp.core.units import Size, Unit
+from dipp.core.unit import Size, Unit
 from dipp.errors import DippError
 from dipp.privacy import conversions, limits, losses
 from dipp.privacy.advice import Headline, objects

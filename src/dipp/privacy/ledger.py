@@ -43,7 +43,8 @@ from dipp.core.code import Code
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.price import LEVELS, Charge, Loss, Observed, Terms, require_whole
-from dipp.core.units import Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Pixel
 from dipp.errors import DippError
 
 

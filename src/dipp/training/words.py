@@ -32,7 +32,8 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.core.steps import BLOCK, Question
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.models.books import AGAIN, FINER, Book, Books, family

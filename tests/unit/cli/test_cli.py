@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.commands import Command
 from PIL import Image
 
 HEAVY = ("torch", "numba", "diffusers", "scipy", "matplotlib", "triton")
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from dipp.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
 
@@ -31,25 +32,26 @@ def test_encoding_and_decoding_load_pytorch_and_nothing_else_that_is_heavy(tmp_p
     picture, made = tmp_path / "a.png", tmp_path / "a.dipp"
     Image.new("RGB", (8, 8), "teal").save(picture)
     heavy = (*HEAVY[1:], "pyarrow", "pandas", "datasets", "huggingface_hub", "cryptography", "ray")
+    commands = [["encode", picture, "-o", made, "--epsilon", "2"], ["decode", made, "-o", tmp_path / "b.png"]]
     probe = f"""
 import sys
 from dipp.cli import main
-try:
-    main()
-except SystemExit as stop:
-    assert not stop.code
+for words in {[list(map(str, words)) for words in commands]}:
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code
 assert "torch" in sys.modules
 print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
-    for words in (("encode", picture, "-o", made, "--epsilon", "2"), ("decode", made, "-o", tmp_path / "b.png")):
-        command = [sys.executable, "-c", probe, *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
 
 
 def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> None:
     picture = tmp_path / "laplace.png"
-    done = run("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")
+    done = process("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")
     assert done.returncode == 0, done.stderr
     assert "ε = 3.89" in done.stdout, "what teaches stays below 4"
     assert "bits a number" in done.stdout
@@ -72,16 +74,16 @@ def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> 
         (("--code", "exact"), "code"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, str], word: str) -> None:
-    done = run("simulate", "--output", str(tmp_path / "out.png"), "--samples", "1", *arguments)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"dipp: {word}")
-    assert done.stderr.count("\n") == 1
+def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, str], word: str, run: Command) -> None:
+    code, _, err = run("simulate", "--output", tmp_path / "out.png", "--samples", 1, *arguments)
+    assert code == 1
+    assert err.startswith(f"dipp: {word}")
+    assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
-    done = run("simulate", "--output", str(tmp_path / "no" / "out.png"), "--samples", "1")
+    done = process("simulate", "--output", str(tmp_path / "no" / "out.png"), "--samples", "1")
     assert done.returncode == 1
     assert "does not exist" in done.stderr
 
@@ -95,4 +97,4 @@ def test_an_output_that_is_full_is_one_line() -> None:
 
 
 def test_usage_errors_exit_with_2() -> None:
-    assert run("simulate", "--no-such-option").returncode == 2
+    assert process("simulate", "--no-such-option").returncode == 2

@@ -29,7 +29,8 @@ from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.privacy.ledger import Ledger

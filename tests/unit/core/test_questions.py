@@ -19,7 +19,8 @@ from dipp.core.geometry import Geometry
 from dipp.core.masks import Everywhere
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, MAX_SPLIT, ROUNDS, STEPS, Question, SensingStep
-from dipp.core.units import Cells, Picture, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
 
 SEED = bytes(range(16))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dipp.core import units
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
-from dipp.core.units import UNITS, Cells, Picture, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import UNITS, Cells, Picture, Pixel
 from dipp.errors import DippError
 
 SIDES = st.integers(1, 9)

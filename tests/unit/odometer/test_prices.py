@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dipp.core.geometry import Geometry
-from dipp.core.units import Cells, Picture, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
 from dipp.odometer import Charge, LimitError, Meter, Odometer, prices
 from dipp.odometer.prices import Price, Released

@@ -16,7 +16,8 @@ from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
-from dipp.core.units import Cells, Picture, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget

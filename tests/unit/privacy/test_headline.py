@@ -15,7 +15,8 @@ from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
-from dipp.core.units import Cells, Picture, Pixel, Size, Unit
+from dipp.core.unit import Size, Unit
+from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
 from dipp.privacy import advice, limits
 from dipp.privacy.advice import RECOGNISABLE, Headline

@@ -10,7 +10,8 @@ from dipp.core.closest import Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Question
-from dipp.core.units import Cells, Picture, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
 from dipp.privacy.ledger import Ledger
 
 

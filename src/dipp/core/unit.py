@@ -1,0 +1,168 @@
+"""The face of a unit: one part of a public partition of a picture's coordinates, which a certificate protects.
+
+Two pictures are *neighbours* if they have the same geometry and agree outside one unit. A certificate bounds how well
+a reader of the file can tell neighbours apart. The partition follows from the geometry and from public parameters
+alone, never from what is in a picture. The kinds of units are in `core.units`.
+
+**The price of a larger object.** If a w×h window meets at most k units, a change of everything in it is a chain of k
+neighbours. So its pure ε is at most k times that of a unit (`privacy.certificate`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.geometry import Geometry
+from dipp.errors import DippError
+
+Integers = NDArray[np.int64]
+Size = tuple[int, int]
+"""Width and height of an object, in pixels."""
+
+
+class Unit(ABC):
+    """A public partition of a picture's coordinates. Units are frozen dataclasses of their public parameters."""
+
+    kind: ClassVar[str]
+    """Name of the kind in JSON and in words."""
+    number: ClassVar[int]
+    """Number of the kind in files."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The unit in words that end a sentence, such as "one pixel (all its channels) of the array"."""
+
+    @abstractmethod
+    def several(self, count: int) -> str:
+        """Return the words for any `count` units together, as `words` has them for one."""
+
+    @property
+    def short(self) -> str:
+        """The unit in a word or two, to be used after "per"."""
+        return self.kind
+
+    @property
+    def plural(self) -> str:
+        """Several units in a word or two."""
+        return f"{self.short}s"
+
+    @property
+    def reader(self) -> str:
+        """The reader to whom the bound of ε is made, in words that follow "for"."""
+        return "somebody who knows everything else in the picture"
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> str:
+        """In what two neighbouring collections of pictures differ, in words that follow "differ in"."""
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """What a certificate of the unit does not cover because of what the unit is: a text each, no full stop."""
+        return (
+            f"what the rest of the picture tells about a {self.short}: ε bounds what the file adds for somebody who "
+            "knows it all",
+            f"an object of several {self.plural}: it pays for all that it meets{self._example}",
+            "what was mixed before encoding: a resize, a blur or lossy compression (4:2:0 JPEG, WebP, AVIF) spreads an "
+            "object of the scene over the pixels around it; ε speaks of the decoded array",
+        )
+
+    @property
+    def _example(self) -> str:
+        """An example of an object of several units; by default none."""
+        return ""
+
+    @abstractmethod
+    def count(self, geometry: Geometry) -> int:
+        """Return the number of units of a picture."""
+
+    def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
+        """Return a number of units that pictures of this number of pixels have together, at least."""
+        return images
+
+    def smallest(self, geometries: Iterable[Geometry]) -> Geometry | None:
+        """Return the geometry with the fewest units, whose certificate is the worst; None without geometries."""
+        return min(geometries, key=self._rank, default=None)
+
+    def largest(self, geometries: Iterable[Geometry]) -> Geometry | None:
+        """Return the geometry with the most units, which as a whole has the highest price; None without geometries."""
+        return max(geometries, key=self._rank, default=None)
+
+    def _rank(self, geometry: Geometry) -> tuple[int, int, Geometry]:
+        return self.count(geometry), geometry.coordinates, geometry
+
+    @abstractmethod
+    def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
+        """Return the unit of each of some coordinates, as int64 from 0 to count − 1."""
+
+    def ids(self, geometry: Geometry) -> Integers:
+        """Return the unit of every coordinate of a picture; every unit has a coordinate."""
+        return self.of(np.arange(geometry.coordinates, dtype=np.int64), geometry)
+
+    @abstractmethod
+    def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
+        """Return how many units a window can meet, wherever it lies.
+
+        Args:
+            width: Width of the window in pixels, at least 1.
+            height: Height of the window in pixels, at least 1.
+            geometry: The picture in which the window lies; by default one of any size.
+
+        """
+
+    def divisions(self, length: int, parts: int) -> Integers:
+        """Return where an axis of a picture is cut if each unit is divided into `parts` equal parts along it.
+
+        Args:
+            length: Height or width of the picture.
+            parts: Number of parts of a whole unit; units that the picture's edge cuts off may have fewer.
+
+        Returns:
+            The cuts, ascending from 0 to `length`: part i has the pixels cuts[i] … cuts[i + 1] − 1, all of one unit.
+
+        Raises:
+            DippError: The units cannot be divided so.
+
+        """
+        raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts of the {length} pixels")
+
+    def pieces(self, length: int, parts: int) -> int:
+        """Return how many parts `divisions` makes of an axis."""
+        return len(self.divisions(length, parts)) - 1
+
+    def divided(self, parts: int) -> Unit:
+        """Return this unit on the coarse picture that has one pixel for each of the parts of `divisions`."""
+        raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts")
+
+    def to_bytes(self) -> bytes:
+        """Return the number of the kind, and the parameters behind it: what `from_bytes` reads."""
+        return bytes([self.number]) + self._parameters_to_bytes()
+
+    def _parameters_to_bytes(self) -> bytes:
+        """Return the parameters as bytes, in one spelling; by default no bytes."""
+        return b""
+
+    @classmethod
+    def _from_parameters(cls, content: bytes) -> Unit:
+        """Return the unit whose parameters are these bytes, all of them; by default no bytes."""
+        if content:
+            raise DippError(f"unit: {cls.kind} has no parameters, got {len(content)} bytes")
+        return cls()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kind and the parameters for JSON."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload] # units are dataclasses
+
+
+def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
+    """Return the largest width and height of the part of a window that lies in a picture, after checking both."""
+    if not all(type(side) is int and side >= 1 for side in (width, height)):
+        raise DippError(f"window: width and height must be whole numbers from 1, got {width}×{height}")
+    return (width, height) if geometry is None else (min(width, geometry.width), min(height, geometry.height))
