@@ -28,9 +28,10 @@ import numpy as np
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Gaussian, Laplace, Sign
+from dipp.core.closest import Weights
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding, Plan
-from dipp.core.steps import SensingStep, Step
+from dipp.core.steps import Question, SensingStep, Step
 from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -187,6 +188,10 @@ def redone(rng: random.Random, old: Sample) -> bytes:
                 steps[place] = SensingStep(tilt, clip, gain, *whole, units)
             elif isinstance(step, Step):
                 steps[place] = Step(step.start, step.end, gain, size, rng.randint(1, 12), units)
+            elif isinstance(step, Question):
+                law = Weights(1 << (bits := rng.randint(1, 12)), 1, rng.randint(sizes(rng, 1 << 40), 1 << 41), 1)
+                weights = {"best": law.best, "heavy": law.heavy, "light": law.light, "index_bits": bits}
+                steps[place] = replace(step, split=1 << rng.randint(0, place), snr_gain=gain, **weights)
             plan = replace(plan, steps=tuple(steps))
         case 1 if len(runs):
             runs[rng.randrange(len(runs)), rng.randrange(3)] = sizes(rng, 1 << rng.choice((4, 16, 31)))

@@ -24,7 +24,7 @@ from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
-from dipp.core.steps import BLOCK, SIGNS, Question, SensingStep, Step
+from dipp.core.steps import BLOCK, SIGNS, WORDS, Question, SensingStep, Step
 from dipp.core.unit import Integers, Unit
 from dipp.errors import DippError
 from dipp.models.books import family
@@ -85,7 +85,7 @@ ASKED: dict[str, Callable[[Plan, Denoiser, bytes, int, int], Asked | None]] = {
 
 def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
     """Raise if a file that asks by words was made with other words than a denoiser has; `table` is their digest."""
-    if plan.kind != Question.kind:
+    if not any(isinstance(step, Question) and step.candidate == WORDS for step in plan.steps):
         return
     if denoiser.books is None:
         raise DippError("words: the file was made with words, and this model has none; name another with --model")

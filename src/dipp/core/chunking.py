@@ -103,6 +103,9 @@ class Deal(ABC):
     def require_unit(self, unit: Unit) -> None:
         """Raise if the deal does not serve a unit."""
 
+    def require_separate(self, separate: bool) -> None:  # noqa: B027 - a shuffle may keep channels together
+        """Raise if parts of a unit may share a chunk, and the deal keeps them apart."""
+
     @abstractmethod
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
         """Return the chunks of each step of a picture."""
@@ -216,6 +219,11 @@ class ByBlock(ByUnit):
     blocks, so a block lies in one unit; at the picture's edges blocks may be cut off. Blocks come in the order of the
     rounds, and within a round row by row.
     """
+
+    def require_separate(self, separate: bool) -> None:
+        """Raise if parts of a unit may share a chunk: each block has one of its own."""
+        if not separate:
+            raise DippError("separate: must be true where each block of a unit has a draw of its own, got false")
 
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
         """Return the blocks of the coarse picture of each step."""

@@ -65,6 +65,7 @@ class Plan:
             raise DippError("steps: steps of one kind are needed")
         self.mask.require_unit(self.unit)
         self.code.deal.require_unit(self.unit)
+        self.code.deal.require_separate(self.separate)
         self.code.require_kind(self.kind)
         for step in self.steps:
             step.require_unit(self.unit)

@@ -1,8 +1,9 @@
 """The planner of questions: which questions to ask each unit within a budget, from the public table of a model's words.
 
 The table (`training.words`) has rows for units of several sizes and budgets: a recipe, and the PSNR that it had on
-public pictures. For a unit of another size or budget, the nearest rows serve, and each draw gets its share of the
-budget. So a plan follows from public numbers; it counts only if its certificate is within the budget.
+public pictures. For a unit of another size, the rows of the nearest size serve; for another budget, the rows whose
+recipe is expected to show most there. Each draw gets its share of the budget. So a plan follows from public numbers; it
+counts only if its certificate is within the budget.
 
 Where the budget is that of any object of a size (`Budget.hidden`), several units are tried: the cells, or the whole
 picture, by which such an object costs at most E wherever it lies, for the best expected picture.
@@ -37,8 +38,10 @@ CODING = Coding(Sign(period=1), Closest())
 """The coding of all plans of questions."""
 SIGN_SIZES = ((3.0, 6, 16), (5.0, 7, 8), (7.0, 9, 8), (10.0, 10, 4), (math.inf, 12, 2))
 """For random signs, by the largest ε of a draw: bits of the index, and m."""
-HALVINGS = 20
+HALVINGS = 18
 """Halvings by which a budget that is not a pure ε is met."""
+FLOOR = 10.0
+"""PSNR in dB of a picture whose draws tell nothing, about."""
 MOST = 16.0
 """Largest ε of a draw: beyond it an index of 10 bits tells nothing more."""
 
@@ -59,6 +62,11 @@ class Recipe(NamedTuple):
     snr: float = 1.0
     """SNR that the network is told afterwards."""
 
+    def told(self, epsilon: float) -> float:
+        """Return how much more likely than by chance a draw of this ε is one of the m best: from 0 to 1."""
+        others = ((1 << self.bits) - self.best) / self.best
+        return (1 - math.exp(-epsilon)) / (1 + others * math.exp(-epsilon))
+
 
 class Row(NamedTuple):
     """One row of the table: what a recipe gave on public pictures."""
@@ -71,6 +79,31 @@ class Row(NamedTuple):
     """ε of the unit; all draws have equal shares of it."""
     psnr: float
     recipes: tuple[Recipe, ...]
+
+    def expected(self, epsilon: float) -> float:
+        """Return the PSNR that the recipe is expected to have at another ε of the unit.
+
+        It is that of the row, if as many draws or more tell something; of those that do not any more, the squared error
+        is that of `FLOOR`. So it never falls with ε.
+        """
+        told, own = self._told(epsilon), self._told(self.epsilon)
+        error = 10 ** (-self.psnr / 10)
+        lost = (1 - min(told / own, 1)) * max(10 ** (-FLOOR / 10) - error, 0)
+        return -10 * math.log10(error + lost)
+
+    def needed(self, psnr: float) -> float:
+        """Return the least ε, about, at which the recipe is expected to have a PSNR; infinity if there is none."""
+        if psnr > self.psnr:
+            return math.inf
+        low, high = 0.0, self.epsilon
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.expected(middle) > psnr else (middle, high)
+        return low
+
+    def _told(self, epsilon: float) -> float:
+        """Return the share of draws that tell more than chance, of the question where it is least."""
+        return min(one.told(epsilon / self.draws) for one in self.recipes)
 
     @property
     def draws(self) -> int:
@@ -137,43 +170,53 @@ class QuestionPlanner:
         return tuple(best)
 
     def _points(self, unit: Unit, budget: Budget) -> list[Point]:
-        """Return a plan of each recipe that may serve a unit."""
-        own = budget.for_unit(unit)
+        """Return plans of ascending bits for a unit, each of a better expected picture than those before it.
+
+        All rows are tried at the budget, whatever they were made for, and what each is expected to show rises with ε:
+        so a larger budget is never expected to show less.
+        """
         every = [row for row in table(self.books) if row.kind == unit.kind and _divides(unit, row)]
         if not every and len(self.units) == 1:
             raise DippError(
                 f"unit: a {unit.short} cannot be asked; take pixel, cells whose side is a multiple of 4, or picture"
             )
         size = unit.side if isinstance(unit, Cells) else math.sqrt(self.geometry.pixels)
-        every = _nearest(every, [abs(math.log(row.side / size)) for row in every])
-        # A budget of ρ or (ε, δ) is met by some pure ε that is not known yet: then every row may serve.
-        if own.epsilon is not None and own.delta is None:
-            every = _nearest(every, [abs(math.log(row.epsilon / own.epsilon)) for row in every])
-        return [self._point(row, unit, own) for row in every]
+        found: list[Point] = []
+        best = -math.inf
+        for row in sorted(_nearest(every, [abs(math.log(row.side / size)) for row in every]), key=lambda row: row.bits):
+            epsilon = self._most(row, unit, budget, row.needed(best))
+            if epsilon is not None and row.expected(epsilon) > best:
+                best = row.expected(epsilon)
+                found.append(self._point(row, unit, epsilon))
+        return found
 
-    def _point(self, row: Row, unit: Unit, budget: Budget) -> Point:
-        """Return the plan of a row's recipe that spends all of the budget.
-
-        A recipe may have been tried at another budget. For each factor of two between the two budgets, it is expected
-        to give 1 dB less at the smaller one. It loses another 0.5 dB because it was not made for this budget.
-        """
-        epsilon = self._pure(row, unit, budget)
+    def _point(self, row: Row, unit: Unit, epsilon: float) -> Point:
+        """Return the plan of a row's recipe at a pure ε of the unit."""
         plan = plan_of(row, unit, epsilon)
         counts = plan.chunk_counts(self.geometry)
         bits = float(sum(count * step.index_bits for count, step in zip(counts, plan.steps, strict=True)))
-        away = math.log2(max(epsilon, 1e-9) / row.epsilon)
-        psnr, snr = row.psnr + away - 0.5 * abs(away), plan.steps[-1].snr_gain
+        snr, psnr = plan.steps[-1].snr_gain, row.expected(epsilon)
         return Point(None, plan, bits, bits / self.geometry.pixels, snr, psnr, self.books.digest)
 
-    def _pure(self, row: Row, unit: Unit, budget: Budget) -> float:
-        """Return the largest pure ε of the unit, about, at which a recipe keeps a budget."""
+    def _most(self, row: Row, unit: Unit, budget: Budget, least: float) -> float | None:
+        """Return the largest pure ε of the unit, about, at which a recipe keeps a budget; None if it is below `least`.
+
+        A budget of ρ or (ε, δ) is compared with all draws of an object: the exact law of their losses is not the sum of
+        laws of single units.
+        """
+        low, high = least, row.draws * MOST
         if budget.epsilon is not None and budget.delta is None:
-            return min(budget.epsilon, row.draws * MOST)
-        low, high = 0.0, row.draws * MOST
+            found = min(budget.for_unit(unit).limit, high)
+            return found if found >= low else None
+
+        def allowed(epsilon: float) -> bool:
+            return budget.allows(Certificate.of(plan_of(row, unit, epsilon), self.geometry))
+
+        if low > high or (low and not allowed(low)):
+            return None
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            allowed = budget.allows(Certificate.of(plan_of(row, unit, middle), self.geometry))
-            low, high = (middle, high) if allowed else (low, middle)
+            low, high = (middle, high) if allowed(middle) else (low, middle)
         return low
 
 

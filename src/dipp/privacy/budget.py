@@ -125,7 +125,8 @@ class Budget:
 
         Returns:
             The share of one of the k units that an object can meet: pure ε/k for a pure budget. Of (ε, δ) it is the
-            share of the ρ that converts to it, which is safe and not the most that an exact law of the loss allows.
+            share of the ρ that converts to it, which is safe and not the most that an exact law of the loss allows:
+            planners that know the law compare all of a plan with all of the budget instead (`allows`).
             Without a hidden size, the same budget for the unit.
 
         """

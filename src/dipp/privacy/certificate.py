@@ -128,19 +128,20 @@ class Certificate:
         return conversions.group_zcdp(rho, self.units)
 
     def approximate(self, delta: float) -> float:
-        """Return ε of (ε, δ): the smallest of three valid bounds.
+        """Return ε of (ε, δ): the smallest of the valid bounds that are known.
 
-        They are pure ε, the conversion of ρ and, if the law of every draw's privacy loss is known, what follows from
-        their sum (`losses`).
+        They are pure ε and, if the law of every draw's privacy loss is known, what follows from their sum (`losses`):
+        no conversion of ρ can be smaller. Otherwise it is the conversion of ρ.
         """
-        bounds = [self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta)]
         ledgers = [ledger.draws for ledger in self.releases]
         if None not in ledgers:
             draws: Counter[Loss] = Counter()
             for of_unit in ledgers:
                 draws.update({loss: count * self.units for loss, count in (of_unit or {}).items()})
-            bounds.append(losses.epsilon_of_draws(draws, delta))
-        return min(bounds)
+            exact = losses.epsilon_of_draws(draws, delta)
+            if math.isfinite(exact):
+                return min(self.epsilon, exact)
+        return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
 
     @property
     def epsilon_at_delta(self) -> float | None:

@@ -189,8 +189,9 @@ class Ledger:
     def epsilon_of_change(self, change: int) -> float:
         """Return pure ε of one coordinate that changes by `change` of the 255 levels; of the dearest slots, in turns.
 
-        If a step touches all C, the ε of a pixel is the sum over its channels. If a step touches a unit once, the ε of
-        the unit is that of the coordinate that changes most.
+        Where the price has no metric form (`metric`), any change costs the whole ε of the unit. Otherwise, if a step
+        touches all C, the ε of a pixel is the sum over its channels. If a step touches a unit once, the ε of the unit
+        is that of the coordinate that changes most.
 
         *Proof sketch.* A selection whose coordinates move scores by s₁, s₂, … costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is
         a selection of its own; so coordinates add up, over channels and over pixels. The ε of all coordinates of a
@@ -200,6 +201,8 @@ class Ledger:
             raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")
         if not change:
             return 0.0
+        if not self.metric:
+            return self.epsilon
         charges = [one.charge(change).epsilon for one in self.selections]
         return self.mask.worst(charges, self.channels) / self.touches
 

@@ -196,7 +196,7 @@ def test_the_certificate_by_hand(name: str) -> None:
     one = noise(19, 13, 3)
     other = one.copy()
     other[0, 0, 0] ^= 1  # there is no metric form: one grey level costs everything
-    assert certificate.between(one, other) == certificate.epsilon
+    assert certificate.between(one, other) == certificate.epsilon == certificate.ledger.epsilon_of_change(1)
     assert certificate.between(one, one) == 0
 
 
@@ -211,6 +211,16 @@ def test_the_words_must_be_those_of_the_file() -> None:
             Codec(denoiser, archive.release.plan, table=DIGEST).decode(archive)
     with pytest.raises(DippError, match=r"^words: the model has no 512 words for raw"):
         codec_of(questions_plan(Cells(8), question(bits=9))).encode([noise(8, 8, 3)], odometer=False)
+
+
+def test_signs_need_no_words() -> None:
+    plan = questions_plan(Cells(8), question(rounds=4, scale=0.25), question(2, bits=6, scale=0.125))
+    denoiser, picture = Blurred(), noise(8, 8, 3)
+    archive = codec_of(plan, denoiser).encode([picture], seed=SEED, odometer=False)
+    expected = codec_of(plan, denoiser).decode(archive)[0]
+    denoiser.books = None
+    (found,) = Decoder(denoiser).pictures(archive)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])

@@ -110,6 +110,8 @@ def test_codes_channels_and_kinds_that_do_not_fit_are_refused() -> None:
         Plan(CODING, (SensingStep(1.0, 0.5, 1.0, 1, 4),), unit=Picture())
     with pytest.raises(DippError, match=r"^unit|^period|^mask"):  # a mask that leaves steps out would undercharge
         Plan(dataclasses.replace(CODING, channel=Sign(period=3)), (question(),), unit=Cells(8))
+    with pytest.raises(DippError, match=r"^separate: must be true"):
+        Plan(CODING, (question(2),), separate=False, unit=Cells(8))
     with pytest.raises(DippError, match=r"^code: closest needs the sign channel"):
         Plan(dataclasses.replace(CODING, channel=Laplace()), (question(),), unit=Cells(8))
     with pytest.raises(DippError, match=r"^steps: steps of one kind"):
