@@ -53,6 +53,7 @@ from dipp.codec.pictures import Pixels
 from dipp.core.signal import to_signal
 from dipp.models import embedded, photonet, tiles
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 from dipp.training.validation import gaussian_psnr
 
 SIZE = (512, 768)
@@ -215,7 +216,7 @@ def main() -> None:
         "time": (
             "a call on 768×512",
             lambda: {
-                name: timed(functools.partial(one.at_snr, y, 1.0), ROUNDS[name], one.device)
+                name: timed(functools.partial(one.predict, Evidence(y, 1.0)), ROUNDS[name], one.device)
                 for name, one in denoisers.items()
             },
         ),

@@ -34,6 +34,7 @@ from sensing import RIVALS
 
 from dipp.codec.pictures import Pixels
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 from experiments.cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, Signal, best_factor, psnr, state
 
 EPSILONS = (1.0, 4.0, 16.0)
@@ -95,7 +96,7 @@ def called(rival: Rival, y: Signal, factor: float, pixels: Pixels, denoiser: Den
     released = state(y, denoiser)
     z, snr = released, factor * rival.snr
     for _ in range(CALLS):
-        answer = denoiser.at_snr(z, snr)
+        answer = denoiser.predict(Evidence(z, snr))
         quality = psnr(answer, pixels)
         yield quality
         error = 4 / 10 ** (quality / 10)
@@ -116,7 +117,7 @@ def compared(name: str, epsilon: float, denoiser: Denoiser, pixels: Pixels) -> d
     stored = []
     for step in () if isinstance(rival, OneBit) else STEPS:
         coarse, bits = rounded(rival, y, step)
-        answer = denoiser.at_snr(state(coarse, denoiser), factor * rival.snr)
+        answer = denoiser.predict(Evidence(state(coarse, denoiser), factor * rival.snr))
         stored.append({"step": step, "bpp": bits, "psnr": psnr(answer, pixels)})
     return {
         "epsilon": epsilon,

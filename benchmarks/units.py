@@ -51,6 +51,7 @@ from dipp.core.units import Cells, Picture
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 from dipp.planning.questions import MOST, candidates_of, step_of
 from dipp.training.words import LABELS, Asking
 
@@ -117,7 +118,7 @@ def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tu
     """Return what DP-Pix releases, and the same denoised at the best SNR."""
     means = noisy_means(pixels, unit, epsilon)
     snrs = [factor * epsilon**2 / 72 for factor in LABELS]
-    tried = [shown(onto_pixels(denoiser.at_snr(means, snr), unit, 1, pixels)) for snr in snrs]
+    tried = [shown(onto_pixels(denoiser.predict(Evidence(means, snr)), unit, 1, pixels)) for snr in snrs]
     blocks = means.repeat_interleave(-(-pixels.shape[1] // means.shape[2]), 2)
     blocks = blocks.repeat_interleave(-(-pixels.shape[2] // means.shape[3]), 3)
     return shown(blocks[:, :, : pixels.shape[1], : pixels.shape[2]]), max(tried, key=lambda one: psnr(one, pixels))
@@ -134,7 +135,10 @@ def one_shot(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> 
     power = float(np.square(truth).mean())
     scale = power / max(float((signs * truth).mean()), 1e-4)
     snrs = [factor / max(scale**2 - power, 1e-6) for factor in LABELS]
-    tried = [shown(onto_pixels(denoiser.at_snr(scale * asked.state, snr), unit, step.parts, pixels)) for snr in snrs]
+    tried = [
+        shown(onto_pixels(denoiser.predict(Evidence(scale * asked.state, snr)), unit, step.parts, pixels))
+        for snr in snrs
+    ]
     return max(tried, key=lambda one: psnr(one, pixels))
 
 

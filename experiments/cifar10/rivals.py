@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 
 from dipp.codec.pictures import Pixels, to_pixels
 from dipp.core.signal import to_levels, to_signal
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.evidence import Evidence
 
 FACTORS = (0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 1.8, 2.5, 4.0)
 """SNRs that are tried, over that of the noise."""
@@ -189,7 +190,7 @@ def psnr(x_hat: torch.Tensor, pixels: Pixels) -> float:
 def best_factor(rival: Rival, y: Signal, pixels: Pixels, denoiser: Denoiser) -> tuple[float, float]:
     """The PSNR of the best of `FACTORS`, and that one."""
     noisy = state(y, denoiser)
-    return max((psnr(denoiser.at_snr(noisy, factor * rival.snr), pixels), factor) for factor in FACTORS)
+    return max((psnr(denoiser.predict(Evidence(noisy, factor * rival.snr)), pixels), factor) for factor in FACTORS)
 
 
 def denoised(rival: Rival, pixels: Pixels, denoiser: Denoiser, seed: str) -> tuple[Pixels, dict[str, float]]:
@@ -200,6 +201,6 @@ def denoised(rival: Rival, pixels: Pixels, denoiser: Denoiser, seed: str) -> tup
             tuned = slice(min(TUNED, len(y)))
             best, factor = best_factor(rival, y[tuned], pixels[tuned], denoiser)
             facts = {"snr": rival.snr, "factor": factor, "psnr_of_the_first": best}
-        part = denoiser.at_snr(state(y, denoiser), facts["factor"] * rival.snr, fast=True)
+        part = denoiser.predict(Evidence(state(y, denoiser), facts["factor"] * rival.snr), Numbers.FAST)
         found.append(to_pixels(part))
     return np.concatenate(found), facts

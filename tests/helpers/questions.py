@@ -16,7 +16,7 @@ from dipp.core.steps import BLOCK, SIGNS, WORDS, Question
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture
 from dipp.models.books import Book, Books
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import Denoiser, TimestepDenoiser
 from helpers.networks import IDENTITY, linear_schedule
 
 CODING = Coding(Sign(period=1), Closest())
@@ -66,7 +66,7 @@ def books(channels: int = 3, bits: tuple[int, ...] = (4, 5, 6)) -> Books:
     return Books(made, [], DIGEST)
 
 
-class Blurred(Denoiser):
+class Blurred(TimestepDenoiser):
     """Each prediction is the mean of a pixel's neighbourhood, shrunk: no network, and no training."""
 
     def __init__(self, channels: int = 3, *, any_size: bool = True, size: int = 16) -> None:

@@ -14,7 +14,7 @@ from dipp.core.channels import Sign
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import TimestepDenoiser
 from dipp.planning.residuals import Residuals
 from helpers.networks import IDENTITY, linear_schedule
 
@@ -82,7 +82,7 @@ def _spectrum(side: int) -> Floats:
     return np.asarray(0.1 * power / power.mean(), np.float64)
 
 
-class WienerDenoiser(Denoiser):
+class WienerDenoiser(TimestepDenoiser):
     """The best linear prediction of `waves`, each channel on its own: no network, and no training."""
 
     def __init__(self, side: int = 16) -> None:
@@ -101,7 +101,7 @@ class WienerDenoiser(Denoiser):
         return found
 
 
-class Broken(Denoiser):
+class Broken(TimestepDenoiser):
     """Predictions that are not numbers, here and there, as the state says: the worst that a network can do."""
 
     def __init__(self, *values: float, size: int = 8) -> None:

@@ -52,7 +52,7 @@ from dipp.data.privatize import Choices, privatize
 from dipp.data.sources import Columns, Labels, Record, Source, fingerprint, open_source
 from dipp.errors import DippError
 from dipp.models import hub
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import Denoiser, TimestepDenoiser
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.identity import identity
 from dipp.models.unet import NETWORK_CONFIGS, SCHEDULER_CONFIGS
@@ -359,7 +359,7 @@ def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, 
 # A denoiser.
 
 
-class Shrinking(Denoiser):
+class Shrinking(TimestepDenoiser):
     """No network: x̂0 = E[x0 | x_t] for independent pixels of the variance that the config names."""
 
     def __init__(self, config: dict[str, Any], schedule: NoiseSchedule, name: str, device: torch.device) -> None:

@@ -44,8 +44,9 @@ from dipp.format.archive import Archive
 from dipp.format.header import checksum
 from dipp.format.release import Release
 from dipp.models.books import NAME, Book, Books
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.diffusion import NoiseSchedule
+from dipp.models.evidence import Evidence
 from dipp.privacy.printing import upper
 
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
@@ -80,13 +81,10 @@ class Shrinking(Denoiser):
         self.identity = hashlib.sha256(b"shrinking").hexdigest()
         self.channels, self.sample_size, self.device = 3, (8, 8), torch.device("cpu")
 
-    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """At the SNR of a timestep."""
-        return self.at_snr(x_t / self.schedule.gamma(t), self.schedule.snr(t), fast=fast)
-
-    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:  # noqa: ARG002
         """At any SNR."""
-        return (y * float32(snr / (snr + 1))).clamp(-1, 1)
+        snr = evidence.level
+        return (evidence.merged.state * float32(snr / (snr + 1))).clamp(-1, 1)
 
 
 class Counted:

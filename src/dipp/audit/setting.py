@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import torch
 
     from dipp.models.denoiser import Denoiser
+    from dipp.models.evidence import Evidence
 
 CHANNELS = 3
 PASSES, SIDE, INDEX_BITS = 2.5, 64, 8
@@ -111,9 +112,10 @@ class Shrink:
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
         return (gamma * VARIANCE / (gamma**2 * VARIANCE + sigma**2) * x_t).clamp(-1, 1)
 
-    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
+    def predict(self, evidence: Evidence) -> torch.Tensor:
         """E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
-        return (VARIANCE * snr / (VARIANCE * snr + 1) * y).clamp(-1, 1)
+        snr = evidence.level
+        return (VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state).clamp(-1, 1)
 
 
 @functools.cache

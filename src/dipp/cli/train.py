@@ -36,7 +36,10 @@ class CourseOptions:
     ] = None
     learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 3e-3
     ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995
-    coded: Annotated[float, typer.Option(help="Share of a batch with states of sensing, not Gaussian noise.")] = 0.5
+    coded: Annotated[float, typer.Option(help="Share of a batch with states of sensing.")] = 0.5
+    told: Annotated[
+        float, typer.Option(help="Share of the other states with regions, partial answers or coarse pictures.")
+    ] = 0.5
     seed: Annotated[int, typer.Option(help="Seed of every random choice of the run.")] = 0
 
 

@@ -34,7 +34,8 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.steps import Question, SensingStep, Step
 from dipp.models import diffusion
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.evidence import Evidence
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -128,7 +129,7 @@ class Sensing(Trajectory):
 
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """Mid-grey at first, then the denoiser's prediction at the SNR so far."""
-        return self.denoiser.at_snr(state, self.snr(number)) if number else state
+        return self.denoiser.predict(Evidence(state, self.snr(number))) if number else state
 
     def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """The precision-weighted mean: see the module's text."""
@@ -148,7 +149,7 @@ class Sensing(Trajectory):
 
     def expected(self, steps: int, state: Tensor) -> Tensor:
         """x̂0 at the SNR that was reached."""
-        return self.denoiser.at_snr(state, self.snr(steps), fast=True) if steps else state
+        return self.denoiser.predict(Evidence(state, self.snr(steps)), Numbers.FAST) if steps else state
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +214,12 @@ class Answers(Trajectory):
         """Return the network's prediction from the answers to the first `steps` questions, on a grid."""
         snr, cuts = self.plan.steps[steps - 1].snr_gain, self._cuts(steps - 1)
         if self.denoiser.any_size:
-            return interpolated(self.denoiser.at_snr(state, snr), cuts, onto)
-        predicted = self.denoiser.at_snr(interpolated(state, cuts, self._pixels), snr)
-        return pooled(predicted, onto)
+            return interpolated(self._told(state, snr), cuts, onto)
+        return pooled(self._told(interpolated(state, cuts, self._pixels), snr), onto)
+
+    def _told(self, answers: Tensor, snr: float) -> Tensor:
+        """Return the prediction from answers alone: an estimate, since their errors are smooth within a block."""
+        return self.denoiser.predict(Evidence(answers.new_zeros(answers.shape), 0.0, answers, snr))
 
     def _grid(self, number: int) -> Geometry:
         found: Geometry = self.plan.steps[number].grid(self.plan.unit, self.geometry)[1]

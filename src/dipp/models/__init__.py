@@ -3,6 +3,7 @@
 | module | what it is |
 |---|---|
 | `denoiser` | the protocol of a denoiser |
+| `evidence` | what a denoiser is told: a state, how precisely each pixel is known, a second estimate |
 | `diffusion` | the noise schedule, steps of the reverse process, samplers |
 | `photonet` | denoisers for photographs of any size, among them the one that ships |
 | `network`, `tiles` | their convolutional network; large pictures in bounded memory |

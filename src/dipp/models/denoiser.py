@@ -1,9 +1,9 @@
-"""The protocol of a denoiser: (x_t, t) → x̂0, for pictures of any size.
+"""The protocol of a denoiser: evidence → x̂0, for pictures of any size.
 
 A denoiser is public, and a certificate does not depend on what it computes: any class with this interface will do. Only
 the quality of the pictures depends on it. Sender and receiver must have the same denoiser (`identity`), and inside the
 coded steps it must be accurate enough that the pictures of two machines stay within a fraction of a grey level of each
-other: fp32 along timesteps (`x0`), and TF32 products will do on sensing chains (`at_snr`).
+other: fp32 along timesteps (`x0`), and TF32 products will do on sensing chains (`predict`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
+from dipp.models.evidence import Evidence
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +56,8 @@ class Denoiser(ABC):
     any_size: bool = False
     """Whether it was trained on pictures of many sizes, and is calibrated on them."""
     device: torch.device
+    planes: tuple[str, ...] = ("state",)
+    """What of the evidence it takes: state, precision, estimate and estimate precision, beside one SNR."""
     books: Books | None = None
     """The public words by which questions describe blocks; None if the model has none."""
 
@@ -64,19 +67,24 @@ class Denoiser(ABC):
         return {name: vars(self)[name] for name in own if not isinstance(own[name], functools.cached_property)}
 
     @abstractmethod
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+        """Return x̂0 (N, C, H, W), given evidence of pictures of any size; in fp32, on the denoiser's device.
+
+        What is not exactly known is clamped to [−1, 1].
+
+        Args:
+            evidence: All that is known. A denoiser takes what its `planes` name. Without a plane of estimates, it is
+                told state and estimate as one; without one of precisions, one SNR for all (`Evidence.merged`, `level`).
+            numbers: How exactly to compute.
+        """
+
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
+        """Return x̂0 of states x_t (N, C, H, W) at one timestep: the prediction from x_t/γ_t at SNR(t).
 
         `fast` allows a lower precision. It is for the final denoising only, which no other machine has to reproduce.
         """
-
-    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of states y = x0 + noise/√SNR at any SNR above 0: `x0` of γ_t·y at the timestep of the nearest SNR.
-
-        A network that takes the SNR itself has its own.
-        """
-        t = self.schedule.nearest(snr)
-        return self.x0(self.schedule.gamma(t) * y, t, fast=fast)
+        evidence = Evidence(x_t / self.schedule.gamma(t), self.schedule.snr(t))
+        return self.predict(evidence, Numbers.FAST if fast else Numbers.EXACT)
 
     def geometry(self, height: int | None = None, width: int | None = None) -> Geometry:
         """Return the geometry of a picture of this size for the denoiser; by default of its own size."""
@@ -89,6 +97,20 @@ class Denoiser(ABC):
             raise DippError(
                 f"model: the file was made with {expected}, but {self.identity} is loaded; name the former with --model"
             )
+
+
+class TimestepDenoiser(Denoiser):
+    """A denoiser that knows only the noise of its schedule's timesteps; it takes the merged state, and one SNR."""
+
+    @abstractmethod
+    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
+        """Return x̂0 of states x_t (N, C, H, W) of any size at one timestep, as `Denoiser.x0`."""
+
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+        """Return x̂0 at the timestep whose SNR is nearest to the evidence's level."""
+        t = self.schedule.nearest(evidence.level)
+        x_hat = self.x0(self.schedule.gamma(t) * evidence.merged.state, t, fast=numbers is Numbers.FAST)
+        return evidence.restored(x_hat)
 
 
 def torch_device(name: str | torch.device) -> torch.device:

@@ -1,7 +1,8 @@
 """A denoiser for photographs as an ONNX file (`graph`), for ONNX Runtime on other machines and in browsers.
 
-Metadata names the denoiser (`identity`), its SNRs by timestep (`alphas_cumprod`, JSON) and the margin and stride by
-which tiles give what the whole gives.
+Metadata names the denoiser (`identity`), its SNRs by timestep (`alphas_cumprod`, JSON), the planes that are stacked in
+its input (`planes`, JSON; the network itself makes `inside`), and the margin and stride by which tiles give what the
+whole gives.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def export(denoiser: Denoiser, place: Path) -> None:
     facts = {
         "identity": denoiser.identity,
         "alphas_cumprod": json.dumps(denoiser.schedule.alphas_cumprod.tolist()),
+        "planes": json.dumps(config.planes),
         "stride": str(config.stride),
         "margin": str(config.margin),
     }

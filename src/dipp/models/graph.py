@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dipp.models.network import COLOURS, FOLD, INPUTS, LARGEST_SNR, SNR_RANGE, Config, Network
+from dipp.models.network import CHANNELS, COLOURS, FOLD, LARGEST_SNR, PRECISION_SCALE, SNR_RANGE, Config, Network
 
 OPSET = 18
 IR_VERSION = 9
@@ -36,11 +36,12 @@ def graph(network: Network, facts: Mapping[str, str]) -> ModelProto:
     build = _Build(network.config, {name: tensor.detach().numpy() for name, tensor in network.named_parameters()})
     build.network(network.waves.numpy())
     sides = ["batch", COLOURS, "height", "width"]
+    told = ["batch", sum(build.channels.values()), "height", "width"]
     made = helper.make_graph(
         build.nodes,
         "PhotoNet",
         [
-            helper.make_tensor_value_info("y", TensorProto.FLOAT, sides),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, told),
             helper.make_tensor_value_info("snr", TensorProto.FLOAT, [1]),
         ],
         [helper.make_tensor_value_info("x0", TensorProto.FLOAT, sides)],
@@ -57,6 +58,8 @@ class _Build:
 
     def __init__(self, config: Config, weights: Mapping[str, Array]) -> None:
         self.config, self.weights = config, weights
+        self.channels = {name: CHANNELS[name] for name in config.planes if name != "inside"}
+        """Channels of each plane of the input."""
         self.nodes: list[NodeProto] = []
         self.stored: list[TensorProto] = []
 
@@ -85,19 +88,22 @@ class _Build:
 
     def network(self, waves: Array) -> None:
         """`Network.forward`."""
-        deviation, stride = self.config.deviation, self.config.stride
-        one = self.constant(1.0)
+        stride, one = self.config.stride, self.constant(1.0)
         snr = self.node("Min", "snr", self.constant(LARGEST_SNR))
-        power = self.node("Add", one, self.node("Mul", snr, self.constant(deviation**2)))
-        enter = self.node("Sqrt", self.node("Div", snr, power))
-        out = self.node("Div", self.constant(deviation), self.node("Sqrt", power))
-        skip = self.node("Sub", one, self.node("Div", one, power))
-        scaled = self.node("Mul", enter, "y")
+        parts = self.parts()
+        y, known = parts["state"], parts.get("precision", snr)
+        enter, out, skip = self.conditioned(known)
         height, width = (self.node("Shape", "y", start=axis, end=axis + 1) for axis in (2, 3))
         batch = self.node("Shape", "y", start=0, end=1)
         plane = self.node("Concat", batch, self.constant([1], np.int64), height, width, axis=0)
-        ones = self.node("Expand", one, plane)
-        planes = self.node("Concat", scaled, ones, axis=1)
+        told = [self.node("Mul", enter, y), self.node("Expand", one, plane)]
+        if "precision" in parts:
+            relative = self.node("Sub", self.logarithm(known), self.logarithm(snr))
+            told.append(self.node("Div", relative, self.constant(PRECISION_SCALE)))
+        if "estimate" in parts:
+            scale, _, share = self.conditioned(parts["estimate precision"])
+            told += [self.node("Mul", scale, parts["estimate"]), share]
+        planes = self.node("Concat", *told, axis=1)
         # What is missing to a multiple of the stride; the remainder has the sign of the divisor, as in Python.
         sides = self.node("Concat", height, width, axis=0)
         missing = self.node("Mod", self.node("Neg", sides), self.constant([stride, stride], np.int64))
@@ -105,17 +111,38 @@ class _Build:
         correction = self.correction(self.node("Pad", planes, pads), snr, waves)
         zeros, axes = (self.constant(values, np.int64) for values in ([0, 0], [2, 3]))
         correction = self.node("Slice", correction, zeros, sides, axes)
-        x0 = self.node("Add", self.node("Mul", skip, "y"), self.node("Mul", out, correction))
+        x0 = self.node("Add", self.node("Mul", skip, y), self.node("Mul", out, correction))
         clamped = helper.make_node("Clip", [x0, self.constant(-1.0), one], ["x0"])
         self.nodes.append(clamped)
 
+    def parts(self) -> dict[str, str]:
+        """The planes of the input, by their names."""
+        if len(self.channels) == 1:
+            return {"state": "y"}
+        outputs = [f"y.{number}" for number in range(len(self.channels))]
+        split = self.constant([*self.channels.values()], np.int64)
+        self.nodes.append(helper.make_node("Split", ["y", split], outputs, axis=1))
+        return dict(zip(self.channels, outputs, strict=True))
+
+    def conditioned(self, snr: str) -> tuple[str, str, str]:
+        """`Network.conditioned`."""
+        deviation, one = self.config.deviation, self.constant(1.0)
+        power = self.node("Add", one, self.node("Mul", snr, self.constant(deviation**2)))
+        enter = self.node("Sqrt", self.node("Div", snr, power))
+        out = self.node("Div", self.constant(deviation), self.node("Sqrt", power))
+        return enter, out, self.node("Sub", one, self.node("Div", one, power))
+
+    def logarithm(self, snr: str) -> str:
+        """ln SNR, bounded as the waves are."""
+        low, high = (self.constant(end) for end in SNR_RANGE)
+        return self.node("Log", self.node("Clip", snr, low, high))
+
     def correction(self, planes: str, snr: str, waves: Array) -> str:
         """`Network.correction`."""
-        low, high = (self.constant(end) for end in SNR_RANGE)
-        level = self.node("Mul", self.node("Log", self.node("Clip", snr, low, high)), self.constant(waves[None]))
+        level = self.node("Mul", self.logarithm(snr), self.constant(waves[None]))
         both = self.node("Concat", self.node("Sin", level), self.node("Cos", level), axis=1)
         embedding = self.silu(self.linear(both, "embed.0"))
-        first = self.weights["enter.weight"].reshape(-1, INPUTS, FOLD**2, 3, 3).swapaxes(1, 2)
+        first = self.weights["enter.weight"].reshape(-1, self.config.inputs, FOLD**2, 3, 3).swapaxes(1, 2)
         first = np.ascontiguousarray(first.reshape(self.weights["enter.weight"].shape))
         folded = self.node("SpaceToDepth", planes, blocksize=FOLD)
         x = self.node("Conv", folded, self.weight("enter.weight", first), self.weight("enter.bias"), pads=[1] * 4)

@@ -15,6 +15,18 @@ depends on the inputs within `margin` pixels and on nothing else, so tiles can g
 
 **Borders.** A picture is continued with zeros to a multiple of `stride`, and one more input plane says what is inside.
 Training says so with a mask, for batches of one shape that hold pictures of many sizes.
+
+**Planes.** What the network is told is one stacked tensor (`evidence.stacked`), whose planes the config names:
+
+    state               y of each colour; F is given in·y
+    inside              made here: 1 inside the picture and 0 outside
+    precision           the SNR s of each coordinate; F is given ln(s/SNR)/8, which is 0 where all are known alike
+    estimate            e of each colour, of precision p; F is given √p/√(1 + p·d²)·e
+    estimate precision  p; F is given p·d²/(1 + p·d²)
+
+With a plane of precisions, skip, out and in are those of each coordinate's own s, and the SNR scales the features
+alone. All planes but the first two are 0 for a state of one SNR: with zero weights for them, a network computes what it
+did without them, so training may go on from one with fewer planes (`widened`).
 """
 
 from __future__ import annotations
@@ -30,8 +42,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 COLOURS = 3
-INPUTS = COLOURS + 1
-"""The state of each colour, and whether the pixel is inside the picture."""
+PLAIN = ("state", "inside")
+"""Planes of a network that is told a state and one SNR."""
+CHANNELS = {"state": COLOURS, "inside": 1, "precision": COLOURS, "estimate": COLOURS, "estimate precision": 1}
+"""Channels of each plane, in the order in which they are stacked."""
+PRECISION_SCALE = 8.0
 FOLD = 2
 SNR_RANGE = (1e-4, 1e4)
 """SNRs that the waves of the embedding span."""
@@ -52,6 +67,8 @@ class Config:
     """Channels of what is made of ln SNR."""
     deviation: float = 0.5
     """Standard deviation of pixel values in [−1, 1]; it only scales the network's correction."""
+    planes: tuple[str, ...] = PLAIN
+    """What the network is told."""
 
     def __post_init__(self) -> None:
         if not len(self.channels) == len(self.down) == len(self.up) + 1:
@@ -61,6 +78,9 @@ class Config:
                 raise ValueError("channels and embedding must be whole numbers from 1 on, down and up from 0 on")
         if isinstance(self.deviation, bool) or not 0 < self.deviation < math.inf:
             raise ValueError("deviation must be a number above 0")
+        named = tuple(name for name in CHANNELS if name in self.planes)
+        if self.planes != named or named[:2] != PLAIN or ("estimate" in named) != ("estimate precision" in named):
+            raise ValueError(f"planes must be of {', '.join(CHANNELS)}, in this order, with the first two")
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Config:
@@ -71,6 +91,11 @@ class Config:
             if not name.startswith("_")
         }
         return cls(**own)
+
+    @property
+    def inputs(self) -> int:
+        """Channels of all planes."""
+        return sum(CHANNELS[name] for name in self.planes)
 
     @property
     def stride(self) -> int:
@@ -136,7 +161,7 @@ class Network(nn.Module):
         octaves = 2.0 ** torch.arange(2, -4, -1, device="cpu", dtype=torch.float32)
         self.register_buffer("waves", 2 * math.pi / (span * octaves), persistent=False)
         self.embed = nn.Sequential(nn.Linear(2 * len(self.waves), config.embedding), nn.SiLU())
-        self.enter = nn.Conv2d(INPUTS * FOLD**2, fine, 3, padding=1)
+        self.enter = nn.Conv2d(config.inputs * FOLD**2, fine, 3, padding=1)
         self.downs = nn.ModuleList(map(self._stage, config.channels, config.down))
         self.ups = nn.ModuleList(map(self._stage, config.channels, config.up))
         self.shrink = nn.ModuleList(nn.Conv2d(a, b, 2, stride=2) for a, b in pairs)
@@ -152,23 +177,39 @@ class Network(nn.Module):
     def _stage(self, channels: int, blocks: int) -> Stage:
         return Stage(channels, blocks, self.config.embedding)
 
-    def forward(self, y: Tensor, snr: Tensor, inside: Tensor | None = None) -> Tensor:
-        """x̂0 of states y (N, 3, H, W) at SNRs (N,), or at one SNR (1,), not clamped.
+    def forward(self, told: Tensor, snr: Tensor, inside: Tensor | None = None) -> Tensor:
+        """x̂0, not clamped, of stacked planes (N, K, H, W), at SNRs (N,) or at one SNR (1,).
 
         Where a mask (N, 1, H, W) is 0, no picture is.
         """
-        height, width = y.shape[2:]
-        snr = snr.to(y).clamp(max=LARGEST_SNR)
-        power = 1 + snr * self.config.deviation**2
-        enter, out, skip = ((snr / power).sqrt(), self.config.deviation * power.rsqrt(), 1 - 1 / power)
-        planes = torch.cat([enter[:, None, None, None] * y, torch.ones_like(y[:, :1])], dim=1)
-        planes = planes if inside is None else planes * inside
+        height, width = told.shape[2:]
+        names = [name for name in self.config.planes if name != "inside"]
+        parts: dict[str, Tensor] = dict(
+            zip(names, torch.split(told, [CHANNELS[name] for name in names], 1), strict=True)
+        )
+        y, level = parts["state"], snr.to(told).clamp(max=LARGEST_SNR)[:, None, None, None]
+        known = parts.get("precision", level)
+        enter, out, skip = self.conditioned(known)
+        planes = [enter * y, torch.ones_like(y[:, :1])]
+        if "precision" in parts:
+            planes.append((known.clamp(*SNR_RANGE).log() - level.clamp(*SNR_RANGE).log()) / PRECISION_SCALE)
+        if "estimate" in parts:
+            scale, _, share = self.conditioned(parts["estimate precision"])
+            planes += [scale * parts["estimate"], share]
+        stacked = torch.cat(planes, dim=1)
+        stacked = stacked if inside is None else stacked * inside
         below, right = (-side % self.config.stride for side in (height, width))
-        correction = self.correction(functional.pad(planes, (0, right, 0, below)), snr)[:, :, :height, :width]
-        return skip[:, None, None, None] * y + out[:, None, None, None] * correction
+        padded = functional.pad(stacked, (0, right, 0, below))
+        x_hat: Tensor = skip * y + out * self.correction(padded, level.flatten())[:, :, :height, :width]
+        return x_hat
+
+    def conditioned(self, snr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return in, out and skip at SNRs."""
+        power = 1 + snr * self.config.deviation**2
+        return (snr / power).sqrt(), self.config.deviation * power.rsqrt(), 1 - 1 / power
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
-        """F of the planes (N, 4, H, W), sides being multiples of the stride."""
+        """F of the planes (N, inputs, H, W), sides being multiples of the stride."""
         level = snr.clamp(*SNR_RANGE).log()[:, None] * self.waves
         embedding = self.embed(torch.cat([level.sin(), level.cos()], dim=1))
         x = self.enter(functional.pixel_unshuffle(planes, FOLD))
@@ -181,3 +222,10 @@ class Network(nn.Module):
         for stage, grow in reversed(list(zip(self.ups, self.grow, strict=True))):
             x = stage(grow(x) + passed.pop(), embedding)
         return functional.pixel_shuffle(self.leave(x), FOLD)
+
+
+def widened(tensors: Mapping[str, Tensor], inputs: int) -> dict[str, Tensor]:
+    """Return the weights of a network with more planes, which are given zero weights: it computes the same at first."""
+    first = tensors["enter.weight"]
+    more = first.new_zeros((len(first), inputs * FOLD**2 - first.shape[1], *first.shape[2:]))
+    return {**tensors, "enter.weight": torch.cat([first, more], dim=1)}

@@ -5,7 +5,8 @@
     scheduler_config.json   a noise schedule in diffusers' terms, for plans and samplers along timesteps
 
 The network takes the SNR itself, as a number, so between timesteps nothing is rounded. At a timestep t it is asked for
-y = x_t/γ_t at SNR(t).
+y = x_t/γ_t at SNR(t). What more it is told, its config says (`network.Config.planes`): every engine takes one stacked
+tensor of those planes, and the level.
 
 **Numbers.** As for every denoiser: fp32 along timesteps, TF32 on sensing chains (`denoiser.Numbers`). On CUDA, pictures
 of at most `GRAPH_PIXELS` go through graphs; with larger ones, running the kernels takes longer than launching them. On
@@ -28,6 +29,7 @@ from dipp.errors import DippError
 from dipp.models import hub
 from dipp.models.denoiser import Numbers
 from dipp.models.diffusion import NoiseSchedule
+from dipp.models.evidence import Evidence
 from dipp.models.identity import identity
 from dipp.models.running import NetworkDenoiser
 
@@ -98,33 +100,26 @@ class PhotoDenoiser(NetworkDenoiser):
     pixels_per_call = PIXELS_PER_CALL
     graph_pixels = GRAPH_PIXELS
 
-    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of images (N, 3, H, W) of any size at one timestep: that of x_t/γ_t at SNR(t).
+    @property
+    def planes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What of the evidence the network takes, by its config."""
+        return self.network.config.planes
 
-        `fast` runs the network in bf16 on CUDA, for the final denoising only, which no other machine has to reproduce.
-        """
-        numbers = Numbers.FAST if fast else Numbers.EXACT
-        return self._any_size(x_t / self.schedule.gamma(t), self.schedule.snr(t), numbers)
-
-    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of states y = x0 + noise/√SNR, clamped to [−1, 1], in fp32, on the denoiser's device.
-
-        At SNR 0 the network gives its idea of a mean picture.
-        """
-        return self._any_size(y, snr, Numbers.FAST if fast else Numbers.SENSING)
-
-    def _any_size(self, y: torch.Tensor, snr: float, numbers: Numbers) -> torch.Tensor:
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+        """Return x̂0, given evidence (`Denoiser.predict`). Of a mere SNR of 0, it is the idea of a mean picture."""
         from dipp.models.network import LARGEST_SNR
         from dipp.models.tiles import tiled
 
-        if not 0 <= snr < math.inf:
-            raise DippError(f"snr: a number from 0 on is needed, got {snr}")
-        config = self.network.config
+        config, level = self.network.config, evidence.level
+        if not level < math.inf:
+            raise DippError(f"snr: a number from 0 on is needed, got {level}")
+        self._check_shape(tuple(evidence.state.shape))
+        told = self._moved(evidence.stacked(config.planes, LARGEST_SNR))
         # The SNR is bounded as in the network: a larger one may be beyond fp32.
-        predict = functools.partial(self._predict, number=min(snr, LARGEST_SNR), numbers=numbers)
-        found = self._in_calls(lambda part: tiled(predict, part, config.stride, config.margin, TILE), self._batch(y))
+        predict = functools.partial(self._predict, number=min(level, LARGEST_SNR), numbers=numbers)
+        found = self._in_calls(lambda part: tiled(predict, part, config.stride, config.margin, TILE), told)
         # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
-        return found.clamp(-1, 1).contiguous()
+        return evidence.restored(found.clamp(-1, 1)).contiguous()
 
     def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
         """Return the network's output for one batch; on the CPU by an engine of its own."""
@@ -157,7 +152,8 @@ def _build(name: str, config: Mapping[str, Any], tensors: Mapping[str, torch.Ten
     from dipp.models.engine import built
     from dipp.models.network import Config, Network
 
-    if missing := {field.name for field in fields(Config)} - config.keys():
+    # A config that names no planes is of a network that takes a state and one SNR: the first ones had no others.
+    if missing := {field.name for field in fields(Config)} - config.keys() - {"planes"}:
         # A default that changes would change the network, and leave its identity as it is.
         raise DippError(f"model: the config of {name} does not say its {', '.join(sorted(missing))}")
     made: Any = built(name, lambda: Network(Config.from_dict(config)), tensors, device)

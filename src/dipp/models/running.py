@@ -51,9 +51,13 @@ class NetworkDenoiser(Denoiser):
 
     def _batch(self, x: torch.Tensor) -> torch.Tensor:
         """Return a batch (N, C, H, W) on the device, in fp32; raise if it has another shape."""
+        self._check_shape(tuple(x.shape))
+        return self._moved(x)
+
+    def _moved(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a tensor on the device, in fp32."""
         import torch
 
-        self._check_shape(tuple(x.shape))
         return x.to(self.device, torch.float32)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:

@@ -29,7 +29,7 @@ class Runtime:
         _every.add(self)
 
     def __call__(self, y: torch.Tensor, snr: float) -> torch.Tensor:
-        """x̂0 of states (N, 3, H, W), clamped to [−1, 1]."""
+        """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
         threads = torch.get_num_threads()
         session = self.sessions.get(threads)
         if session is None:

@@ -19,20 +19,22 @@ from dipp.models import watch
 def tiled(
     predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int
 ) -> torch.Tensor:
-    """Predictions for states (N, C, H, W), of the same shape, in tiles of at most `side` pixels a side.
+    """Predictions for stacked planes (N, K, H, W), in tiles of at most `side` pixels a side.
 
-    `predict` is the network on a state of any size. `stride` divides `margin` and `side`.
+    `predict` is the network on planes of any size. `stride` divides `margin` and `side`.
     """
     height, width = y.shape[2:]
     if height <= side + margin and width <= side + margin:  # margins would cost more than they save
         found = predict(y)
         watch.predicted(len(y) * height * width)
         return found
-    whole = torch.empty_like(y)
+    whole = y.new_empty(0)
     for top, bottom in spans(height, stride, side):
         for left, right in spans(width, stride, side):
             above, before = max(0, top - margin), max(0, left - margin)
             tile = predict(y[..., above : bottom + margin, before : right + margin])
+            if not len(whole):  # a prediction has fewer channels than the planes
+                whole = y.new_empty((len(y), tile.shape[1], height, width))
             whole[..., top:bottom, left:right] = tile[..., top - above : bottom - above, left - before : right - before]
             watch.predicted(len(y) * (bottom - top) * (right - left))
     return whole

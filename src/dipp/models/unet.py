@@ -20,6 +20,7 @@ from dipp.errors import DippError
 from dipp.models import hub, watch
 from dipp.models.denoiser import MAX_PICTURE, Numbers
 from dipp.models.diffusion import NoiseSchedule
+from dipp.models.evidence import Evidence
 from dipp.models.identity import identity
 from dipp.models.running import NetworkDenoiser
 
@@ -82,10 +83,13 @@ class UNetDenoiser(NetworkDenoiser):
         """
         return self._any_size(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
 
-    def at_snr(self, y: torch.Tensor, snr: float, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of states y = x0 + noise/√SNR at any SNR above 0, by the timestep of the nearest SNR."""
-        t = self.schedule.nearest(snr)
-        return self._any_size(self.schedule.gamma(t) * y, t, Numbers.FAST if fast else Numbers.SENSING)
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+        """Return x̂0 of the merged state, by the timestep whose SNR is nearest to the evidence's level.
+
+        Such a network takes no map of precision: what is known of one coordinate and not of another is ignored.
+        """
+        t = self.schedule.nearest(evidence.level)
+        return evidence.restored(self._any_size(self.schedule.gamma(t) * evidence.merged.state, t, numbers))
 
     def _any_size(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         from dipp.models import windows

@@ -98,7 +98,7 @@ class Winograd:
         )
 
     def __call__(self, y: Tensor, snr: float) -> Tensor:
-        """x̂0 of states (N, 3, H, W), clamped to [−1, 1]."""
+        """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
         with torch.inference_mode(), torch.autocast("cpu", enabled=False):  # whatever the calling program has set
             y = y.contiguous(memory_format=torch.channels_last)
             x0: Tensor = self.network(y, torch.tensor([snr], device="cpu"))

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dipp.core import randomness
 from dipp.errors import DippError
 from dipp.models.diffusion import normals
+from dipp.models.evidence import Evidence
 from dipp.redaction.regions import Mask
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Painter:
         import torch
 
         batch = torch.from_numpy(np.ascontiguousarray(state.transpose(2, 0, 1))[None])
-        found: Signal = self.denoiser.at_snr(batch, float(snr))[0].permute(1, 2, 0).cpu().numpy()
+        found: Signal = self.denoiser.predict(Evidence(batch, float(snr)))[0].permute(1, 2, 0).cpu().numpy()
         return found
 
 

@@ -4,7 +4,8 @@
 |---|---|
 | `run` | a training run in a folder, which can be killed and resumed |
 | `setup`, `bank` | checks before the first step; tiles of photographs |
-| `objective`, `chains` | what a training step draws and minimises; the states that sensing reaches |
+| `objective` | what a training step draws and minimises |
+| `chains`, `told` | the states that sensing reaches; evidence of regions, partial answers and coarse pictures |
 | `muon` | the optimiser of the convolutions |
 | `validation` | how good a denoiser is: PSNR by SNR |
 | `calibrate`, `sensing` | the public tables of a denoiser, from coded chains |

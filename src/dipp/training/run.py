@@ -81,7 +81,10 @@ class Settings:
     ema: float = 0.9995
     """Decay per step of the running average of the weights; at the start of a run it is smaller."""
     coded: float = 0.5
-    """Share of a batch that are states of sensing chains; the rest has Gaussian noise."""
+    """Share of a batch that are states of sensing chains."""
+    told: float = 0.5
+    """Share of all others with evidence of other kinds: regions, partial answers, coarse pictures (`told`). The rest
+    has Gaussian noise. If it is 0, a network gets no planes for such evidence."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -91,6 +94,8 @@ class Settings:
             raise DippError("steps, minutes: a number above 0 is needed")
         if self.batch < 2 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 < self.coded < 1:
             raise DippError("train: batch ≥ 2, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 < coded < 1 are needed")
+        if not 0 <= self.told < 1:
+            raise DippError(f"told: a share from 0 to below 1 is needed, got {self.told}")
         if not 0 <= self.seed < MAX_SEED:
             raise DippError(f"seed: a whole number from 0 to {MAX_SEED - 1} is needed, got {self.seed}")
 
@@ -102,12 +107,17 @@ class Settings:
         """The learning rate over its peak, `since` steps into this part of the run."""
         return min(1.0, (since + 1) / WARM_UP_STEPS) * (1 - progress)
 
-    def sizes(self, tiles: int, cohort: int) -> tuple[int, int, int]:
-        """Divide the tiles of a batch: return cohorts of chains, pictures in each, and pictures with Gaussian noise."""
+    def sizes(self, tiles: int, cohort: int) -> tuple[int, int, int, int]:
+        """Divide the tiles of a batch.
+
+        Return cohorts of chains, pictures in each, pictures with Gaussian noise, and pictures with other evidence.
+        """
         chains = min(tiles - 1, max(1, round(tiles * self.coded)))
         cohort = min(cohort, chains)
         cohorts = chains // cohort
-        return cohorts, cohort, tiles - cohorts * cohort
+        others = tiles - cohorts * cohort
+        told = min(others - 1, round(others * self.told))
+        return cohorts, cohort, others - told, told
 
 
 @dataclass(frozen=True)
@@ -140,7 +150,7 @@ class Run:
     ) -> None:
         self.output, self.settings, self.device = output, settings, torch_device(device)
         setup.check_folder(output, CHECKPOINT)
-        config, tensors = setup.origin(network, start)
+        config, tensors = setup.origin(network, start, told=settings.told > 0)
         torch.manual_seed(settings.seed)
         made: Any = Network(config)
         if tensors is not None:
@@ -155,7 +165,7 @@ class Run:
         self.tiles = setup.tiles(data, validate_on, cuts)
         counts = (settings.batch, SMALL_TILES * settings.batch)
         self.streams = [
-            Stream(Bank(tiles, self.device), config.stride, *settings.sizes(count, cohort))
+            Stream(Bank(tiles, self.device), config, *settings.sizes(count, cohort))
             for tiles, count, cohort in zip(self.tiles.training, counts, COHORTS, strict=True)
         ]
         matrices = self.network.matrices()
@@ -290,11 +300,11 @@ class Run:
         torch._foreach_mul_(moved, 1 - self.kept)
         torch._foreach_add_(self.average, moved)
 
-    def _predict(self, y: torch.Tensor, snr: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+    def _predict(self, told: torch.Tensor, snr: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
         """A prediction; bf16 on CUDA only: on some CPUs its backward pass ends in an illegal instruction."""
-        y = y.contiguous(memory_format=torch.channels_last)
+        told = told.contiguous(memory_format=torch.channels_last)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda", cache_enabled=False):
-            x_hat: torch.Tensor = self.network(y, snr, inside)
+            x_hat: torch.Tensor = self.network(told, snr, inside)
         return x_hat.float()
 
     def _averaged(self) -> dict[str, torch.Tensor]:

@@ -25,6 +25,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.signal import to_signal
 from dipp.core.steps import SensingStep
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 from dipp.planning.planner import short_floats
 from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import SEARCHES, deviation, divergence, gain
@@ -98,7 +99,7 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
     state = torch.zeros((1, channels, geometry.height, geometry.width), device=denoiser.device)
     met, snr = list[Met](), 0.0
     for number in range(GROUPS * passes + 1):
-        x_hat = denoiser.at_snr(state, snr) if number else state
+        x_hat = denoiser.predict(Evidence(state, snr)) if number else state
         residual = np.abs(x - _rows(x_hat))
         if number == GROUPS * passes:
             met.append(Met(snr, slices(residual), met[-1].touched))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import torch
 from dipp import files, models
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.models.network import Config
+from dipp.models.network import CHANNELS, Config, widened
 from dipp.models.photonet import PhotoDenoiser
 from dipp.training import public_pictures
 from dipp.training.bank import Cut, cut_all
@@ -56,8 +57,21 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
     return Tiles(training, kept, used, skipped + more)
 
 
-def origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Config, dict[str, torch.Tensor] | None]:
-    """Config and weights to start from: those of the denoiser `start`, or a config and None for fresh weights."""
+def origin(
+    network: Mapping[str, Any] | None, start: Path | None, *, told: bool
+) -> tuple[Config, dict[str, torch.Tensor] | None]:
+    """Config and weights to start from: those of the denoiser `start`, or a config and None for fresh weights.
+
+    With `told`, the network has all planes. Those that `start` lacks get zero weights.
+    """
+    config, tensors = _origin(network, start)
+    if told:
+        config = dataclasses.replace(config, planes=tuple(CHANNELS))
+        tensors = None if tensors is None else widened(tensors, config.inputs)
+    return config, tensors
+
+
+def _origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Config, dict[str, torch.Tensor] | None]:
     if start is not None and network is not None:
         raise DippError("network, start: at most one of them is needed; a denoiser to go on from has its network")
     if start is not None:

@@ -13,6 +13,7 @@ import torch
 from dipp.codec.pictures import Pixels
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 
 SNRS = (0.01, 0.05, 0.2, 1.0, 4.0, 16.0, 64.0, 100.0)
 SEED = 1234
@@ -24,7 +25,7 @@ def gaussian_psnr(denoiser: Denoiser, pixels: Pixels) -> dict[float, float]:
     noise = torch.randn(x0.shape, generator=torch.Generator().manual_seed(SEED)).to(x0)
 
     def psnr(snr: float) -> float:
-        x_hat = denoiser.at_snr(x0 + noise / math.sqrt(snr), snr)
+        x_hat = denoiser.predict(Evidence(x0 + noise / math.sqrt(snr), snr))
         return 10 * math.log10(4 / (x_hat - x0).double().square().mean().item())
 
     return {snr: psnr(snr) for snr in SNRS}

@@ -29,6 +29,7 @@ from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan
 from dipp.core.price import Sensitivity
 from dipp.core.steps import SensingStep, Step
+from dipp.models.evidence import Evidence
 from dipp.planning.presets import PRESETS, SENSED, SensingPreset
 from dipp.privacy.certificate import Certificate
 from experiments.comparisons.unclipped import SHARP
@@ -140,9 +141,8 @@ class Hostile:
     def __init__(self, answer: float) -> None:
         self.answer = answer
 
-    def at_snr(self, y: torch.Tensor, snr: float) -> torch.Tensor:
-        del snr
-        return torch.full_like(y, self.answer)
+    def predict(self, evidence: Evidence) -> torch.Tensor:
+        return torch.full_like(evidence.state, self.answer)
 
 
 @SUBJECTS

@@ -14,6 +14,8 @@ from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dipp.models.denoiser import Numbers
+from dipp.models.evidence import Evidence
 from experiments.cifar10 import rivals
 from experiments.cifar10.rivals import RIVALS, Cube, Noise, OneBit, OneChannel, Rival
 from experiments.cifar10.slicing import Slicing, worst_loss
@@ -109,11 +111,11 @@ def test_a_name_draws_the_same_everywhere_and_another_something_else() -> None:
 def test_rivals_are_denoised_at_the_snr_of_the_best_picture() -> None:
     asked: list[float] = []
 
-    def at_snr(y: torch.Tensor, snr: float, **_: bool) -> torch.Tensor:
-        asked.append(snr)
-        return torch.full_like(y, 0.0 if abs(snr - 0.6 * Noise(4.0).snr) < 1e-12 else 0.5)
+    def predict(evidence: Evidence, *_: Numbers) -> torch.Tensor:
+        asked.append(evidence.level)
+        return torch.full_like(evidence.state, 0.0 if abs(asked[-1] - 0.6 * Noise(4.0).snr) < 1e-12 else 0.5)
 
-    denoiser: Any = SimpleNamespace(at_snr=at_snr, device=torch.device("cpu"))
+    denoiser: Any = SimpleNamespace(predict=predict, device=torch.device("cpu"))
     pixels = level(127, 3)
     pictures, facts = rivals.denoised(Noise(4.0), pixels, denoiser, "a")
     assert facts["factor"] == 0.6

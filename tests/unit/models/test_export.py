@@ -17,6 +17,7 @@ from helpers.networks import SMALL, random_network, tiny_denoiser
 from dipp import models
 from dipp.errors import DippError
 from dipp.models import photonet
+from dipp.models.evidence import Evidence
 from dipp.models.export import export
 from dipp.models.network import Config
 from dipp.models.runtime import Runtime
@@ -46,7 +47,7 @@ def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> No
     for shape, snr in (((1, 32, 32), 1.0), ((2, 45, 70), 0.02), ((1, 1, 3), 0.0), ((1, 200, 31), 300.0)):
         y = torch.randn(shape[0], 3, *shape[1:], generator=generator)
         (found,) = session.run(None, {"y": y.numpy(), "snr": np.array([snr], np.float32)})
-        np.testing.assert_allclose(found, denoiser.at_snr(y, snr).numpy(), rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(found, denoiser.predict(Evidence(y, snr)).numpy(), rtol=0, atol=CLOSE)
         assert isinstance(denoiser, photonet.PhotoDenoiser)
         expected = denoiser.network(y, torch.tensor([snr])).clamp(-1, 1)
         np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=CLOSE)

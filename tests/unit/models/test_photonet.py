@@ -22,6 +22,7 @@ from dipp import models
 from dipp.errors import DippError
 from dipp.models import photonet
 from dipp.models.denoiser import Numbers
+from dipp.models.evidence import Evidence
 from dipp.models.network import LARGEST_SNR
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
@@ -82,7 +83,7 @@ def test_a_timestep_is_its_snr(small: PhotoDenoiser, t: int) -> None:
     x_hat = small.x0(x_t, t)
     assert x_hat.dtype == torch.float32
     assert x_hat.abs().max() <= 1
-    torch.testing.assert_close(x_hat, small.at_snr(x_t / gamma, snr), rtol=0, atol=0)
+    torch.testing.assert_close(x_hat, small.predict(Evidence(x_t / gamma, snr)), rtol=0, atol=0)
     expected = small.network(x_t / gamma, torch.tensor([snr])).clamp(-1, 1)
     torch.testing.assert_close(x_hat, expected, rtol=0, atol=ROUNDING)
 
@@ -90,12 +91,12 @@ def test_a_timestep_is_its_snr(small: PhotoDenoiser, t: int) -> None:
 def test_between_timesteps_the_snr_is_still_told_apart(small: PhotoDenoiser) -> None:
     low, high = small.schedule.snr(501), small.schedule.snr(500)
     y, middle = noisy(1), (low * high) ** 0.5
-    assert len({small.at_snr(y, snr).sum().item() for snr in (low, middle, high)}) == 3
+    assert len({small.predict(Evidence(y, snr)).sum().item() for snr in (low, middle, high)}) == 3
 
 
 def test_images_do_not_depend_on_their_batch(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     y = noisy(7)
-    whole, sizes = small.at_snr(y, 2.0), list[int]()
+    whole, sizes = small.predict(Evidence(y, 2.0)), list[int]()
 
     def counted(runtime: Runtime, x: torch.Tensor, snr: float) -> torch.Tensor:
         sizes.append(len(x))
@@ -104,16 +105,16 @@ def test_images_do_not_depend_on_their_batch(small: PhotoDenoiser, monkeypatch: 
     call = Runtime.__call__
     monkeypatch.setattr(Runtime, "__call__", counted)
     monkeypatch.setitem(photonet.PIXELS_PER_CALL, "cpu", 3 * 16 * 16)
-    torch.testing.assert_close(small.at_snr(y, 2.0), whole, rtol=0, atol=ROUNDING)
+    torch.testing.assert_close(small.predict(Evidence(y, 2.0)), whole, rtol=0, atol=ROUNDING)
     assert sizes == [3, 3, 1]
     monkeypatch.setitem(photonet.PIXELS_PER_CALL, "cpu", 1)
-    torch.testing.assert_close(small.at_snr(y.flip(0), 2.0).flip(0), whole, rtol=0, atol=ROUNDING)
+    torch.testing.assert_close(small.predict(Evidence(y.flip(0), 2.0)).flip(0), whole, rtol=0, atol=ROUNDING)
     assert sizes[3:] == [1] * 7
 
 
 def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     y = noisy(1, photonet.TILE + SMALL.margin + 1, 24)
-    found, heights = small.at_snr(y, 0.5), list[int]()
+    found, heights = small.predict(Evidence(y, 0.5)), list[int]()
     with torch.inference_mode():
         whole = small.network(y, torch.tensor([0.5])).clamp(-1, 1)
     torch.testing.assert_close(found, whole, rtol=0, atol=ROUNDING)
@@ -123,20 +124,20 @@ def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, mon
         return x
 
     monkeypatch.setattr(Runtime, "__call__", counted)
-    small.at_snr(y, 0.5)
+    small.predict(Evidence(y, 0.5))
     assert len(heights) == 2
     assert max(heights) < photonet.TILE
 
 
 def test_other_sizes_and_dtypes(small: PhotoDenoiser) -> None:
-    assert small.at_snr(noisy(2, 5, 1), 1.0).shape == (2, 3, 5, 1)
-    torch.testing.assert_close(small.at_snr(noisy(1).double(), 1.0), small.at_snr(noisy(1), 1.0))
+    assert small.predict(Evidence(noisy(2, 5, 1), 1.0)).shape == (2, 3, 5, 1)
+    torch.testing.assert_close(small.predict(Evidence(noisy(1).double(), 1.0)), small.predict(Evidence(noisy(1), 1.0)))
 
 
 def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: Path) -> None:
     before, y = torch.get_rng_state(), noisy(2)
     kept = y.clone()
-    x_hat = load(original).at_snr(y, 1.0)
+    x_hat = load(original).predict(Evidence(y, 1.0))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(y, kept)
     assert not x_hat.is_inference()
@@ -146,11 +147,11 @@ def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (0, 3, 16, 16), (1, 1, 16, 16), (1, 3, 16, 0)])
 def test_bad_shapes_are_refused(small: PhotoDenoiser, shape: tuple[int, ...]) -> None:
     with pytest.raises(DippError, match="x_t"):
-        small.at_snr(torch.zeros(shape), 1.0)
+        small.predict(Evidence(torch.zeros(shape), 1.0))
 
 
 def test_an_snr_beyond_fp32_is_the_largest(small: PhotoDenoiser) -> None:
-    assert torch.equal(small.at_snr(noisy(1), 1e300), small.at_snr(noisy(1), LARGEST_SNR))
+    assert torch.equal(small.predict(Evidence(noisy(1), 1e300)), small.predict(Evidence(noisy(1), LARGEST_SNR)))
 
 
 def test_on_other_devices_than_the_cpu_and_cuda_pictures_of_all_sizes_go_through_pytorch(
@@ -166,15 +167,15 @@ def test_on_other_devices_than_the_cpu_and_cuda_pictures_of_all_sizes_go_through
     monkeypatch.setattr(PhotoDenoiser, "_forward", staticmethod(forward))
     monkeypatch.setitem(photonet.PIXELS_PER_CALL, "meta", 1)
     elsewhere = replace(small, network=copy.deepcopy(small.network).to("meta"), device=torch.device("meta"))
-    assert elsewhere.at_snr(noisy(2), 1.0).shape == (2, 3, 16, 16)
-    assert elsewhere.at_snr(noisy(1), 1.0, fast=True).shape == (1, 3, 16, 16)
+    assert elsewhere.predict(Evidence(noisy(2), 1.0)).shape == (2, 3, 16, 16)
+    assert elsewhere.predict(Evidence(noisy(1), 1.0), Numbers.FAST).shape == (1, 3, 16, 16)
     assert set(asked) == {Numbers.EXACT}
 
 
 @pytest.mark.parametrize("snr", [-1.0, float("nan"), float("inf")])
 def test_bad_snrs_are_refused(small: PhotoDenoiser, snr: float) -> None:
     with pytest.raises(DippError, match="snr"):
-        small.at_snr(noisy(1), snr)
+        small.predict(Evidence(noisy(1), snr))
 
 
 # Identity.
@@ -251,10 +252,10 @@ def test_weights_that_are_not_finite_are_not_written(tmp_path: Path) -> None:
 
 def test_copies_and_pickles_predict_the_same(original: Path) -> None:
     used = load(original)
-    expected = used.at_snr(noisy(1), 1.0)
+    expected = used.predict(Evidence(noisy(1), 1.0))
     for other in (copy.copy(used), copy.deepcopy(used), pickle.loads(pickle.dumps(used))):  # noqa: S301 - our own
         assert other.identity == used.identity
-        assert torch.equal(other.at_snr(noisy(1), 1.0), expected)
+        assert torch.equal(other.predict(Evidence(noisy(1), 1.0)), expected)
 
 
 def test_it_has_the_threads_that_pytorch_has(original: Path) -> None:
@@ -262,7 +263,7 @@ def test_it_has_the_threads_that_pytorch_has(original: Path) -> None:
     try:
         for threads in (1, 2, 1):
             torch.set_num_threads(threads)
-            denoiser.at_snr(noisy(1), 1.0)
+            denoiser.predict(Evidence(noisy(1), 1.0))
     finally:
         torch.set_num_threads(before)
     found = {n: one.get_session_options().intra_op_num_threads for n, one in denoiser._runtime.sessions.items()}
@@ -274,16 +275,17 @@ import os, sys, warnings
 
 import dipp.models
 import torch
+from dipp.models.evidence import Evidence
 
 warnings.simplefilter("ignore")  # of threads and forks: that is what is tested
 torch.set_num_threads(2)
 denoiser, y = dipp.models.load(sys.argv[1]), torch.zeros(1, 3, 16, 16)
-expected = denoiser.at_snr(y, 1.0)
+expected = denoiser.predict(Evidence(y, 1.0))
 if child := os.fork():
-    again = denoiser.at_snr(y, 1.0)
+    again = denoiser.predict(Evidence(y, 1.0))
     sys.exit(os.waitpid(child, 0)[1] or not torch.equal(again, expected))
 if sys.argv[2] == "predict":
-    assert torch.equal(denoiser.at_snr(y, 1.0), expected)
+    assert torch.equal(denoiser.predict(Evidence(y, 1.0)), expected)
 del denoiser
 """
 
@@ -309,7 +311,9 @@ def test_cuda_agrees_with_the_cpu_in_every_batch(original: Path, small: PhotoDen
     for count in (1, 3, 8):
         y = noisy(count, *size)
         for snr in (0.3, 0.3, 20.0):  # captured, then replayed
-            torch.testing.assert_close(on_gpu.at_snr(y, snr).cpu(), small.at_snr(y, snr), rtol=0, atol=TF32)
+            torch.testing.assert_close(
+                on_gpu.predict(Evidence(y, snr)).cpu(), small.predict(Evidence(y, snr)), rtol=0, atol=TF32
+            )
         torch.testing.assert_close(on_gpu.x0(y, 500).cpu(), small.x0(y, 500), rtol=0, atol=1e-4)
-        quick = on_gpu.at_snr(y, 0.3, fast=True).cpu()
-        assert 0 < (quick - small.at_snr(y, 0.3)).abs().mean() < 0.02
+        quick = on_gpu.predict(Evidence(y, 0.3), Numbers.FAST).cpu()
+        assert 0 < (quick - small.predict(Evidence(y, 0.3))).abs().mean() < 0.02

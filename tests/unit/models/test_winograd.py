@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from dipp import models
 from dipp.models import photonet, winograd
+from dipp.models.evidence import Evidence
 from dipp.models.network import Config
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
@@ -201,7 +202,7 @@ def states(count: int, *size: int) -> torch.Tensor:
 @pytest.mark.parametrize("snr", [0.0, 0.3, 900.0])
 def test_the_network_gives_what_it_gives_in_pytorch(denoiser: PhotoDenoiser, size: tuple[int, int], snr: float) -> None:
     y = states(2, *size)
-    kept, x_hat = y.clone(), denoiser.at_snr(y, snr)
+    kept, x_hat = y.clone(), denoiser.predict(Evidence(y, snr))
     expected = denoiser.network(y, torch.tensor([snr])).clamp(-1, 1)
     torch.testing.assert_close(x_hat, expected, rtol=0, atol=ROUNDING)
     assert torch.equal(y, kept)
@@ -213,17 +214,17 @@ def test_neither_threads_nor_the_batch_change_a_bit_of_a_prediction(denoiser: Ph
     y, before = states(3, 50, 41), torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        alone = denoiser.at_snr(y, 1.0)
+        alone = denoiser.predict(Evidence(y, 1.0))
         torch.set_num_threads(2)
-        assert torch.equal(denoiser.at_snr(y, 1.0), alone)
-        assert torch.equal(denoiser.at_snr(y[1:2], 1.0), alone[1:2])
+        assert torch.equal(denoiser.predict(Evidence(y, 1.0)), alone)
+        assert torch.equal(denoiser.predict(Evidence(y[1:2], 1.0)), alone[1:2])
     finally:
         torch.set_num_threads(before)
 
 
 def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     y = states(1, 150, 90)
-    whole = denoiser.at_snr(y, 1.0)
+    whole = denoiser.predict(Evidence(y, 1.0))
     monkeypatch.setattr(photonet, "TILE", 8 * denoiser.network.config.stride)
     tiles = list[torch.Size]()
 
@@ -234,7 +235,7 @@ def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: p
         return predict(own, y, snr)
 
     monkeypatch.setattr(Winograd, "__call__", noted)
-    torch.testing.assert_close(denoiser.at_snr(y, 1.0), whole, rtol=0, atol=ROUNDING)
+    torch.testing.assert_close(denoiser.predict(Evidence(y, 1.0)), whole, rtol=0, atol=ROUNDING)
     assert len(tiles) > 4
 
 
@@ -250,25 +251,25 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
     for engine in (Winograd, Runtime):
         monkeypatch.setattr(engine, "__call__", noted)
     for size in ((4, 4), (3, 5), (2, 8)):
-        denoiser.at_snr(states(2, *size), 1.0)
+        denoiser.predict(Evidence(states(2, *size), 1.0))
     assert asked == [("Winograd", 2), ("Runtime", 2), ("Winograd", 2)]
     assert winograd.possible(denoiser.network.config)
     assert not winograd.possible(Config(channels=(64, PANEL + 8), down=(1, 1), up=(1,)))
     monkeypatch.setattr(winograd, "features", lambda: {"neon"})
     assert not winograd.possible(denoiser.network.config)
     vars(denoiser).pop("_large")
-    denoiser.at_snr(states(2, 4, 4), 1.0)
+    denoiser.predict(Evidence(states(2, 4, 4), 1.0))
     assert asked[3:] == [("Runtime", 2)]
 
 
 def test_what_the_calling_program_has_set_changes_nothing(denoiser: PhotoDenoiser) -> None:
     y = states(1, 20, 30)
-    expected = denoiser.at_snr(y, 1.0)
+    expected = denoiser.predict(Evidence(y, 1.0))
     vars(denoiser).pop("_large")
     torch.set_default_dtype(torch.float64)
     try:
         with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
-            assert torch.equal(denoiser.at_snr(y, 1.0), expected)
+            assert torch.equal(denoiser.predict(Evidence(y, 1.0)), expected)
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -279,6 +280,7 @@ import sys, threading
 import dipp.models
 import torch
 from dipp.models import photonet, winograd
+from dipp.models.evidence import Evidence
 
 winograd.features = lambda: {"avx2", "fma"}
 photonet.LARGE_PIXELS = 1
@@ -288,7 +290,7 @@ denoiser, y = dipp.models.load(sys.argv[1]), torch.zeros(1, 3, 150, 150)
 
 def late():
     threading.main_thread().join()
-    print(denoiser.at_snr(y, 1.0).shape)
+    print(denoiser.predict(Evidence(y, 1.0)).shape)
 
 
 threading.Thread(target=late).start()
@@ -307,18 +309,19 @@ import os, sys, warnings
 import dipp.models
 import torch
 from dipp.models import photonet, winograd
+from dipp.models.evidence import Evidence
 
 warnings.simplefilter("ignore")  # of threads and forks: that is what is tested
 winograd.features = lambda: {"avx2", "fma"}
 photonet.LARGE_PIXELS = 1
 torch.set_num_threads(2)
 denoiser, y = dipp.models.load(sys.argv[1]), torch.zeros(1, 3, 150, 150)
-expected = denoiser.at_snr(y, 1.0)
+expected = denoiser.predict(Evidence(y, 1.0))
 if child := os.fork():
-    again = denoiser.at_snr(y, 1.0)
+    again = denoiser.predict(Evidence(y, 1.0))
     sys.exit(os.waitpid(child, 0)[1] or not torch.equal(again, expected))
 torch.set_num_threads(1)  # PyTorch's own threads do not come along
-assert torch.equal(denoiser.at_snr(y, 1.0), expected)
+assert torch.equal(denoiser.predict(Evidence(y, 1.0)), expected)
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dipp.models.network import COLOURS
+from dipp.models.network import CHANNELS, COLOURS, Config
 from dipp.training.bank import MORE, Bank, Cut, cut_all
 from dipp.training.chains import Chains
 from dipp.training.muon import orthogonal
@@ -91,15 +91,17 @@ def test_every_snr_comes_to_count_as_much() -> None:
 def test_a_stream_counts_what_is_inside() -> None:
     torch.manual_seed(0)
     bank = Bank(np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8), CPU)
-    stream, seen = Stream(bank, 8, 1, 4, 200), list[Tensor]()
+    config = Config(channels=(8, 8, 8), down=(1, 1, 1), up=(1, 1), planes=tuple(CHANNELS))
+    stream, seen = Stream(bank, config, 1, 4, 200, 6), list[Tensor]()
 
-    def predict(y: Tensor, snr: Tensor, inside: Tensor) -> Tensor:
-        assert (y.shape, snr.shape, inside.shape) == ((204, 3, 16, 16), (204,), (204, 1, 16, 16))
+    def predict(told: Tensor, snr: Tensor, inside: Tensor) -> Tensor:
+        assert (told.shape, snr.shape, inside.shape) == ((210, 10, 16, 16), (210,), (210, 1, 16, 16))
+        assert not told[:204, 6:].any()  # no estimates but for the last
         seen.append(inside)
-        return torch.zeros_like(y)
+        return torch.zeros_like(told[:, :3])
 
     assert stream.loss(predict).isfinite()
-    missing = 256 - seen[0].sum((1, 2, 3))
+    missing = 256 - seen[0].sum((1, 2, 3))[:204]
     assert (missing[:4] == 0).all()  # chains are whole
     assert 0.03 < (missing > 0).float().mean().item() < 0.3
     assert missing.max().item() <= 256 - 9 * 9

@@ -168,9 +168,11 @@ def test_the_rate_rises_then_falls_to_zero_and_minutes_add_up() -> None:
 @pytest.mark.parametrize("tiles", [2, 3, 40, 80, 800])
 @pytest.mark.parametrize("coded", [0.01, 0.5, 0.99])
 def test_a_batch_has_chains_and_gaussian_states(tiles: int, coded: float) -> None:
-    cohorts, cohort, gaussian = Settings(steps=1, coded=coded).sizes(tiles, 16)
-    assert min(cohorts, cohort, gaussian) >= 1
-    assert cohorts * cohort + gaussian == tiles
+    for share in (0.0, 0.5, 0.99):
+        cohorts, cohort, gaussian, told = Settings(steps=1, coded=coded, told=share).sizes(tiles, 16)
+        assert min(cohorts, cohort, gaussian) >= 1
+        assert cohorts * cohort + gaussian + told == tiles
+        assert told == 0 if share == 0 or gaussian + told == 1 else told <= gaussian * 100
 
 
 def test_time_is_summed_over_the_parts(data: Path, tmp_path: Path) -> None:

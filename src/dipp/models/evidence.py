@@ -1,0 +1,133 @@
+"""Evidence: all that a denoiser is told about pictures before it predicts them. Everything here is public.
+
+    state       y = x0 + noise/√precision, coordinate by coordinate
+    precision   the SNR of each coordinate of y, from 0 (nothing is known) to `EXACT` (y is x0); one number says that
+                all are known alike
+    estimate    a second view of x0, with errors of power 1/estimate_precision: from words, or from a coarser picture
+
+**Merging.** The errors of an estimate are smooth where those of a state are white, and a network that takes both as
+planes of its own can use that. Any other network gets them as one state. If both errors are independent, of the powers
+that their precisions s and p say, the best linear combination is the precision-weighted mean, and precisions add:
+
+    y ← (s·y + p·e)/(s + p),      s ← s + p
+
+**Level.** A network scales its features by one SNR for the whole picture. For a map it is the SNR that leaves pixels of
+deviation d the same share of their variance as the map does on average, each estimated from its own value alone:
+
+    1/(1 + level·d²) = mean of 1/(1 + s·d²)
+
+So it is s where all are known alike. Exactly known pixels leave nothing, so it is finite unless all of them are: with
+half of the pixels known and half of them unknown, it is 1/d².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+from dipp.errors import DippError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EXACT = math.inf
+"""Precision of a coordinate that is known exactly: a prediction gives it back as it is."""
+LARGEST = 1e12
+"""Largest precision that enters a mean: the weights of exactly known coordinates must be finite."""
+DEVIATION = 0.5
+"""Standard deviation d of pixel values in [−1, 1], by which levels are defined."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of a batch of pictures x0 in [−1, 1].
+
+    Raises:
+        DippError: A precision is a number below 0, or not a number.
+    """
+
+    state: Tensor
+    """y (N, C, H, W)."""
+    precision: float | Tensor
+    """SNR of all coordinates, or a map of it that broadcasts to the state; at least 0."""
+    estimate: Tensor | None = None
+    """A second view of x0 (N, C, H, W); None if there is none."""
+    estimate_precision: float | Tensor = 0.0
+    """SNR of the estimate, at least 0: a number, or a map that broadcasts to (N, 1, H, W)."""
+
+    def __post_init__(self) -> None:
+        for precision in (self.precision, self.estimate_precision):
+            if isinstance(precision, int | float) and not precision >= 0:
+                raise DippError(f"snr: a number from 0 on is needed, got {precision}")
+
+    @property
+    def merged(self) -> Evidence:
+        """The same with state and estimate as one state: their precision-weighted mean."""
+        if self.estimate is None:
+            return self
+        if isinstance(self.precision, int | float) and self.precision == 0:
+            return Evidence(self.estimate, self.estimate_precision)
+        own, other = bounded(self.precision), bounded(self.estimate_precision)
+        share = other / (own + other + 1 / LARGEST)
+        return Evidence((1 - share) * self.state + share * self.estimate, own + other)
+
+    @property
+    def level(self) -> float:
+        """The one SNR that stands for the precision of the merged state."""
+        precision = self.merged.precision
+        if isinstance(precision, int | float):
+            return float(precision)
+        return levels(precision.reshape(1, -1)).item()
+
+    def stacked(self, planes: Sequence[str], largest: float) -> Tensor:
+        """Return what a network takes of it as one tensor (N, K, H, W): its planes, one after the other.
+
+        Args:
+            planes: Names of the network's planes; `inside` is not among what is stacked.
+            largest: Largest SNR that the network knows; larger precisions are taken for it.
+        """
+        import torch
+
+        merged = self.merged
+        state = merged.state
+        parts = {"state": state}
+        if "precision" in planes:
+            parts["precision"] = _map(bounded(merged.precision, largest), state)
+        if "estimate" in planes:
+            parts["estimate"] = torch.zeros_like(state) if self.estimate is None else self.estimate
+            parts["estimate precision"] = _map(bounded(self.estimate_precision, largest), state[:, :1])
+        return torch.cat([parts[name].to(state) for name in planes if name in parts], 1) if len(parts) > 1 else state
+
+    def restored(self, x_hat: Tensor) -> Tensor:
+        """Return a prediction with the exactly known coordinates put back."""
+        if isinstance(self.precision, int | float):
+            return x_hat
+        import torch
+
+        return torch.where((self.precision == EXACT).to(x_hat.device), self.state.to(x_hat), x_hat)
+
+
+@overload
+def bounded(precision: float, largest: float = ...) -> float: ...
+@overload
+def bounded(precision: Tensor, largest: float = ...) -> Tensor: ...
+@overload
+def bounded(precision: float | Tensor, largest: float = ...) -> float | Tensor: ...
+def bounded(precision: float | Tensor, largest: float = LARGEST) -> float | Tensor:
+    """Return a precision, or a largest one in its place."""
+    return min(precision, largest) if isinstance(precision, int | float) else precision.clamp(max=largest)
+
+
+def levels(precision: Tensor) -> Tensor:
+    """Return the level of each of several maps of precision (N, …): a tensor (N,)."""
+    left = 1 / (1 + bounded(precision.double()) * DEVIATION**2)
+    return (1 / left.flatten(1).mean(1) - 1) / DEVIATION**2
+
+
+def _map(precision: float | Tensor, like: Tensor) -> Tensor:
+    """Return a precision as a map of a tensor's shape."""
+    import torch
+
+    return torch.as_tensor(precision, device=like.device, dtype=like.dtype).expand_as(like)

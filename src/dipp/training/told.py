@@ -1,0 +1,119 @@
+"""Evidence for training, beyond a state of one SNR: what painting, partial answers and coarse pictures tell a network.
+
+Each picture gets one kind of evidence, with parameters of its own:
+
+- *region*: a state that is known outside a box or an ellipse, mostly exactly, while little or nothing is known inside;
+  and often, as an estimate, the harmonic interpolation of what is known (`filled`).
+- *touched*: a state with less noise at random coordinates than at the others; and often a coarse picture.
+- *coarse*: no state, or a noisy one; and a coarse picture, means of squares of 1 to 32 pixels with errors.
+
+An estimate's precision is one over its mean squared error on that picture, times a random factor, since a user of the
+network can only guess it. Nothing here waits for the device, so that a step can be captured as a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dipp.models.evidence import Evidence
+from dipp.models.network import LARGEST_SNR
+
+REGION, TOUCHED = 0.45, 0.2
+"""Shares of the kinds; the rest is coarse."""
+EXACT, UNKNOWN, ESTIMATED = 0.75, 0.7, 0.75
+"""How often a region's surroundings are exactly known, how often nothing is known of it, and how often estimates come
+along."""
+SIZES = (1 / 10, 1.2)
+"""Width and height of a region, in sides of the picture; log-uniform."""
+SQUARES = (1, 2, 4, 8, 16, 32)
+"""Sides of the squares whose means a coarse picture has."""
+ERRORS = (0.02, 0.6)
+"""Deviation of the errors of those means; log-uniform."""
+GUESS = 0.4
+"""Deviation of the logarithm of the factor by which an estimate's precision is off."""
+PRECISIONS = (0.5, 200.0)
+"""Least and largest precision of an estimate."""
+SWEEPS = 6
+"""Sweeps of the harmonic interpolation on each level."""
+
+
+def evidence(x0: Tensor) -> Evidence:
+    """Return evidence of pictures (N, C, H, W), with maps of precision (N, C, H, W) and (N, 1, H, W)."""
+    kind = _uniform(x0)
+    region, touched = kind < REGION, (kind >= REGION) & (kind < REGION + TOUCHED)
+    hidden = torch.where(region, shapes(x0), torch.rand_like(x0) > _uniform(x0, 0.03, 0.97)) & (region | touched)
+    high = torch.where(region & _chance(x0, EXACT), math.inf, _logs(x0, 1e-3, LARGEST_SNR))
+    high = torch.where(region | touched, high, torch.where(_chance(x0, 0.5), 0.0, _logs(x0, 1e-3, 10.0)))
+    low = torch.where(region, _logs(x0, 1e-3, 1.0), high * _logs(x0, 1e-3, 1.0))
+    low = torch.where(_chance(x0, UNKNOWN), 0.0, low)
+    precision = torch.where(hidden, low, high)
+    state = torch.where(precision > 0, x0 + torch.randn_like(x0) / precision.clamp(min=1e-12).sqrt(), 0.0)
+    seen = torch.where(region, filled(state, ~hidden.all(1, keepdim=True)), coarse(x0))
+    where = torch.where(region, hidden.all(1, keepdim=True), True)
+    told = torch.where(region | touched, _chance(x0, ESTIMATED), True) & where
+    error = ((seen - x0).square() * where).mean((1, 2, 3), keepdim=True) / where.float().mean((1, 2, 3), keepdim=True)
+    guess = (GUESS * torch.randn_like(error)).exp() / error.clamp(min=1e-4)
+    return Evidence(state, precision, seen * told, guess.clamp(*PRECISIONS) * told)
+
+
+def shapes(x0: Tensor) -> Tensor:
+    """Return masks (N, 1, H, W): a box or an ellipse of each picture, anywhere."""
+    (height, width), like = x0.shape[2:], x0[:, :1, :1, :1]
+    tall, wide = (_logs(x0, *SIZES) * side / 2 for side in (height, width))
+    rows, columns = (torch.arange(side, device=x0.device) + 0.5 for side in (height, width))
+    down = (rows.view(1, 1, -1, 1) - torch.rand_like(like) * height) / tall
+    across = (columns.view(1, 1, 1, -1) - torch.rand_like(like) * width) / wide
+    return torch.where(_chance(x0, 0.5), torch.maximum(down.abs(), across.abs()), (down**2 + across**2).sqrt()) < 1
+
+
+def coarse(x0: Tensor) -> Tensor:
+    """Return coarse pictures (N, C, H, W): means of squares with errors, as squares or interpolated."""
+    choice, deviation = torch.randint_like(x0[:, :1, :1, :1], len(SQUARES)), _logs(x0, *ERRORS)
+    found, smooth = x0, _chance(x0, 0.5)
+    for number, side in enumerate(SQUARES):
+        if max(x0.shape[2] % side, x0.shape[3] % side):
+            continue
+        means = functional.avg_pool2d(x0, side)
+        means = means + deviation * torch.randn_like(means)
+        blocks = means.repeat_interleave(side, 2).repeat_interleave(side, 3)
+        wide = functional.interpolate(means, size=x0.shape[2:], mode="bilinear")
+        found = torch.where(choice == number, torch.where(smooth, wide, blocks), found)
+    return found.clamp(-1, 1)
+
+
+def filled(x: Tensor, known: Tensor) -> Tensor:
+    """Return pictures with a harmonic interpolation of the known pixels (N, 1, H, W), from coarse squares to fine."""
+    weight = known.to(x)
+    if min(x.shape[2:]) < 4:
+        mean = (x * weight).mean((2, 3), keepdim=True) / weight.mean((2, 3), keepdim=True).clamp(min=1e-6)
+        return torch.where(known, x, mean)
+    pad = (0, x.shape[3] % 2, 0, x.shape[2] % 2)
+    total = functional.avg_pool2d(functional.pad(x * weight, pad), 2)
+    count = functional.avg_pool2d(functional.pad(weight, pad), 2)
+    below = filled(total / count.clamp(min=1e-6), count > 0)
+    wide = functional.interpolate(below, scale_factor=2.0, mode="bilinear")[..., : x.shape[2], : x.shape[3]]
+    found = torch.where(known, x, wide)
+    for _ in range(SWEEPS):
+        around = functional.pad(found, (1, 1, 1, 1), mode="replicate")
+        mean = (around[..., :-2, 1:-1] + around[..., 2:, 1:-1] + around[..., 1:-1, :-2] + around[..., 1:-1, 2:]) / 4
+        found = torch.where(known, x, mean)
+    return found.clamp(-1, 1)
+
+
+def _uniform(x0: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+    """Return a number for each picture (N, 1, 1, 1)."""
+    return torch.empty_like(x0[:, :1, :1, :1]).uniform_(low, high)
+
+
+def _logs(x0: Tensor, low: float, high: float) -> Tensor:
+    """Return a number for each picture, whose logarithm is uniform."""
+    return _uniform(x0, math.log(low), math.log(high)).exp()
+
+
+def _chance(x0: Tensor, share: float) -> Tensor:
+    """Return for each picture whether something happens that happens so often."""
+    return _uniform(x0) < share

@@ -1,0 +1,145 @@
+"""Evidence: what merging and levels promise, and that every engine of a network takes all planes alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from helpers.networks import ROUNDING, SMALL, random_network, tiny_denoiser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dipp import models
+from dipp.errors import DippError
+from dipp.models import photonet
+from dipp.models.evidence import EXACT, Evidence, levels
+from dipp.models.network import CHANNELS, LARGEST_SNR, Config, Network, widened
+from dipp.models.photonet import PhotoDenoiser
+from dipp.models.runtime import Runtime
+from dipp.models.winograd import Winograd
+from dipp.models.winograd_kernels import PANEL
+
+ALL = tuple(CHANNELS)
+WIDE = dataclasses.replace(SMALL, planes=ALL)
+SNR = st.floats(1e-4, 1e3)
+
+
+def noisy(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def mixed(*size: int) -> Evidence:
+    """A state that is exactly known on the left, unknown on the right, with an estimate there."""
+    precision = torch.full((1, 1, *size), EXACT)
+    precision[..., size[1] // 2 :] = 0
+    precision[..., -1] = 0.7
+    estimated = torch.where(precision == 0, 5.0, 0.0)
+    return Evidence(noisy(2, 3, *size).clamp(-1, 1), precision, noisy(2, 3, *size, seed=1), estimated)
+
+
+@given(SNR, SNR, st.floats(-1, 1), st.floats(-1, 1))
+def test_merging_is_the_best_mean_of_two_views(s: float, p: float, y: float, e: float) -> None:
+    """Its error has the power 1/(s + p); as a map and as numbers."""
+    for own, other in ((s, p), (torch.full((1, 1, 1, 1), s), torch.full((1, 1, 1, 1), p))):
+        merged = Evidence(torch.full((1, 1, 1, 1), y), own, torch.full((1, 1, 1, 1), e), other).merged
+        assert float(merged.precision) == pytest.approx(s + p, rel=1e-5)
+        assert merged.state.item() == pytest.approx((s * y + p * e) / (s + p), abs=1e-5)
+        assert merged.estimate is None
+
+
+def test_an_estimate_alone_is_a_state_to_the_bit() -> None:
+    answers = noisy(1, 3, 4, 4)
+    merged = Evidence(torch.zeros_like(answers), 0.0, answers, 0.3).merged
+    assert merged.state is answers
+    assert merged.precision == 0.3
+
+
+@given(SNR, SNR, st.floats(0.05, 0.95))
+def test_the_level_keeps_the_variance_that_is_left(first: float, second: float, share: float) -> None:
+    count = max(1, round(100 * share))
+    precision = torch.tensor([first] * count + [second] * (100 - count)).view(1, 1, 10, 10)
+    level = Evidence(torch.zeros(1, 3, 10, 10), precision).level
+    left = (count / (1 + first / 4) + (100 - count) / (1 + second / 4)) / 100
+    assert 1 / (1 + level / 4) == pytest.approx(left, rel=1e-4)
+    assert Evidence(torch.zeros(1, 3, 10, 10), first).level == first
+
+
+def test_half_known_and_half_unknown_is_a_level_of_its_own() -> None:
+    precision = torch.tensor([EXACT, 0.0]).view(1, 1, 1, 2)
+    assert levels(precision).item() == pytest.approx(4)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan])
+def test_a_precision_that_is_none_is_refused(bad: float) -> None:
+    with pytest.raises(DippError, match="snr: a number from 0 on is needed"):
+        Evidence(torch.zeros(1, 3, 2, 2), bad)
+    with pytest.raises(DippError, match="snr: a number from 0 on is needed"):
+        Evidence(torch.zeros(1, 3, 2, 2), 1.0, torch.zeros(1, 3, 2, 2), bad)
+
+
+def test_a_network_with_more_planes_starts_as_it_was() -> None:
+    plain, wide = random_network(), Network(WIDE)
+    wide.load_state_dict(widened(plain.state_dict(), WIDE.inputs))
+    y = noisy(2, 3, 40, 24)
+    for snr in (0.0, 0.3, 5e3):
+        stacked = Evidence(y, snr).stacked(ALL, LARGEST_SNR)
+        expected = plain(y, torch.tensor([snr]))
+        torch.testing.assert_close(wide(stacked, torch.tensor([snr])), expected, rtol=0, atol=ROUNDING)
+
+
+def test_every_engine_takes_all_planes() -> None:
+    config = Config(channels=(PANEL, PANEL), down=(1, 1), up=(1,), embedding=16, planes=ALL)
+    network, evidence = random_network(config), mixed(45, 38)
+    stacked = evidence.stacked(ALL, LARGEST_SNR)
+    expected = network(stacked, torch.tensor([evidence.level])).clamp(-1, 1)
+    for engine in (Runtime(network), Winograd(network)):
+        torch.testing.assert_close(engine(stacked, evidence.level), expected, rtol=0, atol=ROUNDING)
+    for plane in range(stacked.shape[1]):  # each matters
+        other = stacked.clone()
+        other[:, plane] += 0.5
+        assert not torch.allclose(network(other, torch.tensor([evidence.level])), expected, atol=10 * ROUNDING)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> PhotoDenoiser:
+    folder = tmp_path_factory.mktemp("wide")
+    photonet.write(folder, WIDE, dict(random_network(WIDE).named_parameters()))
+    found = models.load(folder)
+    assert isinstance(found, PhotoDenoiser)
+    assert found.planes == ALL
+    return found
+
+
+def test_what_is_known_comes_back_and_nothing_else(wide: PhotoDenoiser) -> None:
+    evidence = mixed(32, 40)
+    for denoiser in (wide, tiny_denoiser(size=32)):
+        x_hat = denoiser.predict(evidence)
+        assert torch.equal(x_hat[..., :20], evidence.state[..., :20])
+        assert (x_hat[..., 20:] != evidence.state[..., 20:]).float().mean() > 0.9
+
+
+def test_tiles_of_all_planes_give_what_the_whole_gives(wide: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = mixed(150, 90)
+    whole = wide.predict(evidence)
+    monkeypatch.setattr(photonet, "TILE", wide.network.config.stride)
+    torch.testing.assert_close(wide.predict(evidence), whole, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "planes", [("state",), ("inside", "state"), (*ALL[:2], "estimate"), (*ALL, "state"), (*ALL[:2], "colour")]
+)
+def test_planes_that_make_no_network_are_refused(planes: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="planes must be of state, inside"):
+        dataclasses.replace(SMALL, planes=planes)
+
+
+def test_the_first_config_named_no_planes(tmp_path: Path) -> None:
+    """Its identity is that of the file, which is what files name."""
+    photonet.write(tmp_path, SMALL, dict(random_network().named_parameters()))
+    config = tmp_path / photonet.CONFIG
+    config.write_text(config.read_text().replace(',\n  "planes": [\n    "state",\n    "inside"\n  ]', ""))
+    assert "planes" not in config.read_text()
+    assert models.load(tmp_path).planes == ("state", "inside")
