@@ -77,7 +77,8 @@ def sampled(pixels: Pixels, across: int, down: int, quantisation: int = 12) -> b
         Component(a, d, table, np.zeros((rows * d // down, columns * a // across, 64), np.int16)) for a, d in factors
     ]
     picture = Jpeg(width, height, tuple(empty))
-    return coefficients.write(picture.with_blocks(blocks.coefficients(picture, padded)))
+    found = tuple(blocks.rounded(plane) for plane in blocks.coefficients(picture, padded))
+    return coefficients.write(picture.with_blocks(found))
 
 
 def jpegs() -> Iterator[dict[str, Any]]:

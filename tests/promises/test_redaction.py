@@ -53,7 +53,7 @@ def require_coefficients(original: bytes, made: bytes) -> None:
             False
         )
         # Blocks that only fill up the last MCUs belong to no picture.
-        real = coefficients._real((before.height, before.width), before.mcu, (one.across, one.down))
+        real = coefficients.blocks_of(before, one)
         kept[real[0] :], kept[:, real[1] :] = False, False
         np.testing.assert_array_equal(one.blocks[kept], other.blocks[kept])
 

@@ -53,10 +53,31 @@ def _opened(content: bytes, kind: str) -> Image.Image:
     return image
 
 
+def require_one_orientation(content: bytes, kind: str, turned: int) -> None:
+    """Raise if programs disagree on how a picture is turned.
+
+    Where EXIF data say nothing, some programs turn it by XMP data, or by EXIF data that are stored as text, and others
+    do not. Boxes that were drawn in one of them would lie elsewhere in the other.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(io.BytesIO(content), formats=[kind]) as image:
+                other = image.getexif().get(0x0112, 1)
+        except Exception:  # then such a program does not show the picture
+            return
+    if other in range(2, 9) and other != turned:
+        raise DippError(
+            f"image: some programs turn it by its XMP data (orientation {other}) and others by its EXIF data "
+            f"({turned}), so boxes could mean two places; save it anew, turned as it should be"
+        )
+
+
 def of_pillow(content: bytes, kind: str) -> Raster:
     """Return a picture of 8 bits, or grey of 16, that Pillow reads without changing its values."""
     image = _opened(content, kind)
     turned = orientation(image.info["exif"].removeprefix(b"Exif\0\0")) if image.info.get("exif") else 1
+    require_one_orientation(content, kind, turned)
     return Raster(_values(image), turned, image.info.get("icc_profile") or b"", _has_others(image))
 
 
@@ -78,6 +99,7 @@ def of_tiff(content: bytes) -> tuple[Raster, bool]:
     """Return the picture of a TIFF file, and whether it is compressed with loss."""
     image: Any = _opened(content, "TIFF")
     lossy = tiff.is_lossy(image)
+    tiff.require_known(image.tag_v2)
     turned = image.tag_v2.get(tiff.ORIENTATION, 1)
     profile = image.info.get("icc_profile") or b""
     deep = tiff.deep_colour(content, image)
@@ -118,7 +140,8 @@ def _has_others(image: Image.Image) -> bool:
 def webp(picture: Raster) -> bytes:
     """Return the one lossless WebP file for a picture."""
     made = io.BytesIO()
-    values = picture.values if picture.values.shape[2] > 2 else picture.values.repeat(3, axis=2)
+    channels = {1: [0, 0, 0], 2: [0, 0, 0, 1]}.get(picture.values.shape[2])
+    values = picture.values if channels is None else picture.values[..., channels]
     options: dict[str, Any] = {"lossless": True, "quality": 75, "method": 4, "exact": True}
     if picture.orientation != 1:
         options["exif"] = b"Exif\0\0" + exif_of(picture.orientation)

@@ -16,7 +16,7 @@ from dipp.codec.options import RunOptions, takes
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.odometer import Meter
-from dipp.redaction import charging, formats, paint
+from dipp.redaction import charging, formats, paint, tracks
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.record import Record, beside
 from dipp.redaction.regions import Box, Declared, Margin, Mask, Pixels, Placed, Region
@@ -261,7 +261,7 @@ def read(path: Path) -> bytes:
 def _declared(path: Path, regions: Any) -> Declared | None:
     """Return regions from any of the ways in which Python gives them."""
     if isinstance(regions, str | os.PathLike):
-        return formats.load(Path(regions)).of(path)
+        return tracks.declared(formats.load(Path(regions)), [path], None)[0]
     if isinstance(regions, np.ndarray):
         if regions.ndim != 2:
             raise DippError(f"regions: a mask of shape (H, W) is needed, got shape {regions.shape}")

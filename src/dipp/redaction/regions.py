@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
 
 Mask = NDArray[np.bool_]
 Size = tuple[int, int]
@@ -286,8 +287,11 @@ class Placed:
         """Return the pixels (H, W) of the stored picture that regions hide."""
         width, height = self.size[::-1] if self.turned in SWAPPED else self.size
         mask = np.zeros((height, width), bool)
-        for region in self.regions:
-            region.outline.fill(mask, margin)
+        for number, region in enumerate(self.regions, 1):
+            try:
+                region.outline.fill(mask, margin)
+            except DippError as error:
+                raise DippError(f"image: region {number}: {error}") from None
         return stored(mask, self.turned)
 
 
@@ -314,10 +318,10 @@ def runs(mask: Mask) -> list[int]:
 def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bool = False) -> Mask:
     """Return the mask (height, width) of run lengths, row by row or column by column."""
     counts = list(lengths)
+    if height * width > MAX_PICTURE:
+        raise DippError(f"a mask of {width:g}×{height:g} pixels is too large; it is for another picture")
     if height < 1 or width < 1 or any(count < 0 for count in counts) or sum(counts) != height * width:
         raise DippError(f"the runs of a mask do not add up to {width:g}×{height:g} pixels")
-    if height * width > LARGEST:
-        raise DippError(f"a mask of {width:g}×{height:g} pixels is too large; it is for another picture")
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return flat.reshape(width, height).T.copy() if columns else flat.reshape(height, width)
 
@@ -357,15 +361,19 @@ def _enclosed(outline: Mask) -> Mask:
 
 
 def _place(mask: Mask, own: Mask, top: int, left: int, across: int, down: int) -> None:
-    """Set the pixels of a mask of its own, grown by a margin, in the mask of a picture."""
+    """Set the pixels of a mask of its own, grown by a margin, in the mask of a picture; raise if there are none."""
     from scipy import ndimage
 
+    # Whatever a larger margin would reach lies outside the picture.
+    down = min(down, abs(top) + len(own) + mask.shape[0])
+    across = min(across, abs(left) + own.shape[1] + mask.shape[1])
     grown = np.pad(own, ((down, down), (across, across)))
     if across or down:
         grown = ndimage.maximum_filter(grown, size=(2 * down + 1, 2 * across + 1))
     top, left = top - down, left - across
     rows = max(0, top), min(mask.shape[0], top + grown.shape[0])
     columns = max(0, left), min(mask.shape[1], left + grown.shape[1])
-    if rows[0] < rows[1] and columns[0] < columns[1]:
-        part = grown[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left]
-        mask[rows[0] : rows[1], columns[0] : columns[1]] |= part
+    part = grown[max(0, rows[0] - top) : max(0, rows[1] - top), max(0, columns[0] - left) : max(0, columns[1] - left)]
+    if not part.any():
+        raise DippError("no pixel of the picture lies in it; is it for another one?")
+    mask[rows[0] : rows[1], columns[0] : columns[1]] |= part

@@ -25,6 +25,10 @@ LOSSY = ("jpeg", "tiff_jpeg", "webp")
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, STRIPS, ORIENTATION = 256, 257, 258, 259, 262, 273, 274
 SAMPLES, ROWS, COUNTS, PLANAR, PREDICTOR, EXTRA, FORMAT, PROFILE = 277, 278, 279, 284, 317, 338, 339, 34675
 PLAIN, DEFLATE, OLD_DEFLATE = 1, 8, 32946
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB = 0, 1, 2
+"""Of `PHOTOMETRIC`."""
+UNKNOWN, ASSOCIATED = 0, 1
+"""Of `EXTRA`."""
 LEVEL = 6
 """Level of compression by zlib."""
 
@@ -35,6 +39,24 @@ def is_lossy(image: Image.Image) -> bool:
     if used not in (*LOSSLESS, *LOSSY):
         raise DippError(f"image: a TIFF compressed by {used:.20} is not read; save it plain")
     return used in LOSSY
+
+
+def require_known(tags: Any) -> None:
+    """Raise if the values of a TIFF mean something that Pillow would not keep: the file would look another way."""
+    kind, extra, bits = tags.get(PHOTOMETRIC), tags.get(EXTRA, ()), max(tags.get(BITS, (1,)))
+    wrong = (
+        "alpha that colours are multiplied by"
+        if ASSOCIATED in extra
+        else "channels that are no colour"
+        if UNKNOWN in extra
+        else "16 bits in which 0 is white"
+        if kind == WHITE_IS_ZERO and bits > 8
+        else "16 bits that are neither grey nor RGB"
+        if kind not in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB) and bits > 8
+        else ""
+    )
+    if wrong:
+        raise DippError(f"image: a TIFF with {wrong} is not read; save it as PNG")
 
 
 def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:

@@ -35,6 +35,9 @@ def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -
     """
     if loaded.frames and gaps is None:
         raise DippError(FRAMES)
+    if loaded.frames and not max(loaded.frames) < len(pictures) == (loaded.count or len(pictures)):
+        least = loaded.count or f"{max(loaded.frames) + 1} or more"
+        raise DippError(f"regions: they are for {least} frames, got {len(pictures)}; pass all frames, and nothing else")
     found = [loaded.of(path, number) for number, path in enumerate(pictures)]
     _refuse_shared(found, pictures, loaded.everywhere)
     return found if gaps is None else filled(found, [path.name for path in pictures], gaps)

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import dipp
 from dipp.errors import DippError
+from dipp.redaction import tracks
 from dipp.redaction.formats import FORMATS, Declarations, coco, column, load, own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.regions import Box, Declared, Margin, Pixels, Polygon, Region
@@ -166,6 +168,28 @@ def test_cvat_for_videos(tmp_path: Path) -> None:
     assert second.regions == (Region(Box(1.0, 0.0, 9.0, 9.0), "face", "4"),)
 
 
+@pytest.mark.parametrize(
+    ("names", "size", "why"),
+    [
+        ("ab", "", "they are for the frames of a video; pass all frames"),
+        ("a", "", "they are for 2 or more frames, got 1"),
+        ("abc", "<size>2</size>", "they are for 2 frames, got 3; pass all frames, and nothing else"),
+        ("ab", "<size>3</size>", "they are for 3 frames, got 2"),
+    ],
+)
+def test_boxes_of_frames_are_for_all_frames(names: str, size: str, why: str, tmp_path: Path) -> None:
+    """A frame too many or too few, and every later box would lie in the wrong picture."""
+    boxes = '<box frame="1" outside="0" xtl="0" ytl="0" xbr="9" ybr="9"/>'
+    text = f'<annotations><meta><task>{size}</task></meta><track id="4" label="face">{boxes}</track></annotations>'
+    path = write(tmp_path, "r.xml", text)
+    pictures = [tmp_path / f"{name}.png" for name in names]
+    with pytest.raises(DippError, match=why):
+        tracks.declared(load(path), pictures, None if why.endswith("pass all frames") else "cover")
+    write(tmp_path, "a.png", png(MASK))
+    with pytest.raises(DippError, match="they are for the frames of a video"):
+        dipp.redact(pictures[0], regions=path, fill="grey", odometer=False)
+
+
 def test_yolo_names_come_from_a_file(tmp_path: Path) -> None:
     write(tmp_path, "classes.txt", "person\nplate\n")
     write(tmp_path, "a.txt", "1 0.5 0.5 0.1 0.1 0.93\n")
@@ -231,10 +255,19 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "coco nothing": ("r.json", coco_file(), "neither a bbox nor a segmentation"),
     "coco runs": ("r.json", coco_file(segmentation={"size": [4, 4], "counts": "~~"}), "not COCO's"),
     "coco odd": ("r.json", coco_file(segmentation=[[1, 2, 3]]), "pairs of numbers, got 3 numbers"),
+    "coco sizes": (
+        "r.json",
+        {
+            **coco_file(segmentation={"size": [4, 5], "counts": [0, 20]}),
+            "images": [{"id": 3, "file_name": "a", "width": 4, "height": 5}],
+        },
+        "run lengths for 5×4 pixels, and others, or the picture, for 4×5",
+    ),
+    "too large": ("r.json", own_file({"mask": {"size": [9000, 9000], "runs": [0, 81000000]}}), "is too large"),
     "labelme line": ("r.json", labelme_file(points=[[0, 0], [1, 1]], shape_type="line"), "type line has no area"),
     "voc box": ("a.xml", VOC.replace("<xmin>6</xmin>", ""), "no bndbox with xmin"),
     "voc turned": ("a.xml", VOC.replace("<xmin>6", "<xmin>60"), "is empty; exchange its ends"),
-    "cvat points": ("a.xml", CVAT.replace("<ellipse", '<points points="1,2"/><ellipse'), "type points has no area"),
+    "cvat points": ("a.xml", CVAT.replace("<ellipse", '<points points="1,2"/><ellipse'), "type points is not read"),
     "deid conditions": ("d", "contains Modality CT\ncoordinates 1,2,3,4", r"conditions \(contains …\) are not"),
     "deid keep": ("d", "keepcoordinates 1,2,3,4", "names what is to stay"),
     "deid short": ("d", "coordinates 1,2,3", "coordinates needs 4 numbers, got 1,2,3"),
@@ -377,6 +410,13 @@ def test_cells_of_a_column_mean_the_same(name: str) -> None:
         ([[5, 10, 0, 10]], "is empty"),
         ({"bbox": [[5, 10, 20, 10]], "category": [1, 2]}, "differ in length"),
         ([{"category": 1}], "neither a bbox nor a segmentation"),
+        (
+            [
+                {"segmentation": {"size": [2, 2], "counts": [0, 4]}},
+                {"segmentation": {"size": [1, 4], "counts": [0, 4]}},
+            ],
+            "4×1",
+        ),
         (b"GIF89a", "not a whole PNG"),
     ],
 )

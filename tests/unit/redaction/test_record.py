@@ -13,7 +13,7 @@ from helpers.redaction import BOX, SIZE, opened, saved, scene
 
 import dipp
 from dipp.errors import DippError
-from dipp.redaction import Record, Region, check
+from dipp.redaction import Record, Region, check, paint
 from dipp.redaction.record import beside
 from dipp.redaction.regions import Box, Polygon
 
@@ -93,6 +93,7 @@ LIES: dict[str, tuple[Any, str]] = {
     "a size": (lambda facts: facts["output"].update(size=[7, 7]), "kind, size or orientation"),
     "fewer regions": (lambda facts: facts.update(regions=[]), "do not cover what it says was hidden"),
     "a smaller region": (lambda facts: facts["regions"][0].update(box=[37, 21, 2, 2]), "do not cover"),
+    "fewer pixels": (lambda facts: facts["hidden"].update(pixels=7), "do not cover what it says was hidden"),
     "an ε": (lambda facts: facts["certificate"].update(epsilon=1.0), "certificate does not follow"),
     "a unit": (lambda facts: facts["certificate"]["unit"].update(units=9), "certificate does not follow"),
     "another fill": (lambda facts: facts.update(fill="black"), "does not follow from their surroundings"),
@@ -132,14 +133,31 @@ def test_a_picture_that_another_denoiser_painted_is_not_blamed(tmp_path: Path) -
         check(path, record, "cpu")
 
 
-def test_painting_may_round_differently_elsewhere(tmp_path: Path) -> None:
-    path = made(tmp_path, "PNG")
-    record, pixels = Record.read(beside(path)), opened(path.read_bytes()).copy()
-    left, top, _, _ = BOX
-    pixels[top + 3, left + 3, 0] ^= 1
-    path.write_bytes(saved(pixels, "PNG"))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("levels", [0.01, 0.5, 8])
+def test_painting_may_round_differently_elsewhere(
+    kind: str, levels: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundredth of a level may move a coefficient by a step, which is many levels."""
+    paints = paint.Painter.__call__
+
+    def elsewhere(self: paint.Painter, known: Any, unknown: Any) -> Any:
+        drawn = np.random.default_rng(0).normal(0, levels / 127.5, known.shape).astype(np.float32)
+        return paints(self, known, unknown) + drawn * unknown[..., None]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(paint.Painter, "__call__", elsewhere)
+        path = made(tmp_path, kind)
+    record = Record.read(beside(path))
+    if levels > 2:
+        with pytest.raises(DippError, match="hold something that does not follow"):
+            check(path, record, "cpu")
+        return
+    assert check(path, record, "cpu").repainted.startswith("within ")
+    path.write_bytes(path.read_bytes() + b"secret")
     record.facts["output"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert check(path, record, "cpu").repainted.startswith("within 1 levels")
+    with pytest.raises(DippError, match="it may hold more than its picture"):
+        check(path, record, "cpu")
 
 
 def test_a_picture_with_nothing_to_hide_has_no_certificate() -> None:

@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from dipp.errors import DippError
-from dipp.redaction.regions import Box, Declared, Margin, Pixels, Placed, Polygon, Region, mask_of_runs, runs, stored
+from dipp.redaction.regions import (
+    Box,
+    Declared,
+    Margin,
+    Outline,
+    Pixels,
+    Placed,
+    Polygon,
+    Region,
+    mask_of_runs,
+    runs,
+    stored,
+)
 from dipp.redaction.tracks import filled
 
 NONE = Margin()
@@ -112,8 +124,8 @@ def test_margins_that_are_none(text: str) -> None:
         Margin.parse(text)
 
 
-def declared(outline: Box, size: tuple[int, int] | None = None) -> Declared:
-    return Declared((Region(outline),), size, source="boxes.json")
+def declared(*outlines: Outline, size: tuple[int, int] | None = None) -> Declared:
+    return Declared(tuple(Region(outline) for outline in outlines), size, source="boxes.json")
 
 
 # Where boxes are meant.
@@ -124,19 +136,19 @@ def test_boxes_need_to_say_what_they_mean_where_a_picture_is_turned() -> None:
         declared(Box(0, 0, 2, 3)).placed((30, 20), 6, None)
     # A square, or a picture upside down: sizes decide nothing.
     with pytest.raises(DippError, match="--boxes raw"):
-        declared(Box(0, 0, 2, 3), (20, 20)).placed((20, 20), 6, None)
+        declared(Box(0, 0, 2, 3), size=(20, 20)).placed((20, 20), 6, None)
     with pytest.raises(DippError, match="--boxes raw"):
-        declared(Box(0, 0, 2, 3), (30, 20)).placed((30, 20), 3, None)
+        declared(Box(0, 0, 2, 3), size=(30, 20)).placed((30, 20), 3, None)
 
 
 def test_recorded_sizes_decide() -> None:
-    raw = declared(Box(0, 0, 2, 3), (30, 20)).placed((30, 20), 6, None)
-    shown = declared(Box(0, 0, 2, 3), (20, 30)).placed((30, 20), 6, None)
+    raw = declared(Box(0, 0, 2, 3), size=(30, 20)).placed((30, 20), 6, None)
+    shown = declared(Box(0, 0, 2, 3), size=(20, 30)).placed((30, 20), 6, None)
     assert (raw.turned, shown.turned) == (1, 6)
     assert raw.mask(NONE)[:3, :2].all()
     assert shown.mask(NONE)[-2:, :3].all()  # orientation 6: the left of what is shown is the bottom of what is stored
     with pytest.raises(DippError, match="its own sizes contradict --boxes"):
-        declared(Box(0, 0, 2, 3), (20, 30)).placed((30, 20), 6, False)
+        declared(Box(0, 0, 2, 3), size=(20, 30)).placed((30, 20), 6, False)
 
 
 def test_what_is_said_decides() -> None:
@@ -147,7 +159,7 @@ def test_what_is_said_decides() -> None:
 
 def test_regions_for_another_size_are_refused() -> None:
     with pytest.raises(DippError, match=r"boxes\.json: the regions are for 64×48 pixels, the picture has 30×20"):
-        declared(Box(0, 0, 2, 3), (64, 48)).placed((30, 20), 1, None)
+        declared(Box(0, 0, 2, 3), size=(64, 48)).placed((30, 20), 1, None)
 
 
 def test_regions_outside_are_refused_and_those_across_the_border_are_cut() -> None:
@@ -155,6 +167,22 @@ def test_regions_outside_are_refused_and_those_across_the_border_are_cut() -> No
         declared(Box(40, 2, 44, 5)).placed((30, 20), 1, None)
     found = declared(Box(-5, -5, 2, 3)).placed((30, 20), 1, None).mask(NONE)
     assert found.sum() == 6
+
+
+def test_a_region_that_hides_nothing_is_refused() -> None:
+    """Its bounds meet the picture, and none of its pixels does."""
+    corner = Polygon(((90.0, -30.0), (90.0, 90.0), (-30.0, 90.0)))
+    for outline in (corner, Pixels(np.eye(2, dtype=bool)[::-1], 29, 19)):
+        placed = declared(Box(0, 0, 2, 3), outline).placed((30, 20), 1, None)
+        if outline is corner:
+            placed.mask(Margin(pixels=20))  # grown, it reaches the picture
+        with pytest.raises(DippError, match="image: region 2: no pixel of the picture lies in it"):
+            placed.mask(NONE)
+
+
+@pytest.mark.parametrize("outline", [Box(3, 4, 6, 8), Polygon(((3, 4), (6, 4), (5, 8))), Pixels(np.eye(3, dtype=bool))])
+def test_a_margin_may_be_larger_than_any_picture(outline: Outline) -> None:
+    assert declared(outline).placed((30, 20), 1, None).mask(Margin(pixels=9e8)).all()
 
 
 @pytest.mark.parametrize(

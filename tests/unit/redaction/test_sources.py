@@ -106,6 +106,26 @@ def test_the_orientation_is_kept_and_pixels_stay_where_they_are(kind: str, orien
         assert image.getexif().get(0x0112, 1) == orientation or kind == "TIFF"
 
 
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])
+def test_a_picture_that_programs_turn_in_two_ways_is_refused(kind: str) -> None:
+    """Where EXIF data are missing, Pillow turns a picture by its XMP data, and browsers do not."""
+    for stated in (1, 6):
+        xmp = f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><a tiff:Orientation="{stated}"/></x:xmpmeta>'
+        text = PngImagePlugin.PngInfo()
+        text.add_itxt("XML:com.adobe.xmp", xmp)
+        options: dict[str, Any] = {"pnginfo": text} if kind == "PNG" else {"xmp": xmp.encode()}
+        options |= {"lossless": True} if kind == "WEBP" else {}
+        plain = saved(scene(), kind, **options)
+        if stated == 1:
+            grey(plain)
+            continue
+        with pytest.raises(DippError, match=r"XMP data \(orientation 6\) and others by its EXIF data \(1\)"):
+            grey(plain)
+        tags = Image.Exif()
+        tags[0x0112] = 3  # all programs follow that
+        assert open_source(saved(scene(), kind, exif=tags, **options)).orientation == 3
+
+
 def test_boxes_of_what_is_shown_are_hidden_there() -> None:
     """A box in the top left corner of what a viewer shows, in all orientations."""
     for orientation in range(1, 9):
@@ -274,6 +294,37 @@ def test_hidden_pixels_become_opaque() -> None:
     mask = inside(made.shape)
     assert (made[mask][:, 3] == 255).all()
     assert (made[~mask][:, 3] == 0).all()
+
+
+def test_webp_of_grey_with_alpha() -> None:
+    """WebP has no type of its own for it."""
+    pixels = np.dstack([scene()[..., :1].repeat(3, axis=2), scene()[..., 1]])
+    made = opened(grey(saved(pixels, "WEBP", lossless=True, exact=True)).content)
+    mask = ~inside(pixels.shape)
+    np.testing.assert_array_equal(made[mask], pixels[mask])
+
+
+@pytest.mark.parametrize(
+    ("channels", "deep", "tags", "why"),
+    [
+        (1, True, {tiff.PHOTOMETRIC: 0}, "16 bits in which 0 is white"),
+        (4, True, {tiff.PHOTOMETRIC: 5, tiff.EXTRA: ()}, "16 bits that are neither grey nor RGB"),
+        (4, True, {tiff.EXTRA: 1}, "alpha that colours are multiplied by"),
+        (4, False, {tiff.EXTRA: 1}, "alpha that colours are multiplied by"),
+        (4, False, {tiff.EXTRA: 0}, "channels that are no colour"),
+    ],
+)
+def test_tiffs_that_would_look_another_way(channels: int, deep: bool, tags: dict[int, Any], why: str) -> None:
+    values = np.zeros((5, 7, channels), np.uint16 if deep else np.uint8) + 9
+    content = tiff.write(Raster(values))
+    for tag, value in tags.items():
+        kind = {tiff.PHOTOMETRIC: 2 if channels > 2 else 1, tiff.EXTRA: 2}[tag]
+        before = struct.pack("<HHII", tag, 3, 1, kind)
+        assert before in content
+        after = struct.pack("<HHII", 40000, 3, 1, 0) if value == () else struct.pack("<HHII", tag, 3, 1, value)
+        content = content.replace(before, after)
+    with pytest.raises(DippError, match=f"a TIFF with {why} is not read; save it as PNG"):
+        open_source(content)
 
 
 def test_a_region_may_be_the_whole_picture() -> None:

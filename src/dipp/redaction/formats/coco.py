@@ -5,7 +5,8 @@ Run lengths go column by column, as a list or in COCO's compressed text. `track_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from dipp.errors import DippError
@@ -21,7 +22,7 @@ from dipp.redaction.formats.reading import (
     text,
     whole,
 )
-from dipp.redaction.regions import Outline, Pixels, Region, mask_of_runs
+from dipp.redaction.regions import Declared, Outline, Pixels, Region, mask_of_runs
 
 
 def recognises(file: File) -> bool:
@@ -46,14 +47,32 @@ def read(file: File) -> Declarations:
         kind = kinds.get(str(one.get("category_id")), str(one.get("category_id", "region")))
         who = text(one.get("track_id", one.get("instance_id")))
         regions[one["image_id"]] += [Region(outline, kind, who) for outline in outlines(file, one)]
+    own: dict[Any, list[dict[str, Any]]] = {key: [] for key in regions}
+    for one in annotations:
+        own[one["image_id"]].append(one)
     pictures = (
         (
             str(image.get("file_name") or ""),
-            declared(file, regions[image.get("id")], (image.get("width"), image.get("height"))),
+            sized(file, regions[key], (image.get("width"), image.get("height")), own[key]),
         )
-        for image in images
+        for key, image in zip(regions, images, strict=True)
     )
     return named(file, pictures)
+
+
+def sized(
+    file: File, regions: Iterable[Region], size: tuple[Any, Any] | None, annotations: Iterable[dict[str, Any]]
+) -> Declared:
+    """Return the regions of a picture. Run lengths cover the whole of it, so they say its size too."""
+    found = declared(file, regions, size)
+    shapes = [one["segmentation"]["size"] for one in annotations if isinstance(one.get("segmentation"), dict)]
+    for height, width in shapes:
+        if found.size is None:
+            found = replace(found, size=(whole(file, width), whole(file, height)))
+        elif found.size != (width, height):
+            other = f"{found.size[0]}×{found.size[1]}"
+            file.fail(f"run lengths for {width}×{height} pixels, and others, or the picture, for {other}")
+    return found
 
 
 def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dipp.redaction.formats import coco, masks, own
-from dipp.redaction.formats.reading import File, box, declared, numbers, text
+from dipp.redaction.formats.reading import File, box, numbers, text
 from dipp.redaction.regions import Declared, Region
 
 PREFIX = "column:"
@@ -55,8 +55,9 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
             cell = json.loads(cell)
         except (ValueError, RecursionError):
             file.fail("text that is not JSON; boxes, objects, or regions of dipp's own JSON are needed")
-    regions = [region for entry in _entries(file, cell) for region in _regions(file, entry, kinds)]
-    return declared(file, regions, size)
+    entries = _entries(file, cell)
+    regions = [region for entry in entries for region in _regions(file, entry, kinds)]
+    return coco.sized(file, regions, size, (entry for entry in entries if isinstance(entry, dict)))
 
 
 def _entries(file: File, cell: Any) -> list[Any]:

@@ -15,7 +15,8 @@ from dipp.redaction.formats.reading import Declarations, File, box, declared, na
 from dipp.redaction.regions import Outline, Pixels, Region, mask_of_runs
 
 SHAPES = ("box", "polygon", "ellipse", "mask")
-NO_AREA = ("polyline", "points", "cuboid", "skeleton")
+WORDS = ("tag", "attribute")
+"""Parts of an image or a track that are no shapes."""
 
 
 def recognises(file: File) -> bool:
@@ -46,7 +47,11 @@ def read(file: File) -> Declarations:
                 frame = int(number(file, shape.get("frame")))
                 frames[frame].append(Region(_outline(file, shape), track.get("label") or "region", track.get("id")))
     known = None if None in size else size
-    return Declarations(frames={frame: declared(file, regions, known) for frame, regions in frames.items()})
+    stated = root.findtext("meta/task/size")
+    count = None if stated is None else whole(file, stated)
+    return Declarations(
+        frames={frame: declared(file, regions, known) for frame, regions in frames.items()}, count=count
+    )
 
 
 def _regions(file: File, image: Element) -> list[Region]:
@@ -60,8 +65,8 @@ def _regions(file: File, image: Element) -> list[Region]:
 
 
 def _require_area(file: File, shape: Element) -> None:
-    if shape.tag in NO_AREA:
-        file.fail(f"a shape of the type {shape.tag} has no area; one of {', '.join(SHAPES)} is needed")
+    if shape.tag not in SHAPES + WORDS:
+        file.fail(f"a shape of the type {shape.tag!s:.40} is not read; one of {', '.join(SHAPES)} is needed")
 
 
 def _outline(file: File, shape: Element) -> Outline:

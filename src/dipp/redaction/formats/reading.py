@@ -89,6 +89,8 @@ class Declarations:
     """By the name of the picture without its ending."""
     frames: dict[int, Declared] = field(default_factory=dict)
     """By the number of the picture among all that are given, sorted by name."""
+    count: int | None = None
+    """How many frames there must be; None where that is not recorded."""
     everywhere: Declared | None = None
     """For every picture."""
 
@@ -104,7 +106,7 @@ class Declarations:
         if self.everywhere is not None and other.everywhere is not None:
             files = f"{self.everywhere.source} and {other.everywhere.source}"
             raise DippError(f"regions: {files} both declare regions for every picture; keep one of them")
-        return replace(self, everywhere=self.everywhere or other.everywhere)
+        return replace(self, everywhere=self.everywhere or other.everywhere, count=self.count or other.count)
 
     def of(self, picture: Path, number: int = 0) -> Declared | None:
         """Return the regions of a picture; None if nothing is declared for it.
@@ -181,7 +183,7 @@ def number(file: File, value: Any) -> float:
 def numbers(file: File, values: Any, count: int | None = None) -> list[float]:
     """Return a list of numbers, of a given length if there is one."""
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
-        file.fail(f"{'a list of' if count is None else count} numbers are needed, got {values!s:.40}")
+        file.fail(f"{'a list of numbers is' if count is None else f'{count} numbers are'} needed, got {values!s:.40}")
     return [number(file, value) for value in values]
 
 

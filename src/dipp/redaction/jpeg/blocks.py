@@ -34,12 +34,17 @@ def samples(component: Component, top: int, bottom: int, left: int, right: int) 
     return found.transpose(0, 2, 1, 3).reshape(rows * BLOCK, columns * BLOCK)
 
 
-def quantised(values: Samples, quantisation: NDArray[np.int64]) -> Plane:
-    """Return the coefficients (rows, columns, 64) of samples around 0, quantised."""
+def transformed(values: Samples, quantisation: NDArray[np.int64]) -> Samples:
+    """Return the coefficients (rows, columns, 64) of samples around 0, in steps of the quantisation, not rounded."""
     rows, columns = values.shape[0] // BLOCK, values.shape[1] // BLOCK
     part = values.reshape(rows, BLOCK, columns, BLOCK).transpose(0, 2, 1, 3)
     found = (BASIS @ part @ BASIS.T).reshape(rows, columns, 64) / quantisation
-    return np.clip(np.rint(found), -LARGEST, LARGEST).astype(np.int16)
+    return np.clip(found, -LARGEST, LARGEST)
+
+
+def rounded(coefficients: Samples) -> Plane:
+    """Return coefficients as they are stored."""
+    return np.rint(coefficients).astype(np.int16)
 
 
 def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Samples:
@@ -55,8 +60,8 @@ def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Sampl
     return np.clip(found + 128, 0, 255)
 
 
-def coefficients(picture: Jpeg, levels: Samples) -> tuple[Plane, ...]:
-    """Return the quantised coefficients of each component for pixels (H, W, C) that fill whole MCUs."""
+def coefficients(picture: Jpeg, levels: Samples) -> tuple[Samples, ...]:
+    """Return the coefficients of each component for pixels (H, W, C) that fill whole MCUs, not rounded."""
     values = levels - 128
     if len(picture.components) == 3 and not picture.rgb:
         values = values @ TO_LUMA.T
@@ -66,5 +71,5 @@ def coefficients(picture: Jpeg, levels: Samples) -> tuple[Plane, ...]:
         tall, wide = most_down // one.down, most_across // one.across
         plane = values[..., at]
         plane = plane.reshape(plane.shape[0] // tall, tall, plane.shape[1] // wide, wide).mean(axis=(1, 3))
-        found.append(quantised(plane, one.quantisation))
+        found.append(transformed(plane, one.quantisation))
     return tuple(found)

@@ -164,6 +164,11 @@ def _read_scan(
         raise DamagedError("it ends early" if ended == scans.CUT else "a code is wrong")
 
 
+def blocks_of(picture: Jpeg, component: Component) -> tuple[int, int]:
+    """Return rows and columns of blocks of a component that are a part of the picture; others fill up its MCUs."""
+    return _real((picture.height, picture.width), picture.mcu, (component.across, component.down))
+
+
 def _kind(found: Segments, scan: Scan) -> int:
     """Return how a scan is coded."""
     if found.kind != segments.PROGRESSIVE:
@@ -222,8 +227,7 @@ def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
     components, mcus = picture.components, picture.mcus
     flat = np.concatenate([np.ascontiguousarray(one.blocks, np.int16).reshape(-1) for one in components])
     offsets = np.cumsum([0, *(one.blocks.size for one in components)])
-    size = picture.height, picture.width
-    real = np.array([_real(size, picture.mcu, (one.across, one.down)) for one in components], np.int64)
+    real = np.array([blocks_of(picture, one) for one in components], np.int64)
     layout = np.array(
         [
             (offsets[at], one.blocks.shape[1], one.across, one.down, mcus[1], mcus[0], min(at, 1))
