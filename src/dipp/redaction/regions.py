@@ -253,6 +253,11 @@ class Declared:
                     f"{self.source}: region {number} lies outside the picture of {_by(seen)} pixels: "
                     f"{left:g},{top:g} to {right:g},{bottom:g}; is it for another picture?"
                 )
+            if not self.relative and _looks_relative(outline) and max(seen) > 1:
+                raise DippError(
+                    f"{self.source}: region {number} is smaller than a pixel; if its numbers are shares of width "
+                    "and height, multiply them by both"
+                )
             regions.append(Region(outline, region.kind, region.id))
         return Placed(tuple(regions), size, orientation if turned else 1)
 
@@ -324,6 +329,12 @@ def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bo
         raise DippError(f"the runs of a mask do not add up to {width:g}×{height:g} pixels")
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return flat.reshape(width, height).T.copy() if columns else flat.reshape(height, width)
+
+
+def _looks_relative(outline: Outline) -> bool:
+    """Return whether numbers that should be pixels may be shares of width and height: then they hide nothing."""
+    left, top, right, bottom = outline.bounds()
+    return not isinstance(outline, Pixels) and max(left, top, right - left, bottom - top) <= 1
 
 
 def _by(size: Size) -> str:

@@ -169,6 +169,16 @@ def test_regions_outside_are_refused_and_those_across_the_border_are_cut() -> No
     assert found.sum() == 6
 
 
+@pytest.mark.parametrize(
+    "outline", [Box(0.2, 0.3, 0.6, 0.9), Box(0.6, 0.6, 1.4, 1.5), Polygon(((0, 0), (1, 0), (1, 1)))]
+)
+def test_shares_in_the_place_of_pixels_are_refused(outline: Outline) -> None:
+    """They would hide the first pixel, and show everything."""
+    with pytest.raises(DippError, match=r"region 1 is smaller than a pixel; .* shares of width and height"):
+        declared(outline).placed((30, 20), 1, None)
+    Declared((Region(outline),), relative=True).placed((30, 20), 1, None)
+
+
 def test_a_region_that_hides_nothing_is_refused() -> None:
     """Its bounds meet the picture, and none of its pixels does."""
     corner = Polygon(((90.0, -30.0), (90.0, 90.0), (-30.0, 90.0)))
