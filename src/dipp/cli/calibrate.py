@@ -43,7 +43,7 @@ def calibrate(
     files.require_new(place, overwrite=overwrite)
     denoiser, public = models.load(model, device), Window.of(window)
     if denoiser.any_size:
-        (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.SCENES, count, public)
+        (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.fitting(data, public), count, public)
     else:
         height, width = denoiser.sample_size
         if height != width:

@@ -47,7 +47,12 @@ def train(
     data: Annotated[Path, typer.Argument(help="PUBLIC photographs: a folder, .tar, Parquet, .npz or .npy.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; one that was killed goes on.")],
     course: CourseOptions,
-    size: Annotated[int, typer.Option(help="Side of the large tiles that are cut of photographs.")] = 192,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            help="Side of the large tiles that are cut of photographs.", show_default="192, or what most pictures have"
+        ),
+    ] = None,
     network: Annotated[
         Path | None, typer.Option(help="Sizes of the network (JSON, as config.json), instead of the default ones.")
     ] = None,
@@ -77,7 +82,7 @@ def train(
     tiles, on_terminal = run.tiles, console().is_terminal
     LOGGER.info(
         f"{counted(tiles.photographs, 'photograph')} ({tiles.skipped} skipped), "
-        f"{' and '.join(map(str, map(len, tiles.training)))} tiles, "
+        f"{' and '.join(f'{len(one)} tiles of {len(one[0])}×{len(one[0])}' for one in tiles.training)}, "
         f"{sum(p.numel() for p in run.parameters) / 1e6:.2f} M parameters, {run.device.type}, "
         f"{run.settings.batch} large tiles a step, from step {run.step}"
     )

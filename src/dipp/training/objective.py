@@ -99,7 +99,8 @@ class Stream:
         """Masks (N, 1, side, side) for the Gaussian states: all of a tile, or all but some lines below and right."""
         device, side = self.bank.tiles.device, self.bank.tiles.shape[1]
         odd = torch.rand(self.gaussian, 1, device=device) < ODD
-        cut = torch.where(odd, (torch.rand(self.gaussian, 2, device=device) * self.config.stride).floor(), 0.0)
+        most = min(self.config.stride, side)
+        cut = torch.where(odd, (torch.rand(self.gaussian, 2, device=device) * most).floor(), 0.0)
         lines = torch.arange(side, device=device).float()
         down, across = ((lines < side - missing[:, None]).float() for missing in cut.unbind(1))
         return (down[:, :, None] * across[:, None, :])[:, None]

@@ -10,6 +10,7 @@ so that a square of 32×32 is a whole picture, as in datasets of small pictures,
 
 from __future__ import annotations
 
+import itertools
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,11 @@ class Scene:
 
 
 SCENES = (Scene(32, 32), Scene(128, 384))
-"""What networks for pictures of any size are calibrated on."""
+"""What networks for pictures of any size are calibrated on; `fitting` has those that small pictures allow."""
+LOOKED_AT = 64
+"""Pictures of a source from which it is told how large its pictures are."""
+SMALLER = 0.25
+"""The share of these that may be smaller than what is taken for the size of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +78,25 @@ def load(
     return PublicPictures(np.stack(tiles[:limit]), skipped)
 
 
+def usual_side(data: Path, most: int, window: Window | None = None) -> int:
+    """Return the shorter side that at least three of four pictures of a source have, or `most` if that is larger.
+
+    It is told from the first `LOOKED_AT` pictures that can be read.
+    """
+    readable = (found for found in _each(data, 3, window) if found is not None)
+    sides = sorted(min(found.shape[:2]) for found in itertools.islice(readable, LOOKED_AT))
+    return min(most, sides[int(SMALLER * len(sides))]) if sides else most
+
+
+def fitting(data: Path, window: Window | None = None) -> tuple[Scene, ...]:
+    """Return those of `SCENES` that the pictures of a source are large enough for.
+
+    Of pictures that are smaller than all of them, the scenes are squares as large as the pictures.
+    """
+    side = usual_side(data, max(kind.side for kind in SCENES), window)
+    return tuple(kind for kind in SCENES if kind.side <= side) or (Scene(side, side),)
+
+
 def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None = None) -> tuple[list[Pixels], int]:
     """Scenes of each kind (N, side, side, 3), and how many pictures were skipped.
 
@@ -91,7 +115,8 @@ def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None
             break
     count = len(found[0])
     if not count:
-        raise DippError(f"data: {data} holds no picture that is large enough; {skipped} were skipped")
+        largest = max(kind.side for kind in kinds)
+        raise DippError(f"data: {data} holds no picture of at least {largest}×{largest}; {skipped} were skipped")
     shares = [max(1, count * kinds[0].side ** 2 // kind.side**2) for kind in kinds]
     picked = [np.linspace(0, count - 1, share).round().astype(int) for share in shares]
     return [np.stack([squares[i] for i in chosen]) for squares, chosen in zip(found, picked, strict=True)], skipped

@@ -33,7 +33,7 @@ from dipp.errors import DippError
 from dipp.models import photonet
 from dipp.models.denoiser import torch_device
 from dipp.models.network import Network
-from dipp.training import setup
+from dipp.training import public_pictures, setup
 from dipp.training.bank import Bank, Cut
 from dipp.training.muon import Muon
 from dipp.training.objective import Stream
@@ -41,6 +41,8 @@ from dipp.training.validation import gaussian_psnr
 
 CHECKPOINT = "checkpoint.pt"
 RECORD = "training.json"
+SIDE, LEAST_SIDE = 192, 8
+"""Default and least side of large tiles, in pixels."""
 SMALL_SIDE = 32
 """Side of small tiles, in pixels."""
 SMALL_TILES = 10
@@ -142,7 +144,7 @@ class Run:
         output: Path,
         settings: Settings,
         *,
-        size: int = 192,
+        size: int | None = None,
         network: Mapping[str, Any] | None = None,
         start: Path | None = None,
         validate_on: Path | None = None,
@@ -158,8 +160,9 @@ class Run:
         self.network: Network = made.to(self.device, memory_format=torch.channels_last)
         self.parameters = list(self.network.parameters())
         setup.check_disk(output, sum(parameter.numel() for parameter in self.parameters))
-        if size < config.stride:
-            raise DippError(f"size: at least {config.stride} is needed for this network, got {size}")
+        size = public_pictures.usual_side(data, SIDE) if size is None else size
+        if size < LEAST_SIDE:
+            raise DippError(f"size: pictures and tiles of at least {LEAST_SIDE} pixels a side are needed, got {size}")
         sides = (size, min(size, SMALL_SIDE))
         cuts = [Cut(side, count, whole) for side, count, whole in zip(sides, CUT_TILES, (0.0, SCENE), strict=True)]
         self.tiles = setup.tiles(data, validate_on, cuts)

@@ -50,7 +50,7 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
         if not len(mine) or not len(theirs):
             raise DippError(
                 f"data: photographs of at least {cut.side}×{cut.side} are needed, to train on and to validate on; "
-                f"too few of the {len(every) + len(others)} that were found are"
+                f"too few of the {len(every) + len(others)} that were found are. --size takes smaller tiles"
             )
     # Spread over all: a large photograph alone gives more.
     kept = [array[:: max(1, len(array) // VALIDATION_TILES)][:VALIDATION_TILES] for array in held_out]

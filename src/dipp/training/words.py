@@ -53,7 +53,9 @@ Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
 SCENE = Scene(512, 512)
-"""Squares of photographs that words are made from."""
+"""Squares of photographs that words are made from; of smaller pictures, squares as large as they are."""
+SMALLEST = 32
+"""The smallest side of such squares, which divides all of them: that of the largest cells that words are made from."""
 SIDES = (8, 16, 32)
 """Sides of the cells whose blocks go into the books."""
 BITS = tuple(range(1, 11))
@@ -213,12 +215,16 @@ def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Win
         found = public_pictures.load(data, denoiser.sample_size[0], count + tried, denoiser.channels, window)
         asked = found.pixels[: len(found.pixels) - tried]
         return Pictures(asked, [found.pixels[len(asked) :]], found.skipped)
-    (squares,), skipped = public_pictures.scenes(data, (SCENE,), 1 << 20, window)
+    side = max(SMALLEST, public_pictures.usual_side(data, SCENE.side, window) // SMALLEST * SMALLEST)
+    (squares,), skipped = public_pictures.scenes(data, (Scene(side, side),), 1 << 20, window)
     order = np.random.default_rng(0).permutation(len(squares))
     if len(order) <= tried:
-        raise DippError(f"data: more than {tried} pictures of at least {SCENE.side} pixels a side are needed")
+        raise DippError(
+            f"data: more than {tried} pictures of at least {side}×{side} are needed, got {len(order)}; "
+            "--tried takes fewer"
+        )
     others = squares[order[:tried]]
-    smaller = [_shrunk(others, side) for side in (32, 64, 128)]
+    smaller = [_shrunk(others, size) for size in (SMALLEST, 64, 128) if size < side]
     return Pictures(squares[order[tried : tried + count]], [*smaller, others], skipped)
 
 

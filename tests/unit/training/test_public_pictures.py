@@ -107,6 +107,19 @@ def test_a_tar_file_is_a_folder(tmp_path: Path) -> None:
         public_pictures.load(tmp_path / "a.tar", 8)
 
 
+def test_scenes_fit_what_most_pictures_have(tmp_path: Path) -> None:
+    sides = (20, 130, 140, 150, 160, 170, 180, 190)
+    for number, side in enumerate(sides):
+        Image.fromarray(np.zeros((side, side + 9, 3), np.uint8)).save(tmp_path / f"{number}.png")
+    assert public_pictures.usual_side(tmp_path, 1000) == 140
+    assert public_pictures.usual_side(tmp_path, 64) == 64
+    assert public_pictures.fitting(tmp_path) == public_pictures.SCENES
+    np.save(tmp_path / "a.npy", np.zeros((3, 40, 50, 3), np.uint8))
+    assert public_pictures.fitting(tmp_path / "a.npy") == (Scene(32, 32),)
+    np.save(tmp_path / "a.npy", np.zeros((3, 20, 50, 1), np.uint8))
+    assert public_pictures.fitting(tmp_path / "a.npy") == (Scene(20, 20),)
+
+
 def test_scenes_are_the_middle_of_photographs_at_their_scale(tmp_path: Path) -> None:
     """A grey ramp keeps its ends in a whole scene, and loses them in a square of the middle."""
     ramp = np.linspace(0, 255, 128).round().astype(np.uint8)
@@ -119,5 +132,5 @@ def test_scenes_are_the_middle_of_photographs_at_their_scale(tmp_path: Path) -> 
     # 96 rows become 8, so 128 columns become 11, and the middle 8 are seen; 16 of 64 in the other kind.
     assert np.ptp(small[0]) == pytest.approx(255 * 7 / 11, abs=12)
     assert np.ptp(large[0]) == pytest.approx(255 * 15 / 64, abs=6)
-    with pytest.raises(DippError, match="no picture that is large enough; 9 were skipped"):
+    with pytest.raises(DippError, match="no picture of at least 128×128; 9 were skipped"):
         public_pictures.scenes(tmp_path, (Scene(128, 128),), 6)

@@ -22,7 +22,8 @@ from dipp import models
 from dipp.cli.main import app
 from dipp.errors import DippError
 from dipp.models import photonet
-from dipp.models.network import Config, Network
+from dipp.models.network import CHANNELS, Config, Network
+from dipp.training import calibrate, sensing
 from dipp.training import run as training
 from dipp.training.run import CHECKPOINT, Run, Settings
 
@@ -63,7 +64,7 @@ def test_the_folder_is_a_denoiser(data: Path, tmp_path: Path) -> None:
     found = made.validate()
     denoiser = models.load(tmp_path / "out")
     assert isinstance(denoiser, photonet.PhotoDenoiser)
-    assert denoiser.network.config == SMALL
+    assert denoiser.network.config == replace(SMALL, planes=tuple(CHANNELS))
     for name, average in made._averaged().items():
         torch.testing.assert_close(denoiser.network.get_parameter(name), average.half().float(), rtol=0, atol=0)
     record = json.loads((tmp_path / "out" / "training.json").read_text())
@@ -240,11 +241,29 @@ def test_a_wrong_folder_fails_at_the_start(data: Path, tmp_path: Path) -> None:
 
 
 def test_pictures_that_are_too_small_fail_at_the_start(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(DippError, match=r"of at least 64×64 are needed, .*; too few of the 24 that were found are$"):
+    with pytest.raises(DippError, match=r"of at least 64×64 are needed, .*; too few of the 24 .*--size takes smaller"):
         Run(data, tmp_path / "out", SETTINGS, size=64, network=NETWORK)
-    with pytest.raises(DippError, match=r"size: at least 8 is needed for this network, got 4"):
+    with pytest.raises(DippError, match=r"size: pictures and tiles of at least 8 pixels a side are needed, got 4"):
         Run(data, tmp_path / "out", SETTINGS, size=4, network=NETWORK)
     assert not (tmp_path / "out").exists()
+
+
+def test_small_grey_pictures_of_ones_own_train_and_calibrate(tmp_path: Path) -> None:
+    """Pictures of one channel that are smaller than the stride of the network, with no option but the length."""
+    path, config = tmp_path / "grey.npz", Config(channels=(8,) * 5, down=(1,) * 5, up=(1,) * 4, embedding=16)
+    images = np.random.default_rng(0).integers(0, 256, (8, 12, 14, 1), dtype=np.uint8)
+    np.savez(path, images=images)
+    made = Run(path, tmp_path / "out", SETTINGS, network=asdict(config))
+    assert made.tiles.training[0].shape[1:] == (12, 12, 3)
+    assert config.stride > 12
+    made.train(quiet)
+    assert all(bool(average.isfinite().all()) for average in made.average)
+    made.validate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sensing, "TILTS", {0.5: 1})
+        patch.setattr(calibrate, "EPSILONS", (4.0,))
+        result = CliRunner().invoke(app, ["calibrate", str(tmp_path / "out"), str(path), "--count", "2"])
+    assert "calibrated on 2 of 12×12 (0 skipped)" in result.output, result.output
 
 
 def test_too_little_disk_fails_at_the_start(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
