@@ -15,17 +15,15 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 from provenance import provenance, write
+from startup import timed
 
 SIZE = (4000, 3000)
 BOXES = [
@@ -44,15 +42,6 @@ def photograph(size: tuple[int, int]) -> Image.Image:
         large = np.asarray(small.convert("RGB").resize(size, Image.Resampling.LANCZOS), np.float32)
     grain = np.random.default_rng(0).normal(0, 3, large.shape).astype(np.float32)
     return Image.fromarray(np.clip(large + grain, 0, 255).astype(np.uint8))
-
-
-def timed(words: list[str], environment: Mapping[str, str]) -> tuple[float, float]:
-    """Return the seconds on the clock and of the processor that a command takes."""
-    before, began = os.times(), time.monotonic()
-    subprocess.run(words, env=dict(environment), check=True, capture_output=True)  # noqa: S603
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return time.monotonic() - began, cpu
 
 
 def main() -> None:

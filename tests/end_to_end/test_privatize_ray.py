@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import ray
-from helpers.datasets import SHARD_SIZE, Publications, check_release, save_table, tiny_codec
+from helpers.datasets import SHARD_SIZE, Publications, check_release, require_same_shards, save_table, tiny_codec
 from helpers.held_store import HeldStore
 from helpers.paths import ROOT
 from helpers.processes import children
@@ -23,7 +23,6 @@ from ray.cluster_utils import Cluster
 from dipp.data import privatize as running
 from dipp.data.engines import Engine, Local, Ray
 from dipp.data.privatize import Choices, Conduct, privatize
-from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.planning.presets import DIFFC
@@ -126,11 +125,7 @@ def test_ray_gives_what_this_process_gives(cluster: Any, light_model: Path, tmp_
     engines: dict[str, Engine] = {"one": Local(1), "two": Ray(address=cluster.address)}
     for name, engine in engines.items():
         privatize(str(source), tmp_path / name, codec, str(light_model), engine, choices)
-    for path in Store(tmp_path / "one").shards():
-        one, two = Shard.read(path), Shard.read(tmp_path / "two" / path.name)
-        assert one.ids.tolist() == two.ids.tolist()
-        assert one.labels == two.labels
-        assert one.payloads == two.payloads
+    require_same_shards(tmp_path / "one", tmp_path / "two")
     content = source.read_bytes()
     source.write_bytes(content[:100] + bytes(200) + content[300:])
     engine, strict = Ray(address=cluster.address), Conduct(strict=True)

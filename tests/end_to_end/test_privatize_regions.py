@@ -442,5 +442,5 @@ def test_ray(tmp_path: Path) -> None:
     source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
     purpose = Redacting(Redactor.of(odometer=False, fill="grey"), declared)
     carry_out(str(source), tmp_path / "local", purpose, Local(1), Choices(shard_size=2))
-    carry_out(str(source), tmp_path / "ray", purpose, Ray(2), Choices(shard_size=2))
+    carry_out(str(source), tmp_path / "ray", purpose, Ray(1), Choices(shard_size=2))
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")

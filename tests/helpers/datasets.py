@@ -159,3 +159,12 @@ def check_release(folder: Path, count: int) -> None:
     assert {path.name for path in folder.iterdir()} == {"manifest.json"} | {
         path.name for path in Store(folder).shards()
     }
+
+
+def require_same_shards(one: Path, other: Path) -> None:
+    """Two releases have the same shards: ids, labels and payloads."""
+    for path in Store(one).shards():
+        mine, its = Shard.read(path), Shard.read(other / path.name)
+        assert mine.ids.tolist() == its.ids.tolist()
+        assert mine.labels == its.labels
+        assert mine.payloads == its.payloads

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.neighbours import neighbouring
 
 from dipp import scoring
 from dipp.audit import blackbox, broken, controls, exact, law, likelihood, neighbours, setting, suite
@@ -174,20 +175,10 @@ def test_pairs_of_images_differ_in_one_pixel(subject: Subject) -> None:
     plan, shape = setting.single_step(subject, 2.0)
     chain, generator = setting.chain_of(plan, shape, 3), np.random.default_rng(3)
     touched = set(chain.layout(0, [0]).chunks.order // 3)
-    makers = (
-        neighbours.random_pair,
-        neighbours.extreme_pair,
-        neighbours.grey_pair,
-        neighbours.balanced_pair,
-        neighbours.adversarial_pair,
-    )
-    for make in makers:
-        for _ in range(3):
-            x, y = make(chain, generator)
-            assert x.shape == y.shape == (shape.coordinates,)
-            changed = set(np.flatnonzero(x != y) // 3)
-            assert len(changed) <= 1
-            assert changed <= touched
+    for x, y in neighbouring(chain, generator):
+        changed = set(np.flatnonzero(x != y) // 3)
+        assert len(changed) <= 1
+        assert changed <= touched
     x, y = neighbours.adversarial_pair(chain, generator, change=8)
     assert set(y.astype(int)[x != y] - x[x != y]) == {8}
 
