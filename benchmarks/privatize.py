@@ -105,7 +105,8 @@ def make_source(images: Path, path: Path, count: int) -> None:
 def one(engine: str, workers: int, part: int, model: str, source: str, steps: int, shard_size: int) -> dict[str, float]:
     """A single run, in this process: seconds from a loaded codec to the last byte. `part` is of the bare codec."""
     from dipp.data import engines
-    from dipp.data.privatize import Choices, privatize
+    from dipp.data.choices import Choices
+    from dipp.data.privatize import privatize
     from dipp.data.sources import Columns, open_source
 
     codec = make_codec(model, steps)
@@ -266,8 +267,9 @@ def peak_mib() -> float:
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
     """The test images written, against the codec alone; in turn, in one process."""
     from dipp.codec import Codec
+    from dipp.data.choices import Choices
     from dipp.data.engines import Local
-    from dipp.data.privatize import Choices, privatize
+    from dipp.data.privatize import privatize
     from dipp.data.sources import Columns, open_source
 
     codec = Codec.from_pretrained(model, epsilon=epsilon, device=device, calibration=calibration)

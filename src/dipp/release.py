@@ -18,7 +18,7 @@ from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.data import engines
 from dipp.data import privatize as runs
-from dipp.data.privatize import SHARD_SIZE, Choices, Conduct, Summary
+from dipp.data.choices import QUIET, SHARD_SIZE, Choices, Conduct, Summary
 from dipp.data.progress import Bar
 from dipp.data.purpose import Purpose
 from dipp.data.shards import MAX_ROWS
@@ -186,7 +186,7 @@ def _carried_out(
         options.get("overwrite", False),
         options.get("skip_changed", False),
         Meter.of(options.get("odometer", True), options.get("delta")),
-        bar or runs.QUIET,
+        bar or QUIET,
     )
     with contextlib.nullcontext() if bar is None else bar.bar:
         summary = runs.carry_out(str(src), target.resolve(), purpose, runner, choices, conduct)

@@ -29,10 +29,11 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.data import cache as caches
 from dipp.data.cache import Cache, Key
+from dipp.data.choices import Choices
 from dipp.data.engines import Local
 from dipp.data.exporting import _safe
 from dipp.data.loading import Pictures
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError

@@ -28,8 +28,9 @@ import dipp
 from dipp.codec import pictures
 from dipp.codec.dicom import DEFLATED
 from dipp.core.window import Window
+from dipp.data.choices import Choices
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns
 from dipp.data.store import Store

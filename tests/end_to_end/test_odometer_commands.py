@@ -20,8 +20,9 @@ from PIL import Image
 from dipp.codec import pictures
 from dipp.codec.charging import losses
 from dipp.codec.codec import Codec
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Conduct, privatize
+from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError

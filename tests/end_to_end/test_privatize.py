@@ -51,9 +51,10 @@ from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import Decoding
 from dipp.core.beacon import Beacon
 from dipp.data import engines
+from dipp.data.choices import Choices, Conduct
 from dipp.data.encoding import Encoder, EncodeTask
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Conduct, privatize
+from dipp.data.privatize import privatize
 from dipp.data.progress import Bar
 from dipp.data.shards import Contents, Shard, Skipped
 from dipp.data.sources import Columns, Record

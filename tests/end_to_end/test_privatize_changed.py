@@ -14,8 +14,9 @@ from helpers.datasets import Publications, pixels, save_table, tiny_codec
 from PIL import Image
 
 from dipp.codec.codec import Codec
+from dipp.data.choices import Choices, Conduct, Summary
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Conduct, Summary, privatize
+from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import CHANGED
 from dipp.data.store import RUN, Store

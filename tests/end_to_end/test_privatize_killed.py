@@ -13,8 +13,9 @@ from helpers.killer import Killer
 import dipp
 from dipp.codec.codec import Codec
 from dipp.data import manifest
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Conduct, privatize
+from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.errors import DippError

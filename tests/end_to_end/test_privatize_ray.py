@@ -21,8 +21,9 @@ from helpers.processes import children
 from ray.cluster_utils import Cluster
 
 from dipp.data import privatize as running
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Engine, Local, Ray
-from dipp.data.privatize import Choices, Conduct, privatize
+from dipp.data.privatize import privatize
 from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.planning.presets import DIFFC

@@ -19,8 +19,9 @@ from PIL import Image
 
 import dipp
 from dipp.data import redacted
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local, Ray
-from dipp.data.privatize import Choices, Conduct, carry_out
+from dipp.data.privatize import carry_out
 from dipp.data.redacting import Redacting
 from dipp.data.store import PICTURES, RUN, Store
 from dipp.errors import DippError

@@ -17,8 +17,9 @@ from PIL import Image
 
 from dipp.core.geometry import Geometry
 from dipp.data import manifest, subjects
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Conduct, privatize
+from dipp.data.privatize import privatize
 from dipp.data.sources import Columns, Source, open_source, recorded, restored
 from dipp.data.subjects import BySubject
 from dipp.errors import DippError

@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from dipp.data import privatize
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local
 from dipp.data.store import Store
 from dipp.odometer import Meter
@@ -22,10 +23,10 @@ from helpers.held_store import HeldStore
 def main() -> None:
     model, source, destination, workers, *held = sys.argv[1:]
     store = functools.partial(HeldStore, held_at=int(held[0]), gate=Path(held[1])) if held else Store
-    choices, codec = privatize.Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
+    choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
     engine, meter = Local(int(workers)), Meter() if "COUNTED" in os.environ else None
     with mock.patch.object(privatize, "Store", store):
-        privatize.privatize(source, Path(destination), codec, model, engine, choices, privatize.Conduct(meter=meter))
+        privatize.privatize(source, Path(destination), codec, model, engine, choices, Conduct(meter=meter))
 
 
 if __name__ == "__main__":

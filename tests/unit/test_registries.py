@@ -47,8 +47,9 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.price import Charge, Moved
 from dipp.core.steps import SensingStep
 from dipp.data import formats
+from dipp.data.choices import Choices
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import privatize
 from dipp.data.sources import Columns, Labels, Record, Source, fingerprint, open_source
 from dipp.errors import DippError
 from dipp.models import hub

@@ -8,7 +8,7 @@ from typing import Any
 from dipp import report
 from dipp.core.words import counted
 from dipp.data import manifest
-from dipp.data.privatize import Summary
+from dipp.data.choices import Summary
 from dipp.data.store import PICTURES, REDACTED
 from dipp.release import Privatized
 

@@ -17,6 +17,7 @@
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `footer` | sees that a Parquet file is not compressed, before it is read |
 | `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |
+| `choices` | what a run is asked for, how it is carried out and watched, and what came of it |
 | `run`, `privatize` | a run as it is recorded; the run: seed, plan, source, survey, shards, manifest |
 | `progress` | the bar and the table that a run shows on a terminal |
 | `manifest` | what all shards together hold, as a manifest or as one archive; verification |

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dipp.core.words import counted
-from dipp.data.privatize import Summary, Watcher
+from dipp.data.choices import Summary, Watcher
 from dipp.data.shards import Contents
 from dipp.data.store import RELEASED_TWICE
 

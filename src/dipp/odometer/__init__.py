@@ -1,7 +1,8 @@
 """The odometer: what all releases of a picture add up to, over commands, folders, copies and reruns.
 
 `place` says where it is kept and under which secret key; `prices` what a release costs an object of a size; `accounts`
-is the database, with its promises; `meter` is an odometer as an encoder uses it, with a limit.
+what is charged, with its promises; `database` is the file that holds it; `meter` is an odometer as an encoder uses it,
+with a limit.
 """
 
 from dipp.odometer.accounts import Charge, Entry, LimitError, Odometer, Reading, Spent, fresh_release

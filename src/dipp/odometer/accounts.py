@@ -1,4 +1,4 @@
-"""The accounts: an SQLite database with a row for each picture of each release, and their sums.
+"""The accounts: a row for each picture of each release, in an SQLite database, and their sums.
 
 A row says that the picture with this mark was image `image` of a release, at pure ε and ρ (both infinite where the
 coding has no certificate). A release has a random name of its own, which a run over a dataset keeps when it goes on.
@@ -36,18 +36,15 @@ Other pixels are another picture: a crop, a resized or a recompressed copy is no
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hmac
 import json
 import logging
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,28 +55,22 @@ from dipp.core.unit import Size, Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError
 from dipp.odometer import place
-from dipp.odometer.prices import PIXEL, of_row, spelt
+from dipp.odometer.database import (
+    DATABASE,
+    KEY,
+    connected,
+    require_sound,
+    require_tables,
+    transaction,
+    unlocked,
+    unusable,
+)
+from dipp.odometer.prices import PIXEL, spelt
 from dipp.privacy import conversions
 from dipp.privacy.advice import objects
 from dipp.privacy.printing import upper
 
 LOGGER = logging.getLogger("dipp.odometer")
-DATABASE = "odometer.sqlite"
-KEY = "key"
-VERSION = 3
-PATIENCE = 600.0
-"""Seconds to wait for another process's transaction, which takes a few for a million pictures."""
-SCHEMA = (
-    "CREATE TABLE keys (proof BLOB NOT NULL)",
-    "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
-    """CREATE TABLE charges (
-        release TEXT NOT NULL REFERENCES releases (id), image INTEGER NOT NULL, picture BLOB NOT NULL,
-        epsilon REAL NOT NULL, rho REAL NOT NULL, name TEXT, unit TEXT NOT NULL,
-        hidden BLOB, PRIMARY KEY (release, image)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX charges_of_picture ON charges (picture)",
-    f"PRAGMA user_version = {VERSION}",
-)
 BEGUN = (
     "odometer: begun in {folder}; it adds up what this user releases on this machine from now on, and knows of no "
     "other release (dipp odometer explains)"
@@ -193,17 +184,17 @@ class Odometer:
                 )
             found.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
-            with _connected(found) as database:
-                with _transaction(database):
-                    new = _require_tables(database, found)
-                _require_sound(database, found)
-                with _transaction(database):
-                    opened = cls(found, _unlocked(database, found / KEY))
+            with connected(found) as database:
+                with transaction(database):
+                    new = require_tables(database, found)
+                require_sound(database, found)
+                with transaction(database):
+                    opened = cls(found, unlocked(database, found / KEY))
             if new:
                 LOGGER.warning(BEGUN.format(folder=found))
             return opened
         except OSError as error:
-            raise _unusable(found, error.strerror or str(error)) from None
+            raise unusable(found, error.strerror or str(error)) from None
 
     def mark(self, pixels: NDArray[Any]) -> bytes:
         """The mark by which a picture (H, W, C) is known again."""
@@ -223,15 +214,15 @@ class Odometer:
         If an object of the size, in any of the pictures, would then have more than the limit (pure ε, or ε at δ),
         nothing is charged, and `LimitError` is raised. A release that was charged before has passed.
         """
-        with _connected(self.folder, size) as database:
+        with connected(self.folder, size) as database:
             if _is_charged(database, release):
                 return _reading(database, release, delta, size)
             # What streams in waits in a temporary table, which nobody sees, and keeps nobody waiting.
             database.execute("CREATE TEMP TABLE pending AS SELECT * FROM charges WHERE 0")
-            with _transaction(database, "DEFERRED"):
+            with transaction(database, "DEFERRED"):
                 rows = ((release, *charge[:5], spelt(charge.unit), charge.hidden) for charge in charges)
                 database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            with _transaction(database):
+            with transaction(database):
                 if _is_charged(database, release):  # by another process, meanwhile
                     return _reading(database, release, delta, size)
                 made = datetime.now(UTC).isoformat(timespec="seconds")
@@ -247,7 +238,7 @@ class Odometer:
 
     def releases(self) -> list[tuple[str, str, str, int, float, float]]:
         """Name, time, command, images, and the largest ε and ρ of every release, in the order of time."""
-        with _connected(self.folder) as database:
+        with connected(self.folder) as database:
             return database.execute(
                 "SELECT id, made, command, COUNT(image), MAX(epsilon), MAX(rho) FROM releases "
                 "LEFT JOIN charges ON release = id GROUP BY id ORDER BY number"
@@ -255,25 +246,25 @@ class Odometer:
 
     def pictures(self, most: int, size: Size = PIXEL) -> list[Spent]:
         """Return the sums of at most `most` pictures, for any object of a size: those with the largest first."""
-        with _connected(self.folder, size) as database:
+        with connected(self.folder, size) as database:
             rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
             return [replace(Spent(*row), size=size) for row in rows]
 
     def count(self) -> int:
         """Number of different pictures."""
-        with _connected(self.folder) as database:
+        with connected(self.folder) as database:
             (found,) = database.execute("SELECT COUNT(DISTINCT picture) FROM charges").fetchone()
         return int(found)
 
     def spent(self, picture: bytes, size: Size = PIXEL) -> Spent:
         """Return what the releases of a picture add up to, for any object of a size."""
-        with _connected(self.folder, size) as database:
+        with connected(self.folder, size) as database:
             row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
         return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else replace(Spent(*row), size=size)
 
     def history(self, picture: bytes) -> list[Entry]:
         """The releases of a picture, in the order of time."""
-        with _connected(self.folder) as database:
+        with connected(self.folder) as database:
             rows = database.execute(
                 "SELECT id, made, command, epsilon, rho, unit FROM charges JOIN releases ON release = id "
                 "WHERE picture = ? ORDER BY number, image",
@@ -283,7 +274,7 @@ class Odometer:
 
     def hidden(self, picture: bytes) -> list[bytes | None]:
         """Return what each release of a picture without a certificate has hidden; None is nothing."""
-        with _connected(self.folder) as database:
+        with connected(self.folder) as database:
             infinite = "SELECT hidden FROM charges WHERE picture = ? AND epsilon = ?"
             return [row[0] for row in database.execute(infinite, (picture, math.inf))]
 
@@ -295,106 +286,6 @@ class LimitError(DippError):
 def fresh_release() -> str:
     """A random name for a release."""
     return randomness.private_bytes(8).hex()
-
-
-class _Losses:
-    """SQL's sum of losses: the smallest float that is not below their exact sum."""
-
-    def __init__(self) -> None:
-        self._losses: list[float] = []
-
-    def step(self, loss: float) -> None:
-        """Take one more."""
-        self._losses.append(loss)
-
-    def finalize(self) -> float:
-        """The sum."""
-        found = math.fsum(self._losses)
-        if math.isinf(found) or Fraction(found) >= sum(map(Fraction, self._losses)):
-            return found
-        return math.nextafter(found, math.inf)
-
-
-@contextlib.contextmanager
-def _connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]:
-    """The database of an odometer, whose sums are those of a size; whatever goes wrong with it ends in one line."""
-    try:
-        database = sqlite3.connect(folder / DATABASE, PATIENCE, isolation_level=None)
-        try:
-            database.execute("PRAGMA synchronous = EXTRA")  # a transaction is on the disk when it ends
-            database.create_aggregate("losses", 1, _Losses)  # type: ignore[arg-type]
-            database.create_function("pure", 3, lambda e, r, unit: of_row(e, r, unit, size).epsilon, deterministic=True)
-            database.create_function("zcdp", 3, lambda e, r, unit: of_row(e, r, unit, size).rho, deterministic=True)
-            yield database
-        finally:
-            database.close()
-    except sqlite3.Error as error:
-        raise _unusable(folder, str(error)) from None
-
-
-@contextlib.contextmanager
-def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """A transaction, which excludes all other writers if it is immediate; whatever is raised undoes it."""
-    database.execute(f"BEGIN {kind}")
-    try:
-        yield
-    except BaseException:
-        database.rollback()
-        raise
-    database.commit()
-
-
-def _require_sound(database: sqlite3.Connection, folder: Path) -> None:
-    """Raise if pages of the database are damaged: what a lost page held would count as no release.
-
-    `integrity_check` reads every page and compares the index with its table, row by row, in 1.5 s for a million rows.
-    `quick_check` would not see an index that lacks a row, or has another's: that row would be left out of the sums.
-    """
-    try:
-        sound = database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):  # such as a lock that another process holds for too long
-            raise
-        sound = False
-    if not sound:
-        raise DippError(
-            f"odometer: {folder / DATABASE} is damaged, and would count too little; restore it from a backup, or move "
-            "the folder away to start anew"
-        )
-
-
-def _require_tables(database: sqlite3.Connection, folder: Path) -> bool:
-    """Give a new database its tables, and return whether it is new. The caller holds the lock.
-
-    The key is made after they are on the disk: so a key beside a database without tables tells that one with rows was
-    lost: to go on would be to count from nothing.
-    """
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version > VERSION:
-        raise DippError(f"odometer: {folder} was written by a newer dipp; upgrade")
-    if 0 < version < VERSION:
-        raise DippError(f"odometer: {folder} was written by an earlier dipp; move the folder away to start anew")
-    if not version:
-        if (folder / KEY).exists():
-            raise DippError(f"odometer: {folder / DATABASE} is lost; restore it, or move the folder away to start anew")
-        for line in SCHEMA:
-            database.execute(line)
-    return not version
-
-
-def _unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
-    """The key of a database, which is made before its first release. The caller holds the lock."""
-    key, stored = place.read_key(key_file), database.execute("SELECT proof FROM keys").fetchone()
-    if stored is not None and hmac.compare_digest(place.proof(key), stored[0]):
-        return key
-    if database.execute("SELECT 1 FROM releases").fetchone() is not None:
-        fault = "is not the key of its database" if key_file.exists() else "is missing"
-        raise DippError(f"odometer: {key_file} {fault}; restore it, or move the folder away")
-    # Nothing was ever charged: what is there was left by a process that was killed here.
-    key = place.make_key(key_file)
-    database.execute("DELETE FROM keys")
-    database.execute("INSERT INTO keys VALUES (?)", (place.proof(key),))
-    return key
 
 
 def _reading(database: sqlite3.Connection, release: str, delta: float | None, size: Size) -> Reading:
@@ -417,7 +308,3 @@ def _converted(rho: float, delta: float) -> float:
 def _is_charged(database: sqlite3.Connection, release: str) -> bool:
     row: Any = database.execute("SELECT 1 FROM releases WHERE id = ?", (release,)).fetchone()
     return row is not None
-
-
-def _unusable(folder: Path, why: str) -> DippError:
-    return DippError(f"odometer: {folder} cannot be used ({why}); mend that, or count nothing with --no-odometer")

@@ -26,8 +26,9 @@ import dipp
 from dipp.attest import checks, envelope, keys, statement
 from dipp.attest.checks import Against, Checked
 from dipp.codec.codec import Codec
+from dipp.data.choices import Choices
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import privatize
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.planning.presets import DIFFC

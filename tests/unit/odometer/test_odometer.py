@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from dipp.core.units import Pixel
 from dipp.errors import DippError
-from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, accounts, place
+from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, database, place
 from dipp.privacy import conversions
 
 PICTURE, OTHER = bytes(32), bytes(31) + b"\x01"
@@ -140,7 +140,7 @@ def test_a_process_that_died_at_the_very_start_does_no_harm(
             (tmp_path / "key").write_bytes(b"half")
         raise KilledError
 
-    name = {"no tables": "_require_tables", "no proof": "place.proof"}.get(moment, "place.make_key")
+    name = {"no tables": "require_tables", "no proof": "place.proof"}.get(moment, "place.make_key")
     with monkeypatch.context() as patched:
         patched.setattr(f"dipp.odometer.accounts.{name}", killed)
         with pytest.raises(KilledError):
@@ -271,7 +271,7 @@ def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
 
 def test_who_still_reads_pictures_keeps_nobody_waiting(counted: Odometer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A survey of a large dataset takes minutes; others charge and look meanwhile, without a moment's patience."""
-    monkeypatch.setattr(accounts, "PATIENCE", 0.0)
+    monkeypatch.setattr(database, "PATIENCE", 0.0)
 
     def charges() -> Iterator[Charge]:
         yield Charge(0, PICTURE, 1.0, 0.1)

@@ -24,8 +24,9 @@ from helpers.snippets import snippets
 import dipp
 from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codec.codec import Codec
+from dipp.data.choices import Choices
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, privatize
+from dipp.data.privatize import privatize
 from dipp.data.store import PAPERS
 from dipp.errors import DippError, NoCertificateError
 from dipp.papers import guarantee, registry, writing

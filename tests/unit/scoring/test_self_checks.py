@@ -26,8 +26,9 @@ from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.geometry import Geometry
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
+from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local
-from dipp.data.privatize import Choices, Conduct, privatize
+from dipp.data.privatize import privatize
 from dipp.data.store import Store
 from dipp.errors import DippError, MiscomputedError
 from dipp.odometer import Meter, Odometer
