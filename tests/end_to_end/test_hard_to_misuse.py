@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import demo
 import numpy as np
 import pytest
 from helpers.commands import Command
@@ -24,7 +23,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.units import Cells
 from dipp.models import bars
 from dipp.privacy import advice
-from dipp.privacy.advice import RECOGNISABLE, SCALE
+from dipp.privacy.advice import RECOGNISABLE
 from dipp.privacy.budget import AS_ASKED, BOUND, NO_BETTER, Budget, why_unused
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
@@ -233,7 +232,6 @@ def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: P
     (shown,) = dipp.Codec.for_release(archive.release, model).decode(archive)
     with Image.open(tmp_path / "a.png") as image:
         assert np.array_equal(np.asarray(image.convert("RGB")), shown)
-    assert max(demo.EPSILONS) <= SCALE[-2].largest
 
 
 # Waiting.
