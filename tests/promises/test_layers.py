@@ -34,6 +34,7 @@ ROOMS = (
     "audit",
     "data",
     "training",
+    "risk",
     "attest",
     "papers",
     "release",

@@ -27,6 +27,7 @@ from dipp.cli.page import page
 from dipp.cli.plan import plan
 from dipp.cli.privatize import privatize
 from dipp.cli.redact import check, redact, regions
+from dipp.cli.risk import risk
 from dipp.cli.simulate import simulate
 from dipp.cli.train import train
 from dipp.cli.words import words
@@ -40,7 +41,7 @@ COMMANDS = (
     *(example, plan, encode, info, decode),
     *(regions, redact, check),
     *(privatize, odometer, card, keygen, sign, verify),
-    *(audit, train, calibrate, words, export, page, simulate),
+    *(risk, audit, train, calibrate, words, export, page, simulate),
 )
 """In the order of use, which `dipp --help` keeps: one picture, regions, a dataset, models and the rest."""
 

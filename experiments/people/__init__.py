@@ -1,0 +1,13 @@
+"""The experiment on people: who is recognised, what is read, and what an ordinary reader guesses.
+
+| module | what it is |
+|---|---|
+| `faces` | the pictures of people, and which wear glasses |
+| `methods` | ways to protect pictures: dipp by several units, redaction, blur, pixelation, noise |
+| `recognising` | stage `faces`: recognisers against every method, and what remains of the pictures |
+| `claims` | stage `claims`: attackers against the bound of whole pictures |
+| `reading` | stage `text`: characters read, by height of the letters |
+| `guessing` | stage `guesses`: ordinary guesses about pixels, cells and pictures |
+| `figures` | stage `report`: the plot and the tables of the documents |
+| `store` | the folder of a run |
+"""

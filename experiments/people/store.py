@@ -1,0 +1,81 @@
+"""The folder of a run: records as JSON, and pictures that need not be made again. Only records may be published."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dipp import files
+from dipp.codec.pictures import Pixels
+from dipp.format import archive as archives
+from dipp.format.archive import Archive
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder, and what its records say of where they come from."""
+
+    folder: Path
+    command: str
+    commit: str | None
+
+    def __post_init__(self) -> None:
+        for name in ("records", "pictures"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Return a record; None if there is none."""
+        path = self.folder / "records" / f"{name}.json"
+        found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+        return found
+
+    def write(self, name: str, content: dict[str, Any], began: float) -> None:
+        """Keep a record with command, commit, device, and the seconds of this process's CPU since `began`."""
+        facts = {"command": self.command, "commit": self.commit, "device": _device()}
+        facts["CPU seconds"] = round(time.process_time() - began, 1)  # type: ignore[assignment]
+        with files.atomic(self.folder / "records" / f"{name}.json") as part:
+            part.write_text(json.dumps(facts | content, indent=1, ensure_ascii=False) + "\n")
+        print(name, {key: value for key, value in content.items() if isinstance(value, float | int | str)}, flush=True)
+
+    def pictures(self, name: str) -> Pixels | None:
+        """Return pictures that were made; None if there are none."""
+        path = self.folder / "pictures" / f"{name}.npy"
+        return np.load(path, allow_pickle=False) if path.exists() else None
+
+    def keep_pictures(self, name: str, pictures: Pixels) -> None:
+        """Keep pictures."""
+        with files.atomic(self.folder / "pictures" / f"{name}.npy") as part, part.open("wb") as file:
+            np.save(file, pictures, allow_pickle=False)
+
+    def archive(self, name: str) -> Archive | None:
+        """Return an archive that was made; None if there is none."""
+        path = self.folder / "pictures" / f"{name}.dipp"
+        return archives.open(path) if path.exists() else None
+
+    def keep_archive(self, name: str, archive: Archive) -> None:
+        """Keep an archive."""
+        archive.save(self.folder / "pictures" / f"{name}.dipp")
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout, and whether files differ from it; None where git does not know."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return found.stdout.strip() or None
+
+
+def _device() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return f"1 of {os.cpu_count()} cores of {next(names, platform.processor() or platform.machine())}, shared"

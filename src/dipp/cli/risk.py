@@ -1,0 +1,24 @@
+"""`dipp risk`: measure what programs recognise, read and guess in public pictures after encoding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dipp.cli.options import AUTO, AsJson, Device, PlanOptions, given
+
+
+def risk(
+    folder: Annotated[Path, typer.Argument(help="Public pictures; each folder of two or more in it is a person.")],
+    plan: PlanOptions,
+    device: Device = AUTO,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what is recognised, read and guessed in public pictures like yours after encoding them."""
+    from dipp.risk.survey import survey
+
+    found = survey(folder, device=device, **given(plan))
+    typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else str(found))

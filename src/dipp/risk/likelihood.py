@@ -1,0 +1,72 @@
+"""The best attacker on questions: who knows the candidates and the public words, and computes what a file says of each.
+
+A file of questions (`core.steps.Question`) has one index for each block, and `core.closest` states the law of an index:
+the heavy weight if it is among the m nearest to the block's content, the light one otherwise. All else is public. So
+the probability of a file is known exactly for every picture that it may have come from. No attacker who has to choose
+among equally likely candidates is right more often than somebody who takes the likeliest.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.codec.chain import Chain, Indices, StepLayout
+from dipp.codec.encoder import Selector
+from dipp.core.steps import Question
+from dipp.errors import DippError
+from dipp.format.archive import Archive
+from dipp.models.denoiser import Denoiser
+
+Floats = NDArray[np.float64]
+
+
+def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np.uint8]) -> Floats:
+    """Return ln P[file | candidate] for each picture of an archive and each candidate.
+
+    Args:
+        archive: Pictures of one size, encoded by questions.
+        denoiser: The denoiser that the archive names.
+        candidates: Pictures (M, H, W, C) of the same size: what the encoder would have read.
+
+    Returns:
+        Pictures × candidates.
+
+    Raises:
+        DippError: The archive has no questions, or other sizes.
+    """
+    release = archive.release
+    if release.plan.kind != Question.kind:
+        raise DippError("archive: questions are needed, which units larger than a pixel are asked")
+    if {(height, width) for _, height, width in archive.runs.tolist()} != {candidates.shape[1:3]}:
+        raise DippError("archive: pictures of the size of the candidates are needed")
+    geometry = release.geometry(*candidates.shape[1:3])
+    chain = Chain(release.plan, denoiser, release.seed, geometry)
+    rows = archive.batch(0, len(archive))
+    different, which = np.unique(rows, axis=0, return_inverse=True)
+    found = np.stack([_of_file(chain, row, candidates) for row in different])
+    return found[which.reshape(-1)]
+
+
+def _of_file(chain: Chain, indices: Indices, candidates: NDArray[np.uint8]) -> Floats:
+    """Return ln P[indices | candidate] for each candidate: along the one transcript that the indices lead to."""
+    selector = Selector(chain.plan, chain.seed, candidates.reshape(len(candidates), -1), "cpu")
+    counts, total = chain.plan.chunk_counts(chain.geometry), np.zeros(len(candidates))
+
+    def released(layout: StepLayout, x_hat: object) -> Indices:
+        nonlocal total
+        first = sum(counts[: layout.number]) + layout.first
+        own = indices[first : first + layout.chunks.count]
+        if layout.chunks.count:
+            blocks = selector.blocks(layout, x_hat.expand(len(candidates), -1))  # type: ignore[attr-defined]
+            law = blocks.terms
+            near = blocks.nearest(law.best).reshape(len(candidates), len(own), law.best)
+            inside = (near == own[:, None]).any(axis=2)
+            weights = np.where(inside, math.log(law.heavy), math.log(law.light)) - math.log(law.total)
+            total = total + weights.sum(axis=1)
+        return own[None]
+
+    chain.run([0], released)
+    return total

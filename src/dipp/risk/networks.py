@@ -1,0 +1,121 @@
+"""Small networks that an attacker trains within seconds: one that recognises people, one that restores pictures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dipp.risk.recognition import Floats, Integers, Pixels, Scores, greys
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SIDE = 56
+"""Longer side of what both networks see, in pixels."""
+BATCH = 32
+SHIFT = 3
+"""Pixels by which a picture is shifted at random while the network learns, at most."""
+
+
+@dataclass(frozen=True)
+class SmallNetwork:
+    """Four convolutions and a linear layer, trained on the gallery with random shifts and contrasts."""
+
+    name: str = "network"
+    steps: int = 200
+
+    def fit(self, pictures: Pixels, people: Integers) -> Scores:
+        """Return the scores of a gallery: the logits of its people."""
+        import torch
+        from torch import nn
+
+        count, data, labels = int(people.max()) + 1, _planes(pictures), torch.from_numpy(people)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            widths = (1, 32, 48, 64, 96)
+            layers: list[nn.Module] = []
+            for before, after in itertools.pairwise(widths):
+                layers += [nn.Conv2d(before, after, 3, 2, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+            network = nn.Sequential(*layers, nn.Flatten(), nn.Dropout(0.3), nn.LazyLinear(count))
+            network(data[:2])
+            for chosen in _trained(network, len(data), self.steps):
+                loss = nn.functional.cross_entropy(network(_varied(data[chosen])), labels[chosen])
+                loss.backward()
+        network.eval()
+
+        def scores(probes: Pixels) -> Floats:
+            with torch.no_grad():
+                found = torch.cat([network(part) for part in _planes(probes).split(256)])
+            return np.asarray(found.double().numpy())
+
+        return scores
+
+
+@dataclass(frozen=True)
+class Restorer:
+    """Six convolutions over 2×2 pixels, trained to make clean pictures of protected ones: grey, and small (`SIDE`)."""
+
+    steps: int = 100
+
+    def fit(self, protected: Pixels, clean: Pixels) -> Any:
+        """Return a function from protected pictures to restored ones, learnt from pairs."""
+        import torch
+        from torch import nn
+
+        given, wanted = _planes(protected), _planes(clean)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            layers: list[nn.Module] = [nn.PixelUnshuffle(2), nn.Conv2d(4, 48, 3, padding=1), nn.ReLU()]
+            for reach in (1, 2, 4, 2):
+                layers += [nn.Conv2d(48, 48, 3, padding=reach, dilation=reach), nn.ReLU()]
+            network = nn.Sequential(*layers, nn.Conv2d(48, 4, 3, padding=1), nn.PixelShuffle(2))
+            for chosen in _trained(network, len(given), self.steps):
+                loss = (given[chosen] + network(given[chosen]) - wanted[chosen]).square().mean()
+                loss.backward()
+        network.eval()
+
+        def restored(pictures: Pixels) -> Pixels:
+            with torch.no_grad():
+                planes = torch.cat([part + network(part) for part in _planes(pictures).split(64)])
+            grey = (planes[:, 0] * 64 + 128).clamp(0, 255).round().to(torch.uint8).numpy()
+            return np.repeat(grey[..., None], 3, axis=3)
+
+        return restored
+
+
+def _planes(pictures: Pixels) -> Tensor:
+    """Return grey pictures (N, 1, h, w) of even sides, at most `SIDE`, with values about from −2 to 2."""
+    import torch
+
+    scale = min(1.0, SIDE / max(pictures.shape[1:3]))
+    height, width = (max(1, round(length * scale)) for length in pictures.shape[1:3])
+    rows = greys(pictures, SIDE).reshape(len(pictures), 1, height, width)
+    even = np.pad(rows, ((0, 0), (0, 0), (0, height % 2), (0, width % 2)), "edge")
+    return torch.from_numpy(((even - 128) / 64).astype(np.float32))
+
+
+def _varied(batch: Tensor) -> Tensor:
+    """Return pictures that are shifted, and brighter or darker, at random."""
+    import torch
+
+    across, down = torch.randint(-SHIFT, SHIFT + 1, (2,)).tolist()
+    contrast = 0.8 + 0.4 * torch.rand(len(batch), 1, 1, 1)
+    light = 0.4 * torch.rand(len(batch), 1, 1, 1) - 0.2
+    return batch.roll((down, across), (2, 3)) * contrast + light
+
+
+def _trained(network: Any, count: int, steps: int) -> Iterator[Any]:
+    """Yield the numbers of the pictures of each step; after each, the gradients that were made are applied."""
+    import torch
+
+    optimiser = torch.optim.AdamW(network.parameters(), lr=2e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, steps + 1)
+    for _ in range(steps):
+        yield torch.randint(0, count, (min(BATCH, count),))
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad(set_to_none=True)

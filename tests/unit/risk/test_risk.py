@@ -1,0 +1,214 @@
+"""What attackers are allowed, what they reach, and the survey of a folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.paths import ROOT
+from PIL import Image
+
+import dipp
+from dipp.cli.main import app
+from dipp.core.units import Cells
+from dipp.errors import DippError
+from dipp.risk import bounds, descriptors, guesses, likelihood, recognition, text
+from dipp.risk.networks import Restorer, SmallNetwork
+from dipp.risk.recognition import Fisherfaces, Pixels
+from dipp.risk.survey import survey
+
+EPSILON = 4.0
+
+
+@pytest.fixture(scope="module")
+def people() -> Pixels:
+    """Four pictures of each of six people: stripes of their own, at random places and in random light."""
+    rng, rows = np.random.default_rng(0), []
+    for who in range(6):
+        for _ in range(4):
+            x = np.arange(32)[None, :] * math.cos(who) + np.arange(32)[:, None] * math.sin(who)
+            grey = 128 + rng.normal(0, 6) + 50 * np.sin((x + rng.normal()) * (0.2 + 0.1 * who))
+            rows.append(np.repeat((grey + rng.normal(0, 8, (32, 32)))[..., None], 3, axis=2))
+    return np.asarray(np.clip(rows, 0, 255), np.uint8)
+
+
+# What is allowed.
+
+
+@pytest.mark.parametrize(("people", "named"), [(2, 1), (40, 1), (40, 5), (5, 5)])
+def test_nobody_recognises_more_than_randomised_response_does(people: int, named: int) -> None:
+    """The mechanism that names the right person with weight e^ε attains the bound of one name exactly."""
+    weight = math.exp(EPSILON)
+    reached = (weight + named - 1) / (weight + people - 1)
+    allowed = bounds.recognised(EPSILON, people, named)
+    assert reached <= allowed + 1e-12
+    assert named > 1 or reached == pytest.approx(allowed)
+    assert bounds.recognised(0, people, named) == pytest.approx(named / people)
+
+
+def test_several_names_are_allowed_what_a_subset_mechanism_reaches() -> None:
+    """A file that is one of all sets of m people, more likely by e^ε if it has the right one, attains the bound."""
+    people, named = 7, 3
+    inside, outside = math.comb(people - 1, named - 1) * math.exp(EPSILON), math.comb(people - 1, named)
+    assert bounds.recognised(EPSILON, people, named) == pytest.approx(inside / (inside + outside))
+
+
+def test_a_prior_of_one_in_n_is_allowed_the_same() -> None:
+    assert bounds.improved(1 / 40, EPSILON) == pytest.approx(bounds.recognised(EPSILON, 40))
+    assert bounds.improved(0.3, 0) == pytest.approx(0.3)
+
+
+def test_chances_are_of_a_binomial_tail() -> None:
+    assert bounds.chance(10, 10, 0.5) == pytest.approx(0.5**10)
+    assert bounds.chance(5, 10, 0.5) == 1
+    assert bounds.chance(9000, 10_000, 0.5) < 1e-100
+
+
+@pytest.mark.parametrize("wrong", [(-1.0, 4, 1), (math.nan, 4, 1), (1.0, 4, 5), (1.0, 4, 0)])
+def test_impossible_numbers_are_refused(wrong: tuple[float, int, int]) -> None:
+    with pytest.raises(DippError, match="named ≤ people are needed"):
+        bounds.recognised(*wrong)
+    with pytest.raises(DippError, match="prior"):
+        bounds.improved(1.5, 1)
+
+
+# Recognisers.
+
+
+def test_recognisers_know_people_and_shuffled_ones_not(people: Pixels) -> None:
+    who = np.repeat(np.arange(6), 4)
+    gallery, probes = np.tile([True, True, False, False], 6), np.tile([False, False, True, True], 6)
+    for recogniser in (Fisherfaces(), SmallNetwork(steps=40)):
+        scores = recogniser.fit(people[gallery], who[gallery])(people[probes])
+        assert recognition.recognition(scores, who[probes]).top1 > 0.8
+        assert recognition.recognition(scores, (who[probes] + 1) % 6).top1 < 0.2
+
+
+def test_equal_scores_are_a_guess() -> None:
+    found = recognition.recognition(np.zeros((3000, 10)), np.zeros(3000, np.int64))
+    assert found.top1 == pytest.approx(0.1, abs=0.03)  # five deviations
+    assert found.top5 == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_restorer_comes_nearer_to_what_was_clean(people: Pixels) -> None:
+    dark = people // 3
+    restored = Restorer(steps=40).fit(dark, people)(dark)
+    errors = [np.square(one.astype(float) - people).mean() for one in (restored, dark)]
+    assert errors[0] < errors[1] / 2
+
+
+@pytest.mark.skipif(not descriptors.installed(), reason="the extra risk is not installed")
+def test_dlib_finds_a_face_and_knows_it_again() -> None:
+    with Image.open(ROOT / "benchmarks/pictures/face.png") as image:
+        picture = np.asarray(image.convert("RGB"))
+    one, other = descriptors.face(picture), descriptors.face(picture[:, ::-1].copy())
+    assert one.found
+    assert np.linalg.norm(one.descriptor - other.descriptor) < 0.5
+    assert descriptors.misplaced(one, one) == 0
+    assert not descriptors.face(np.zeros_like(picture)).found
+
+
+# The likelihood attacker.
+
+
+def test_the_likelihood_is_the_law_of_the_files() -> None:
+    """Of a picture that is asked once, the files that occur are distributed as the attacker computes."""
+    pictures = np.stack([np.full((16, 16, 3), level, np.uint8) for level in (10, 245)])
+    codec = dipp.Codec.from_pretrained(epsilon=2, unit="picture", size=(16, 16), device="cpu")
+    times = 2000
+    archive = codec.encode(np.repeat(pictures, times, axis=0), odometer=False)
+    found = likelihood.log_likelihoods(archive, codec.denoiser, pictures)
+    rows = archive.batch(0, 2 * times)[:, 0]
+    loss = found[:, 0] - found[:, 1]
+    assert abs(loss).max() == pytest.approx(archive.certificate.epsilon, rel=1e-6), "the bound is reached"
+    for number, own in enumerate(np.split(rows, 2)):
+        index, counts = np.unique(own, return_counts=True)
+        law = {int(k): math.exp(p) for k, p in zip(rows, found[:, number], strict=True)}
+        for k, count in zip(index, counts, strict=True):
+            mean = times * law[int(k)]
+            assert abs(count - mean) < 6 * math.sqrt(mean) + 6
+
+
+def test_the_likelihood_follows_cells_through_all_rounds(people: Pixels) -> None:
+    """Where ε is large, each file says whose it is."""
+    codec = dipp.Codec.from_pretrained(epsilon=16, unit=Cells(8), size=(32, 32), device="cpu")
+    archive = codec.encode(people[::4], odometer=False)
+    found = likelihood.log_likelihoods(archive, codec.denoiser, people[::4])
+    assert (found.argmax(axis=1) == np.arange(6)).all()
+
+
+def test_only_questions_have_a_likelihood(people: Pixels) -> None:
+    codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", size=(32, 32), device="cpu")
+    archive = codec.encode(people[:1], odometer=False)
+    with pytest.raises(DippError, match="questions are needed"):
+        likelihood.log_likelihoods(archive, codec.denoiser, people[:1])
+
+
+# Guesses and text.
+
+
+def test_guesses_about_cells_are_sure_of_what_is_shown_and_even_of_what_is_not(people: Pixels) -> None:
+    rng = np.random.default_rng(0)
+    for side in (1, 8):
+        assert guesses.about_cells(people[0], people[0], side, rng) == 1
+        grey = guesses.about_cells(people[0], np.full_like(people[0], 128), side, rng)
+        assert grey is not None
+        assert abs(grey - 0.5) < 0.1
+    assert guesses.about_cells(people[0], people[0], 32, rng) is None, "there is but one"
+    assert guesses.about_cells(np.zeros_like(people[0]), people[0], 8, rng) is None, "none differ"
+    assert guesses.about_pictures(people, people) == 1
+    assert guesses.about_pictures(people[:1], people[:1]) is None
+
+
+def test_who_knows_the_typeface_reads_a_clean_line() -> None:
+    drawn = text.line("AB23", 12)
+    assert text.matched(drawn, drawn.pixels) == "AB23"
+    assert text.share("XA2B", "AB23") == 0.5
+
+
+def test_tesseract_reads_a_clean_line() -> None:
+    drawn = text.line("KHTM", 32)
+    try:
+        assert text.share(text.tesseract(drawn.pixels, 32), drawn.text) == 1
+    except DippError as error:
+        assert "install it" in str(error)  # noqa: PT017
+
+
+# The survey.
+
+
+def test_a_survey_measures_what_it_can(people: Pixels, tmp_path: Path) -> None:
+    for number, picture in enumerate(people[:12]):
+        folder = tmp_path / f"person {number // 4}"
+        folder.mkdir(exist_ok=True)
+        Image.fromarray(picture).save(folder / f"{number}.png")
+    found = survey(tmp_path, device="cpu", epsilon=EPSILON, unit="picture")
+    assert found.pictures == 12
+    assert found.people == 3
+    assert found.allowed == pytest.approx(bounds.recognised(found.epsilon, 3))
+    assert {"naive network", "parrot Fisherfaces"} <= set(found.recognised)
+    assert {*found.guesses} == {"pixel", "picture"}
+    assert "the certificate allows nobody more than" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["people"] == 3
+
+
+def test_the_command_says_what_it_could_not_measure(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    Image.new("RGB", (32, 32), "teal").save(tmp_path / "a.png")
+    done = CliRunner().invoke(app, ["risk", str(tmp_path), "--epsilon", "2", "--unit", "16", "--json"])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts["missing"]["recognised"].startswith("a folder for each of two or more people")
+    assert set(facts["missing"]) >= {"faces", "recognised", "characters"}
+    assert facts["guesses"] == {}, "a picture of one colour has nothing to guess"
+
+
+def test_a_folder_without_pictures_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DippError, match="has no pictures, so nothing can be measured"):
+        survey(tmp_path, epsilon=1)
+    with pytest.raises(DippError, match="is no folder"):
+        survey(tmp_path / "none", epsilon=1)
