@@ -12,9 +12,9 @@ all x and y. Given k, let s be the sum of q_x(k) over the m named people. Each o
 the posterior probability of the named ones is at most s/(s + (N − m)·e^−ε·s/m), which is the bound; and the mean over
 k keeps it. ∎
 
-It holds whether the picture is one that the attacker has or another one of the same person, and whatever else the
-attacker was trained on, provided that this does not depend on the draws of the file. It does not hold for several files
-of the same person, whose ε add up.
+It holds whether the picture is one that the attacker has or another one of the same person. It holds whatever else the
+attacker was trained on, as long as that does not depend on the draws of the file. It does not hold for several files of
+the same person, whose ε add up.
 
 **What is known already.** Let the best possible attacker be right with probability p₀ before seeing the file, from
 surroundings that were released as they are, for example. Afterwards nobody is right with a probability above

@@ -115,7 +115,7 @@ def test_dlib_finds_a_face_and_knows_it_again() -> None:
 
 
 def test_the_likelihood_is_the_law_of_the_files() -> None:
-    """Of a picture that is asked once, the files that occur are distributed as the attacker computes."""
+    """The files of a picture that is asked once occur as often as the attacker computes."""
     pictures = np.stack([np.full((16, 16, 3), level, np.uint8) for level in (10, 245)])
     codec = dipp.Codec.from_pretrained(epsilon=2, unit="picture", size=(16, 16), device="cpu")
     times = 2000
