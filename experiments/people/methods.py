@@ -38,8 +38,10 @@ from dipp.core.units import Cells
 from dipp.format.archive import Archive
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 from dipp.planning.questions import CODING, candidates_of, step_of
 from dipp.redaction import paint
+from dipp.risk.recognition import Floats
 
 BOX = (14, 110, 10, 82)
 """Top, bottom, left and right of the face."""
@@ -82,7 +84,7 @@ class Method:
 
     def codec(self, tuning: Pixels) -> Codec | None:
         """Return the codec of what dipp encodes; None for other methods."""
-        units = {"pixel": "pixel", "cells": self.size, "picture": "picture"}
+        units: dict[str, int | str] = {"pixel": "pixel", "cells": self.size, "picture": "picture"}
         if self.family == "one shot":
             return one_shot(self, tuning)
         if self.family not in units:
@@ -93,15 +95,23 @@ class Method:
 
 METHODS = (
     Method("clean"),
-    *(Method("blur", sigma) for sigma in (4, 8, 16)),
-    *(Method("pixelate", side) for side in (8, 16, 28)),
-    *(Method("picture", 0, epsilon) for epsilon in (4.0, 8.0, 16.0)),
-    *(Method("cells", side, epsilon) for side, epsilon in ((16, 4.0), (16, 8.0), (32, 8.0), (16, 16.0))),
+    Method("blur", 8),
+    Method("picture", 0, 4.0),
+    Method("cells", 16, 8.0),
     Method("redacted", 0, 0.0),
+    Method("pixelate", 16),
+    Method("picture", 0, 16.0),
+    Method("cells", 32, 8.0),
     Method("black box"),
     Method("DP-Pix", 16, 8.0),
     Method("DP-Pix, denoised", 16, 8.0),
     Method("one shot", 16, 8.0),
+    Method("cells", 16, 4.0),
+    Method("blur", 16),
+    Method("pixelate", 28),
+    Method("blur", 4),
+    Method("pixelate", 8),
+    Method("picture", 0, 8.0),
     Method("pixel", 0, 1.0),
 )
 
@@ -138,7 +148,7 @@ def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     fill = paint.black if method.family == "black box" else paint.Painter(denoiser())
     known = [np.where(unknown[..., None], 0, to_signal(one)).astype(np.float32) for one in pictures]
     painted = np.stack([fill(one, unknown) for one in known])
-    return np.where(unknown[..., None], _shown(painted), pictures)
+    return np.where(unknown[..., None], _shown(painted.astype(float)), pictures)
 
 
 def noisy(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
@@ -149,12 +159,12 @@ def noisy(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 def denoised(method: Method, pictures: Pixels, tuning: Pixels) -> Pixels:
     """Return DP-Pix after the network, at the SNR that is best on public pictures."""
 
-    def shown(means: np.ndarray, like: Pixels, snr: float) -> Pixels:  # type: ignore[type-arg]
+    def shown(means: Floats, like: Pixels, snr: float) -> Pixels:
         signal = torch.from_numpy(means.transpose(0, 3, 1, 2).astype(np.float32).copy())
         unit = Cells(method.size)
         cuts = Cuts(*(unit.divisions(side, 1) for side in like.shape[1:3]))
         onto = Cuts(*(np.arange(side + 1) for side in like.shape[1:3]))
-        found = interpolated(denoiser().at_snr(signal, snr), cuts, onto)
+        found = interpolated(denoiser().predict(Evidence(signal, snr)), cuts, onto)
         return _shown(found.permute(0, 2, 3, 1).numpy())
 
     trial, public = _noisy(method, tuning[:TUNED]), tuning[:TUNED]
@@ -192,22 +202,22 @@ def quality(released: Pixels, originals: Pixels) -> float:
     return float(np.mean(10 * np.log10(255**2 / errors.clip(1e-5))).clip(max=99))
 
 
-def _means(pictures: Pixels, side: int) -> np.ndarray:  # type: ignore[type-arg]
+def _means(pictures: Pixels, side: int) -> Floats:
     """Return the means of squares as a signal (N, h, w, 3)."""
     rows, columns = (np.arange(0, length, side) for length in pictures.shape[1:3])
     sums = np.add.reduceat(np.add.reduceat(pictures, rows, axis=1, dtype=np.int64), columns, axis=2)
     areas = np.multiply.outer(*(np.diff([*at, n]) for at, n in zip((rows, columns), pictures.shape[1:3], strict=True)))
-    means: np.ndarray = to_signal(sums / areas[..., None])  # type: ignore[type-arg]
+    means: Floats = to_signal(sums / areas[..., None])
     return means
 
 
-def _noisy(method: Method, pictures: Pixels) -> np.ndarray:  # type: ignore[type-arg]
+def _noisy(method: Method, pictures: Pixels) -> Floats:
     means = _means(pictures, method.size)
     noise = np.random.default_rng().laplace(0, 2 / (method.epsilon or 1.0), (*means.shape[:3], 1))
     return np.asarray(means + noise)
 
 
-def _enlarged(coarse: np.ndarray, like: Pixels) -> np.ndarray:  # type: ignore[type-arg]
+def _enlarged(coarse: Floats, like: Pixels) -> Floats:
     """Return a coarse signal in squares, cut to the size of pictures."""
     height, width = like.shape[1:3]
     side = -(-height // coarse.shape[1])
@@ -219,5 +229,5 @@ def _enlarged(coarse: np.ndarray, like: Pixels) -> np.ndarray:  # type: ignore[t
     return coarse.repeat(side, axis=1).repeat(side, axis=2)[:, :height, :width]
 
 
-def _shown(signal: np.ndarray) -> Pixels:  # type: ignore[type-arg]
+def _shown(signal: Floats) -> Pixels:
     return np.asarray(np.rint(((signal + 1) * 127.5).clip(0, 255)), np.uint8)

@@ -18,11 +18,11 @@ LINES = {8: (12, 4), 12: (12, 4), 16: (12, 4), 24: (12, 3), 32: (12, 2), 48: (6,
 """Characters of a line and number of lines, by height."""
 METHODS = (
     Method("clean"),
-    *(Method("pixel", 0, epsilon) for epsilon in (0.25, 0.5, 1.0, 2.0)),
     *(Method("cells", side, epsilon) for side in (8, 16, 32) for epsilon in (4.0, 8.0, 16.0)),
     *(Method("picture", 0, epsilon) for epsilon in (8.0, 16.0)),
     *(Method("blur", sigma) for sigma in (2, 4, 8)),
     *(Method("pixelate", side) for side in (4, 8, 16)),
+    *(Method("pixel", 0, epsilon) for epsilon in (1.0, 0.5, 0.25, 2.0)),
 )
 
 

@@ -22,7 +22,7 @@ from experiments.people.faces import GALLERY, Faces
 from experiments.people.methods import METHODS, Method, denoiser, quality
 from experiments.people.store import Store
 
-BY_DLIB = 2
+BY_DLIB = 1
 """Pictures of each person, of the gallery and of the probes, that dlib sees: it takes a third of a second each."""
 SAMPLES = 2000
 """Bootstrap samples of the people, for intervals."""

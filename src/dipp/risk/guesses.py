@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dipp.risk.recognition import Pixels
+from dipp.risk.recognition import Integers, Pixels
 
 QUESTIONS = 20_000
 """Pairs that are drawn of a picture; those that are equal are left out."""
@@ -44,14 +44,14 @@ def about_pictures(originals: Pixels, released: Pixels) -> float | None:
     return _right(true[asked], true[other], seen[asked]) if len(asked) else None
 
 
-def _cells(picture: Pixels, side: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def _cells(picture: Pixels, side: int) -> Integers:
     """Return whole cells × values."""
     rows, columns = (length // side for length in picture.shape[:2])
     whole = picture[: rows * side, : columns * side].astype(np.int64)
     return whole.reshape(rows, side, columns, side, -1).swapaxes(1, 2).reshape(rows * columns, -1)
 
 
-def _right(true: np.ndarray, other: np.ndarray, seen: np.ndarray) -> float | None:  # type: ignore[type-arg]
+def _right(true: Integers, other: Integers, seen: Integers) -> float | None:
     differ = (true != other).any(axis=1)
     if not differ.any():
         return None

@@ -44,12 +44,12 @@ class SmallNetwork:
             network(data[:2])
             for chosen in _trained(network, len(data), self.steps):
                 loss = nn.functional.cross_entropy(network(_varied(data[chosen])), labels[chosen])
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
         network.eval()
 
         def scores(probes: Pixels) -> Floats:
             with torch.no_grad():
-                found = torch.cat([network(part) for part in _planes(probes).split(256)])
+                found = torch.cat([network(part) for part in torch.split(_planes(probes), 256)])
             return np.asarray(found.double().numpy())
 
         return scores
@@ -80,7 +80,7 @@ class Restorer:
 
         def restored(pictures: Pixels) -> Pixels:
             with torch.no_grad():
-                planes = torch.cat([part + network(part) for part in _planes(pictures).split(64)])
+                planes = torch.cat([part + network(part) for part in torch.split(_planes(pictures), 64)])
             grey = (planes[:, 0] * 64 + 128).clamp(0, 255).round().to(torch.uint8).numpy()
             return np.repeat(grey[..., None], 3, axis=3)
 

@@ -38,7 +38,9 @@ RIDGE = 0.3
 class Recogniser(Protocol):
     """A way to learn people from pictures."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name in reports."""
 
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
         """Return the scores that a gallery leads to; `people` are the numbers 0 … P − 1 of its pictures."""

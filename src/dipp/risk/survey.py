@@ -28,7 +28,8 @@ from PIL import Image
 
 from dipp.codec import Codec, pictures
 from dipp.codec.options import PlanOptions
-from dipp.core.units import Cells, Pixel, Unit
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Pixel
 from dipp.core.units import Picture as Whole
 from dipp.data.listing import IMAGE_SUFFIXES
 from dipp.errors import DippError
