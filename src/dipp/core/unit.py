@@ -10,6 +10,7 @@ neighbours. So its pure ε is at most k times that of a unit (`privacy.certifica
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -82,6 +83,10 @@ class Unit(ABC):
     @abstractmethod
     def count(self, geometry: Geometry) -> int:
         """Return the number of units of a picture."""
+
+    def side_in(self, geometry: Geometry) -> float:
+        """Return the side, in pixels, of a square as large as a unit of a picture, on the average."""
+        return math.sqrt(geometry.pixels / self.count(geometry))
 
     def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
         """Return a number of units that pictures of this number of pixels have together, at least."""

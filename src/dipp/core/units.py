@@ -129,6 +129,10 @@ class Cells(Unit):
         """Return the number of cells, those that are cut off included."""
         return -(-geometry.height // self.side) * -(-geometry.width // self.side)
 
+    def side_in(self, geometry: Geometry) -> float:  # noqa: ARG002
+        """Return the side of a whole cell."""
+        return self.side
+
     def total(self, pixels: int, images: int) -> int:
         """Return the cells that the pixels fill, or one for each picture if these are more."""
         return max(images, -(-pixels // self.side**2))

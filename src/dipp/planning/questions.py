@@ -180,7 +180,7 @@ class QuestionPlanner:
             raise DippError(
                 f"unit: a {unit.short} cannot be asked; take pixel, cells whose side is a multiple of 4, or picture"
             )
-        size = unit.side if isinstance(unit, Cells) else math.sqrt(self.geometry.pixels)
+        size = unit.side_in(self.geometry)
         found: list[Point] = []
         best = -math.inf
         for row in sorted(_nearest(every, [abs(math.log(row.side / size)) for row in every]), key=lambda row: row.bits):

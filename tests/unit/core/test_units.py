@@ -208,3 +208,8 @@ def test_pieces_are_counted_without_being_made(unit: Unit, length: int, parts: i
 def test_a_file_may_state_any_length() -> None:
     assert Cells(16).pieces((1 << 31) - 1, 4) == 1 << 29
     assert Picture().pieces((1 << 31) - 1, 4) == 4
+
+
+@pytest.mark.parametrize(("unit", "side"), [(Pixel(), 1.0), (Cells(16), 16.0), (Picture(), 24.0)])
+def test_the_side_of_a_unit(unit: Unit, side: float) -> None:
+    assert unit.side_in(Geometry(18, 32, 3)) == side
