@@ -12,6 +12,7 @@ from helpers.datasets import save_cifar
 
 import dipp
 from dipp.models import embedded
+from experiments.cifar10 import figures
 from experiments.cifar10 import run as running
 from experiments.cifar10.config import Config
 from experiments.cifar10.options import Options
@@ -90,7 +91,9 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path, config: Path) -> Path:
     out = tmp_path_factory.mktemp("run")
-    running.run(Options(config=config, data=cifar, output=out, commit="abc"), command="dipp", say=lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "DPI", 20)
+        running.run(Options(config=config, data=cifar, output=out, commit="abc"), command="dipp", say=lambda _: None)
     return out
 
 
