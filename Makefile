@@ -12,26 +12,31 @@ PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2 --dist workst
 # halves the start of each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test bench lint page docs clean
+.PHONY: demo check test bench lint style page docs clean
 
 # Two pictures, and what is left to see by what is protected: demo/sheet.png. Some minutes for the set-up, and one.
 demo: .venv/.demo
 	$(BIN)/python examples/demo.py --output demo
 
-# Before every commit: style, types and the quick unit tests, in two minutes.
-check: lint
-	$(PYTEST) tests/unit -m "not slow"
+# Types are checked beside the tests: where nothing is kept of an earlier check, that takes one core a minute or two.
+with_types = @$(BIN)/mypy & types=$$!; $(PYTEST) $(1) || failed=1; wait $$types && test -z "$$failed"
+
+# Before every commit: style, types and the quick unit tests.
+check: style
+	$(call with_types,tests/unit -m "not slow")
 
 # The whole suite. The page is tested where it is built and a Chromium is installed.
-test: lint
-	$(PYTEST)
+test: style
+	$(call with_types,)
 	@{ command -v chromium && test -f site/play/index.html; } >/dev/null || \
 		echo "The page was not tested: that takes \`make page\`, and Chromium."
 
-lint: .venv/.test
+lint: style
+	$(BIN)/mypy
+
+style: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/python tools/prose.py
 
 # The page that runs in the browser, in site/play: `dipp page` serves it, and so can any static server. Needs Node.js 20

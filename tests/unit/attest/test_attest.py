@@ -370,6 +370,7 @@ def with_part(node: Any, at: tuple[str | int, ...], value: Any) -> Any:
     return changed
 
 
+@pytest.mark.slow
 def test_whatever_was_signed_is_one_line_or_true(made: Path, key: Path) -> None:
     """A key may have signed anything. What passes differs in words alone: no other number is believed."""
     place, words = statement.sign(made, key), {"name", "dipp", "assumptions", "not_covered"}
@@ -415,6 +416,7 @@ SHAPES = st.recursive(
 SOMEBODY = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60) | SHAPES.map(lambda one: json.dumps(one).encode()))
 def test_whatever_is_no_envelope_is_one_line(data: bytes) -> None:
     with pytest.raises(DippError, match=r"attestation: (this is none of dipp's|it is not signed by this key)"):

@@ -49,6 +49,7 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
     assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> None:
     picture = tmp_path / "laplace.png"
     done = process("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")

@@ -46,6 +46,7 @@ def made() -> Archive:
     return bomb(models.load(embedded.FOLDER).identity)
 
 
+@pytest.mark.slow
 def test_a_small_file_cannot_ask_for_hours(made: Archive, tmp_path: Path) -> None:
     """In a process of its own with little memory: the file is refused before any is asked for."""
     options: list[dict[str, Any]] = [{}, {"noisy": True}, {"steps": 100}, {"max_work": 270}]

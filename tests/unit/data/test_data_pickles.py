@@ -144,12 +144,15 @@ def test_labels_without_a_dimension_are_refused(tmp_path: Path) -> None:
         cifar.read(path)
 
 
-def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
+def test_a_file_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "data_batch_1"
     with path.open("wb") as file:
         file.truncate(pickles.MAX_BYTES + 1)  # takes no room on the disk
     with pytest.raises(DippError, match="is not a file of CIFAR-10"):
         cifar.read(path)
-    path.write_bytes(b"\x80\x02" + b"]" * (pickles.MAX_INSTRUCTIONS + 1) + b".")
+    rows = np.zeros((200, 3 * cifar.SIDE**2), np.uint8)
+    path.write_bytes(pickle.dumps({b"data": rows, b"labels": [1] * 200}, protocol=2))
+    assert len(cifar.read(path)[1]) == 200
+    monkeypatch.setattr(pickles, "MAX_INSTRUCTIONS", 200)
     with pytest.raises(DippError, match="is not a file of CIFAR-10"):
         cifar.read(path)

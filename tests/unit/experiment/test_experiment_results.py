@@ -205,6 +205,7 @@ def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
     assert {name.split(".")[1] for name in same} == {"unclipped-1-plotted", "unclipped-4-plotted", "paper-256-unbound"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["config", "everybody"])
 def test_a_report_is_made_of_the_records_alone(protocol: str, tmp_path: Path) -> None:
     """The tables in the repository follow from the records beside them; without previews there is no grid."""

@@ -58,6 +58,7 @@ def test_the_network_is_resnet_56_with_free_shortcuts() -> None:
     assert network(x).shape == (1, 2, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize("training", [True, False])
 def test_copies_side_by_side_are_those_that_stand_alone(training: bool) -> None:
@@ -474,6 +475,7 @@ def test_psnr_of_a_known_error() -> None:
     assert metrics.psnr(clean, clean) == math.inf
 
 
+@pytest.mark.slow
 def test_ms_ssim_is_one_for_equals_and_falls_with_noise() -> None:
     clean = np.kron(pictures(4, 8), np.ones((1, 4, 4, 1), np.uint8))
     noise = np.random.default_rng(0).normal(size=clean.shape)

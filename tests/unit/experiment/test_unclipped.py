@@ -65,6 +65,7 @@ def planners(denoiser: Denoiser, table: ErrorTable) -> tuple[Planner, Planner]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [Budget.pure(16.0), None], ids=str)
 def test_a_rival_is_taken_where_it_has_fewer_bits(budget: Budget | None, denoiser: Denoiser, table: ErrorTable) -> None:
     own, rival = planners(denoiser, table)

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from helpers.paths import ROOT
 
 import dipp
@@ -77,6 +78,7 @@ print([path for path in loaded if path and not path.startswith(installed)])
 """
 
 
+@pytest.mark.slow
 def test_the_wheel_has_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603

@@ -290,6 +290,7 @@ del denoiser
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["predict", "nothing"])
 def test_a_forked_process_predicts_and_ends(what: str, original: Path, tmp_path: Path) -> None:
     """It does not have its parent's threads, and must not wait for them; and nobody is told that it was there."""

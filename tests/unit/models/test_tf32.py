@@ -37,6 +37,7 @@ assert [type(m).__name__ for m in (network[0], network[1][0], network[2])] == ["
 """
 
 
+@pytest.mark.slow
 def test_parts_add_up_and_products_are_close() -> None:
     """In a process of its own: the interpreter must be asked for before Triton is imported."""
     environment = os.environ | {"TRITON_INTERPRET": "1"}

@@ -297,6 +297,7 @@ threading.Thread(target=late).start()
 """
 
 
+@pytest.mark.slow
 def test_a_thread_predicts_after_the_main_one_has_ended(folder: Path) -> None:
     command = [sys.executable, "-c", LATE, str(folder)]
     done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)  # noqa: S603
@@ -325,5 +326,6 @@ assert torch.equal(denoiser.predict(Evidence(y, 1.0)), expected)
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_predicts_the_same(folder: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKS, str(folder)], check=True, timeout=120)  # noqa: S603

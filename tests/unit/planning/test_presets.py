@@ -61,6 +61,7 @@ def test_a_looser_budget_never_costs_quality(
     assert best(Budget.approximate(epsilon, 1e-6)) >= best(Budget.pure(epsilon)) - slack
 
 
+@pytest.mark.slow
 def test_the_default_rate_is_that_of_sensing_alone(denoiser: Denoiser, table: ErrorTable) -> None:
     """1 bit per pixel for sharp and swift, unless a rate or a timestep is given; diffc must be told either."""
     budget, most = Budget.pure(64.0), presets.DEFAULT_BPP * (1 + RATE_SLACK)

@@ -64,6 +64,7 @@ def test_a_pixel_is_hidden_by_pixels_and_a_picture_by_the_picture() -> None:
     assert planned(device="cpu", epsilon=8.0, hide=(640, 480), size=(480, 640)).point.plan.unit == Picture()
 
 
+@pytest.mark.slow
 def test_more_budget_is_not_expected_to_show_less(books: Books) -> None:
     for unit in units_of(books):
         planner = QuestionPlanner(books, STREET, (unit,))

@@ -58,6 +58,7 @@ def quiet(_: object) -> None:
     """Nobody is told."""
 
 
+@pytest.mark.slow
 def test_the_folder_is_a_denoiser(data: Path, tmp_path: Path) -> None:
     made = run(data, tmp_path / "out")
     assert made.train(quiet)
