@@ -64,7 +64,7 @@ class Cursor:
         if count < 2:
             return [self.varint(low, high) for _ in range(count)]
         base, width = self.varint(low, high), self.take(1)[0]
-        require(width <= 32, "a column is too wide")
+        require(width <= 62, "a column is too wide")
         packed = self.take(-(-count * width // 8))
         bits = int.from_bytes(packed, "big")
         spare = 8 * len(packed) - count * width
@@ -160,7 +160,7 @@ def read_header(cursor: Cursor) -> Archive:
     kind, count = cursor.varint(0, 2), cursor.varint(1, 4096)
     sensing = kind == 1
     require((kind == 2) == (code == CLOSEST) == (unit != PIXEL), "questions, closest and units come together")
-    require(kind != 2 or (channel == SIGN and period == 1), "questions touch everything")
+    require(kind != 2 or (channel == SIGN and period == 1 and apart), "questions touch everything, block by block")
     if kind == 2:
         columns: dict[str, list[Any]] = read_questions(cursor, count)
     elif sensing:

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dipp.codec.grids import Cuts, between, interpolated, pooled, rounds
+from dipp.codec.grids import Cuts, between, interpolated, pooled, rounds, steadied
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.steps import Question, SensingStep, Step
+from dipp.core.steps import WORDS, Question, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence
@@ -158,7 +158,8 @@ class Answers(Trajectory):
 
     Before the first question nothing is known. In its later rounds, a block is predicted from the neighbours that have
     answered: by their mean, weighted by a Gaussian of the block's size. Before every later question the network
-    predicts the coarse picture from all answers so far, and the prediction is interpolated to the finer grid.
+    predicts the coarse picture from all answers so far, and the prediction is interpolated to the finer grid. Before
+    that, words that are unlikely beside their neighbours are drawn towards them (`grids.steadied`).
 
     A network that was trained on pictures of any size predicts at the resolution of the answers. Any other gets them
     interpolated to the picture's own size first. `Question.snr_gain` is the SNR that it is told in either case.
@@ -212,7 +213,10 @@ class Answers(Trajectory):
 
     def _picture(self, steps: int, state: Tensor, onto: Cuts) -> Tensor:
         """Return the network's prediction from the answers to the first `steps` questions, on a grid."""
-        snr, cuts = self.plan.steps[steps - 1].snr_gain, self._cuts(steps - 1)
+        step, cuts = self.plan.steps[steps - 1], self._cuts(steps - 1)
+        snr, law = step.snr_gain, step.weights
+        if step.candidate == WORDS:
+            state = steadied(state, (law.candidates - law.best) * law.light / (law.best * law.heavy))
         if self.denoiser.any_size:
             return interpolated(self._told(state, snr), cuts, onto)
         return pooled(self._told(interpolated(state, cuts, self._pixels), snr), onto)

@@ -22,7 +22,7 @@ from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder, IndexReader
 from dipp.codec.decoding import End
 from dipp.codec.encoder import Selector
-from dipp.codec.grids import Cuts, between, interpolated, pooled
+from dipp.codec.grids import Cuts, between, interpolated, pooled, steadied
 from dipp.codes import Closest
 from dipp.core.chunking import ByBlock, Chunks
 from dipp.core.closest import Tally, Weights
@@ -125,6 +125,38 @@ def test_pooled_is_the_mean() -> None:
     found = pooled(values, Cuts(np.array([0, 3, 7]), np.array([0, 1, 5])))
     torch.testing.assert_close(found[:, :, 1, 1], values[:, :, 3:, 1:].mean(dim=(2, 3)))
     torch.testing.assert_close(found[:, :, 0, 0], values[:, :, :3, 0].mean(dim=2))
+
+
+def test_a_wrong_answer_is_drawn_towards_its_neighbours_and_a_right_one_is_not() -> None:
+    plane = torch.linspace(0, 0.5, 22)[:, None] * torch.linspace(0.5, 1, 18)  # with blocks that are cut off
+    smooth = plane.expand(2, 3, -1, -1)
+    specks = smooth.clone()
+    specks[0, :, 4:8, 8:12] = -1
+    found = steadied(specks, odds=0.1)
+    assert float((found - smooth)[0, :, 4:8, 8:12].abs().max()) < 0.1
+    torch.testing.assert_close(found[1], smooth[1], atol=0.02, rtol=0)
+    torch.testing.assert_close(steadied(specks, odds=1e-9), specks)
+    assert torch.equal(steadied(specks[..., :4, :4], odds=0.1), specks[..., :4, :4])  # no neighbours, nothing to trust
+    # By the text of the format, for a block of the middle.
+    others = torch.tensor(
+        [
+            [
+                float((weights * specks[0, 0] * apart).sum() / (weights * apart).sum())
+                for x in range(8, 12)
+                for weights, apart in [_around(y, x)]
+            ]
+            for y in range(4, 8)
+        ]
+    )
+    kept = (found[0, 0, 4:8, 8:12] - others) / (specks[0, 0, 4:8, 8:12] - others)
+    assert float(kept.max() - kept.min()) < 1e-3
+
+
+def _around(y: int, x: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The weights of coarse pixels around one, and which of them lie in other blocks."""
+    rows, columns = torch.arange(22)[:, None] - y, torch.arange(18) - x
+    weights = torch.exp(-(rows.square() + columns.square()) / 16) * (rows.abs() <= 8) * (columns.abs() <= 8)
+    return weights, ((rows + y) // 4 != y // 4) | ((columns + x) // 4 != x // 4)
 
 
 def test_between_is_a_weighted_mean_of_what_is_known() -> None:
@@ -251,10 +283,11 @@ def test_a_huge_scale_stops_nothing() -> None:
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", ["cells", "cells by signs"])
 def test_a_cell_moves_no_other_cells_sets(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a fixed transcript, whatever one cell shows, every other T is the same to the bit."""
+    """Under a fixed transcript, whatever one cell shows, every other T is the same to the bit: in a batch, too."""
     plan, denoiser, geometry = PLANS[name], Blurred(), Geometry(37, 29, 3)
     denoiser.device = torch.device(device)
-    transcript = codec_of(plan).encode([noise(37, 29, 3)], seed=SEED, odometer=False).batch(0, 1)
+    pictures = [noise(37, 29, 3), noise(37, 29, 3, seed=1)]
+    transcript = codec_of(plan).encode(pictures, seed=SEED, odometer=False).batch(0, 2)
     chain = Chain(plan, denoiser, SEED, geometry)
     counts = plan.chunk_counts(geometry)
     sets: list[np.ndarray[Any, Any]] = []
@@ -267,26 +300,26 @@ def test_a_cell_moves_no_other_cells_sets(name: str, device: str, monkeypatch: p
 
     def of(image: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
         sets.clear()
-        selector = Selector(plan, SEED, image.reshape(1, -1), device)
+        selector = Selector(plan, SEED, np.stack([image, pictures[1]]).reshape(2, -1), device)
         reader = IndexReader(np.asarray(transcript), counts)
 
         def choose(layout: StepLayout, x_hat: torch.Tensor) -> np.ndarray[Any, Any]:
             selector(layout, x_hat)
             return reader(layout, x_hat)
 
-        chain.run([0], choose)
+        chain.run([0, 1], choose)
         return list(sets)
 
-    before, first = of(noise(37, 29, 3)), noise(37, 29, 3)
-    layouts = [chain.layout(n, [0], turn) for n, step in enumerate(plan.steps) for turn in range(step.turns)]
+    before = of(pictures[0])
+    layouts = [chain.layout(n, [0, 1], turn) for n, step in enumerate(plan.steps) for turn in range(step.turns)]
     moved = 0
     for place, content in (((0, 0), 0), ((2, 1), 255), ((4, 3), 0), ((4, 0), 128)):  # also cut-off cells
-        image = first.copy()
+        image = pictures[0].copy()
         image[8 * place[0] : 8 * place[0] + 8, 8 * place[1] : 8 * place[1] + 8] = content
         for layout, ours, theirs in zip(layouts, before, of(image), strict=True):
             unit, coarse = layout.step.grid(plan.unit, geometry)
             cells = unit.of(layout.chunks.order, coarse)[layout.chunks.offsets[:-1]]
-            own = cells == place[0] * 4 + place[1]
+            own = np.append(cells == place[0] * 4 + place[1], np.zeros(len(cells), bool))
             np.testing.assert_array_equal(ours[~own], theirs[~own])
             moved += int((ours[own] != theirs[own]).sum())
     assert moved  # the cells that were changed did change

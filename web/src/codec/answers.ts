@@ -5,17 +5,18 @@
  *
  * Before the first question nothing is known. In its later rounds, a block is predicted from the neighbours that have
  * answered. Before every later question the network predicts the coarse picture from all answers so far, at their own
- * resolution, and the prediction is interpolated to the finer grid.
+ * resolution, and the prediction is interpolated to the finer grid. Words that are unlikely beside their neighbours are
+ * drawn towards them before.
  */
 
 import { blocksByRound } from "../core/chunking";
 import type { Geometry } from "../core/geometry";
 import type { Plan } from "../core/plan";
-import { BLOCK, cutsOf, gridOf, type Question, roundOf } from "../core/steps";
+import { BLOCK, cutsOf, gridOf, type Question, roundOf, WORDS } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
 import type { Progress, Walked } from "./chain";
-import { between, interpolated, pixelCuts } from "./grids";
-import { candidatesOf, observed, placeOf, type Round } from "./questions";
+import { between, interpolated, pixelCuts, steadied } from "./grids";
+import { candidatesOf, observed, placeOf, type Round, weightsOf } from "./questions";
 
 /** The public prediction of the coarse pixels of a round, in chunk order → an index for each block. */
 export type Answer = (round: Round, prediction: Float32Array) => Uint32Array;
@@ -80,7 +81,11 @@ export class Answers {
   /** The network's prediction from the answers to the first questions, on the grid of the last of them. */
   private network(questions: number, known: Float32Array): Promise<Float32Array> {
     const step = this.steps[questions - 1]!;
-    return this.denoiser.predict(known, step.gain, gridOf(step, this.plan.unit, this.geometry));
+    const grid = gridOf(step, this.plan.unit, this.geometry);
+    const { candidates, best, heavy, light } = weightsOf(step);
+    const odds = Number(BigInt(candidates - best) * light) / Number(BigInt(best) * heavy);
+    const told = step.candidate === WORDS ? steadied(known, odds, grid) : known;
+    return this.denoiser.predict(told, step.gain, grid);
   }
 
   private cuts(number: number): ReturnType<typeof cutsOf> {

@@ -25,6 +25,61 @@ export function between(answers: Float32Array, known: Uint8Array, { height, widt
   return found;
 }
 
+/** Factor by which the odds of a wrong answer count, and the squared difference that is usual for any block. */
+const SUSPICION = 0.05;
+const LEAST_USUAL = 1e-3;
+
+/** Answers, with those of a block drawn towards its neighbours where a wrong answer is likely. */
+export function steadied(answers: Float32Array, odds: number, { height, width, channels }: Geometry): Float32Array {
+  const size = height * width;
+  const [rows, columns] = [Math.ceil(height / BLOCK), Math.ceil(width / BLOCK)];
+  const blockOf = (i: number): number => Math.floor(i / width / BLOCK) * columns + Math.floor((i % width) / BLOCK);
+  const room = ofOthers(new Float32Array(size).fill(1), height, width);
+  const others = new Float32Array(answers.length);
+  const [distance, counts] = [new Float32Array(rows * columns), new Float32Array(rows * columns)];
+  for (let channel = 0; channel < channels; channel += 1) {
+    const sums = ofOthers(answers.slice(channel * size, (channel + 1) * size), height, width);
+    for (let i = 0; i < size; i += 1) {
+      const at = channel * size + i;
+      others[at] = sums[i]! / Math.max(room[i]!, 1e-6);
+      distance[blockOf(i)]! += (answers[at]! - others[at]!) ** 2;
+      counts[blockOf(i)]! += 1;
+    }
+  }
+  counts.forEach((count, block) => (distance[block]! /= count));
+  const kept = distance.map((own, block) => {
+    const [row, column] = [Math.floor(block / columns), block % columns];
+    const around: number[] = [];
+    for (let y = Math.max(row - 1, 0); y <= Math.min(row + 1, rows - 1); y += 1) {
+      for (let x = Math.max(column - 1, 0); x <= Math.min(column + 1, columns - 1); x += 1) {
+        if (y !== row || x !== column) around.push(distance[y * columns + x]!);
+      }
+    }
+    if (!around.length) return 1;
+    const usual = around.sort((a, b) => a - b)[Math.floor((around.length - 1) / 2)]! + LEAST_USUAL;
+    return 1 / (1 + odds * SUSPICION * (own / usual) ** 2);
+  });
+  return answers.map((answer, at) => {
+    const share = kept[blockOf(at % size)]!;
+    return share < 1 ? others[at]! + share * (answer - others[at]!) : answer;
+  });
+}
+
+/** The sums of `spread`, without what comes from the block of each place itself. */
+function ofOthers(plane: Float32Array, height: number, width: number): Float32Array {
+  return spread(plane, height, width).map((sum, i) => {
+    const [row, column] = [Math.floor(i / width), i % width];
+    const [top, left] = [row - (row % BLOCK), column - (column % BLOCK)];
+    let own = 0;
+    for (let y = top; y < Math.min(top + BLOCK, height); y += 1) {
+      for (let x = left; x < Math.min(left + BLOCK, width); x += 1) {
+        own += NEAR[y - row + REACH]! * NEAR[x - column + REACH]! * plane[y * width + x]!;
+      }
+    }
+    return sum - own;
+  });
+}
+
 /** The sums of a plane over the neighbourhood of each place, weighted by `NEAR` along both axes. */
 function spread(plane: Float32Array, height: number, width: number): Float32Array {
   const along = (source: Float32Array, step: number, length: number, place: (i: number) => number): Float32Array =>

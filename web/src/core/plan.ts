@@ -34,6 +34,9 @@ export class Plan {
     if (!steps.length) throw new DippError("steps: at least one step is needed");
     this.mask = new Mask(period);
     this.mask.requireUnit(unit);
+    if (this.kind === "questions" && !separate) {
+      throw new DippError("separate: must be true where each block of a unit has a draw of its own, got false");
+    }
     for (const step of steps) {
       requireStep(step, unit);
       code.require(step, unit);
