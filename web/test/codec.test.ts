@@ -6,19 +6,9 @@ import { oddsOfPixel } from "../src/codec/odds";
 import { Archive } from "../src/format/archive";
 import { fromHex, hex } from "../src/format/bytes";
 import { Books } from "../src/models/books";
-import type { Denoiser } from "../src/models/denoiser";
+import { SHRINKING, WORDS } from "./shrinking";
 import { vectors } from "./vectors";
 
-const WORDS = fromHex(vectors.words![0] as string);
-const SHRINKING: Denoiser = {
-  identity: createHash("sha256").update("shrinking").digest("hex"),
-  channels: 3,
-  books: Books.fromBytes(WORDS, createHash("sha256").update(WORDS).digest("hex")),
-  async predict(state, snr) {
-    const share = Math.fround(snr / (snr + 1));
-    return state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
-  },
-};
 const quiet = (): void => {};
 
 /** Private bytes for a test: SHA-256 of 0, 1, 2, …, as `tools/vectors.py` has them. */

@@ -4,7 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { test } from "node:test";
 
 /** The rooms. Each may import those before it; every room may import `errors`. */
-const ROOMS = ["errors", "core", "codes", "privacy", "format", "models", "codec", "page"];
+const ROOMS = ["errors", "core", "codes", "privacy", "format", "models", "codec", "redaction", "page"];
 const SOURCE = join(process.cwd(), "src");
 
 function modules(folder: string): string[] {

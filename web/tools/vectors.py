@@ -48,6 +48,12 @@ from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
 from dipp.privacy.printing import upper
+from dipp.redaction import png
+from dipp.redaction.crops import crops
+from dipp.redaction.paint import Painter
+from dipp.redaction.raster import Raster
+from dipp.redaction.regions import runs
+from dipp.redaction.sources import open_source
 
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
 BITS = (4, 6)
@@ -386,6 +392,31 @@ class Vectors:
                 "noisy": noisy.tobytes().hex(),
             }
 
+    def redactions(self) -> Iterator[dict[str, Any]]:
+        """Pictures whose boxes were painted, by a denoiser that a test can write down twice."""
+        painter = Painter(Shrinking())
+        for number, (height, width) in enumerate(((20, 30), (120, 90), (70, 200))):
+            waves = np.add.outer(np.arange(height) / 7.0, np.arange(width) / 11.0)[..., None] + np.arange(3) * (number != 1)
+            noise = np.frombuffer(self.draw.randbytes(height * width), np.uint8).reshape(height, width, 1) % 8
+            pixels = np.clip(120 + 100 * np.sin(waves) + noise, 0, 255).astype(np.uint8)
+            sides = [(self.draw.randint(4, width // 2), self.draw.randint(4, height // 2)) for _ in range(2)]
+            boxes = [(self.draw.randint(0, width - w), self.draw.randint(0, height - h), w, h) for w, h in sides]
+            mask = np.zeros((height, width), bool)
+            for left, top, w, h in boxes:
+                mask[top : top + h, left : left + w] = True
+            whole = png.write(Raster(pixels))
+            file = open_source(whole).redacted(mask, painter)
+            yield {
+                "shape": [height, width],
+                "picture": pixels.tobytes().hex(),
+                "whole": whole.hex(),
+                "boxes": boxes,
+                "runs": runs(mask),
+                "file": file.hex(),
+                "painted": np.broadcast_to(png.read(file).values, (height, width, 3)).tobytes().hex(),
+                "crops": [[part[1].start, part[0].start, part[1].stop, part[0].stop] for part, _ in crops(mask)],
+            }
+
 
 def main() -> None:
     """Write the vectors."""
@@ -400,6 +431,7 @@ def main() -> None:
     content["encodings"] = list(vectors.encodings(books))
     sums = [[vectors.draw.uniform(-1, 1) * 10.0 ** vectors.draw.randint(-20, 20) for _ in range(40)] for _ in range(50)]
     content["sums"] = [[[double(value) for value in row], double(math.fsum(row))] for row in sums]
+    content["redactions"] = list(vectors.redactions())
     content["golden"] = [_golden(path) for path in sorted((Path(__file__).parents[2] / "tests/golden").glob("*.dipp"))]
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(content))

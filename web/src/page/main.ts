@@ -13,8 +13,9 @@ import { element, grouped, made, row, save } from "./dom";
 import { Square } from "./hide";
 import type { Reply, Request } from "./messages";
 import { headlineWords, showCertificate } from "./paper";
-import { bitmapOf, fileOf, MOST_PIXELS, pixelsOf, smaller } from "./picture";
+import { bitmapOf, fileOf, MOST_PIXELS, pixelsOf, shown, smaller } from "./picture";
 import { showOdds } from "./pixel";
+import { Redaction } from "./redaction";
 import { Spent } from "./spent";
 import { Split, type View } from "./split";
 import { Strip } from "./strip";
@@ -31,6 +32,7 @@ const VIEWS = {
   noised: "noise, same ε, denoised",
   blurred: "blur: no promise",
   noisy: "what was answered",
+  redacted: "boxes hidden",
 } as const;
 type ViewName = keyof typeof VIEWS;
 
@@ -57,6 +59,7 @@ let current: ViewName = "expected";
 /** Number of the request whose pictures are shown. */
 let request = -1;
 let choice: Choice;
+let redaction: Redaction;
 /** The image of an archive that is shown. */
 let seen: number | undefined;
 const spent = new Spent();
@@ -93,16 +96,25 @@ function busyWith(now: boolean): void {
   busy = now;
   cancelButton.hidden = !now;
   element("progress").hidden = !now;
-  encodeButton.disabled = now || !ready || !picture;
+  encodeButton.disabled = now || !ready || !picture || tooLarge(picture);
+  redaction?.show(picture, ready && !now && !views.redacted);
   for (const id of ["hide", "epsilon", "rate"]) element<HTMLInputElement>(id).disabled = now;
 }
 
-/** Say what is chosen and, before a picture is encoded, draw it over the picture. */
+/** Say what is chosen and, before anything is made of a picture, draw it over the picture. */
 function showChoice(): void {
   const unit = choice.show(picture);
-  if (!picture) return;
-  if (archive && !busy) clearResult(); // other settings than those of the file that was shown
-  square.show(choice.sides, choice.side, unit, picture);
+  if (!picture || !redaction) return;
+  if ((archive || views.redacted) && !busy) clearResult(); // other settings than those of the file that was shown
+  if (redaction.mode === "size" && !tooLarge(picture)) square.show(choice.sides, choice.side, unit, picture);
+  else square.hide();
+  element("large").hidden = redaction.mode !== "size" || !tooLarge(picture);
+  busyWith(busy);
+}
+
+/** Whether a picture has more pixels than a browser can encode; boxes can still be hidden in it. */
+function tooLarge({ width, height }: Picture): boolean {
+  return width * height > MOST_PIXELS;
 }
 
 // Pictures and files.
@@ -119,8 +131,7 @@ async function open(file: Blob, title: string): Promise<void> {
   requireIdle(); // once more: it may have begun while the file was read
   const stem = title.replace(/\.[^.]*$/, "") || "picture";
   if (!bitmap) openArchive(bytes, stem);
-  else if (bitmap.width * bitmap.height > MOST_PIXELS) offerSmaller(bitmap, title, stem);
-  else take(pixelsOf(bitmap, bitmap.width, bitmap.height), stem);
+  else take(pixelsOf(bitmap, bitmap.width, bitmap.height), stem, bytes);
 }
 
 /** What was dropped or pasted, if it is one file. */
@@ -135,19 +146,16 @@ function requireIdle(): void {
   if (busy) throw new DippError("one thing at a time: wait, or cancel what is under way");
 }
 
-/** Say that a picture is too large, and scale it down if that is asked for. */
-function offerSmaller(bitmap: ImageBitmap, title: string, stem: string): void {
-  forget();
-  const [width, height] = smaller(bitmap.width, bitmap.height);
-  element("picked").textContent = `${title}: ${bitmap.width}×${bitmap.height} pixels, too many.`;
+/** Say that a picture is too large to be encoded here, and scale it down if that is asked for. */
+function offerSmaller(own: Picture, stem: string): void {
+  const [width, height] = smaller(own.width, own.height);
   element("large-words").textContent =
-    `A browser can encode up to ${grouped(MOST_PIXELS)} pixels; this picture has ${grouped(bitmap.width * bitmap.height)}. ` +
-    "`dipp encode` takes any size up to 64 megapixels. Scaled down, each new pixel is a mixture of several of yours, and the " +
-    "certificate speaks of the new ones.";
+    `A browser can encode up to ${grouped(MOST_PIXELS)} pixels; this picture has ${grouped(own.width * own.height)}. ` +
+    "Boxes can be hidden in it, and `dipp encode` takes any size up to 64 megapixels. Scaled down, each new pixel is a mixture " +
+    "of several of yours, and the certificate speaks of the new ones.";
   const button = element("scale");
   button.textContent = `Scale it down to ${width}×${height}`;
-  button.onclick = () => attempt(() => take(pixelsOf(bitmap, width, height), stem));
-  element("large").hidden = false;
+  button.onclick = () => attempt(async () => take(pixelsOf(await createImageBitmap(shown(own)), width, height), stem));
 }
 
 /** Show nothing of what was there before, and keep none of it. */
@@ -158,6 +166,8 @@ function forget(): void {
   split.clear();
   strip.clear();
   square.hide();
+  redaction.forget();
+  redaction.hide();
   for (const id of ["large", "pixel", "certificate", "result", "image-choice", "file-says"]) element(id).hidden = true;
   element("choice").hidden = false;
   status.textContent = "";
@@ -171,15 +181,21 @@ function clearResult(): void {
   views = { original: { ...picture!, name: VIEWS.original } };
   strip.clear();
   split.mark(undefined);
+  redaction.forget();
   for (const id of ["pixel", "certificate", "result"]) element(id).hidden = true;
-  status.textContent = ready ? "Choose what must stay hidden, and encode." : "Loading the network …";
-  element("see-title").textContent = choice.sides.length > 1 ? "3. Drag the square to the size of what must stay hidden" : "3. Your picture";
+  const boxed = redaction.mode === "boxes";
+  status.textContent = ready ? `Choose what must stay hidden${boxed ? "" : ", and encode"}.` : "Loading the network …";
+  const drag = choice.sides.length > 1 ? "3. Drag the square to the size of what must stay hidden" : "3. Your picture";
+  element("see-title").textContent = boxed ? "3. Draw boxes over what must stay hidden" : drag;
   split.show(views.original!);
 }
 
-function take(own: Picture, stem: string): void {
+/** Take a picture; `file` is what it was read from, which scaled pictures do not have. */
+function take(own: Picture, stem: string, file?: Uint8Array): void {
   forget();
+  redaction.open(file ?? new Uint8Array(), !file);
   [picture, name] = [own, stem];
+  if (tooLarge(own)) offerSmaller(own, stem);
   element("picked").textContent = `${name}: ${own.width}×${own.height} pixels.`;
   clearResult();
   showChoice();
@@ -240,7 +256,7 @@ function start(request: Request): void {
   started = performance.now();
   element("time").textContent = ready ? "Starting …" : "Waiting for the network …";
   element<HTMLProgressElement>("bar").value = 0;
-  status.textContent = request.type === "encode" ? "Encoding." : "Decoding.";
+  status.textContent = request.type === "encode" ? "Encoding." : request.type === "redact" ? "Painting." : "Decoding.";
   tell(request);
 }
 
@@ -333,6 +349,17 @@ function onReply({ data }: MessageEvent<Reply>): void {
       showStrip();
       break;
     }
+    case "redacted": {
+      if (!picture) break;
+      views = { original: { ...picture, name: VIEWS.original }, redacted: { ...picture, pixels: data.pixels, name: VIEWS.redacted } };
+      current = "redacted";
+      busyWith(false);
+      redaction.finish({ file: data.file, record: data.record, name: `${name}-redacted.png` }, data.boxes);
+      element("see-title").textContent = "3. What others will see";
+      status.textContent = "Done. Drag the line, and download the picture.";
+      look();
+      break;
+    }
     case "odds":
       attempt(() => {
         const { pixel } = data;
@@ -416,6 +443,11 @@ function wire(): void {
     const { width, height, pixels } = picture!;
     start({ type: "encode", entry: choice.entry, width, height, pixels });
   };
+  element("redact").onclick = () =>
+    attempt(() => {
+      const { width, height, pixels } = picture!;
+      start({ type: "redact", width, height, pixels, name: `${name}-redacted.png`, ...redaction.task });
+    });
   cancelButton.onclick = () => {
     element("time").textContent = "Cancelling …";
     tell({ type: "cancel" });
@@ -433,6 +465,7 @@ async function begin(): Promise<void> {
   if (!response.ok) throw new DippError("the page is not whole: its plans are missing; build it again");
   table = (await response.json()) as Table;
   choice = new Choice(table, showChoice);
+  redaction = new Redaction(showChoice);
   element("samples").append(
     ...table.samples.map((sample) => {
       const title = sample.replace(/\.[^.]*$/, "");

@@ -1,6 +1,7 @@
 /** What the page and its worker say to each other. */
 
 import type { Odds } from "../codec/odds";
+import type { Box, Compression } from "../redaction/boxes";
 import type { Engine } from "../models/onnx";
 import type { Table, TableEntry } from "./table";
 
@@ -19,6 +20,16 @@ export type Request =
     }
   | { readonly type: "encode"; readonly entry: TableEntry; readonly height: number; readonly width: number; readonly pixels: Uint8Array }
   | { readonly type: "decode"; readonly file: Uint8Array; readonly image: number }
+  | {
+      readonly type: "redact";
+      readonly height: number;
+      readonly width: number;
+      readonly pixels: Uint8Array;
+      readonly boxes: readonly Box[];
+      readonly compression: Compression;
+      /** Name of the file that will be written, which its record states. */
+      readonly name: string;
+    }
   | { readonly type: "odds"; readonly pixel: number }
   | { readonly type: "cancel" };
 
@@ -41,6 +52,8 @@ export type Reply =
     }
   /** Another picture to compare with; `of` is the number of the request that it belongs to. */
   | { readonly type: "view"; readonly of: number; readonly name: ExtraName; readonly pixels: Uint8Array }
+  /** A picture whose boxes were painted: its file, its record, its pixels, and how many boxes there were. */
+  | { readonly type: "redacted"; readonly file: Uint8Array; readonly record: string; readonly pixels: Uint8Array; readonly boxes: number }
   | ({ readonly type: "odds"; readonly pixel: number } & Odds)
   | { readonly type: "cancelled" }
   | { readonly type: "error"; readonly message: string };

@@ -9,7 +9,7 @@ import { DippError } from "../errors";
 /** Pixels that a browser can encode in minutes and within its memory. */
 export const MOST_PIXELS = 1 << 19;
 /** Pixels beyond which a picture is not even looked at. */
-const MOST_DECODED = 1 << 26;
+const MOST_DECODED = 1 << 25;
 
 /** Where the bytes of a file say how many bits a channel has; enough for the formats that browsers read. */
 const HEAD_BYTES = 4096;
@@ -23,7 +23,7 @@ export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
   } catch {
     throw new DippError("this is neither a picture that the browser can read nor a .dipp file");
   }
-  if (bitmap.width * bitmap.height > MOST_DECODED) throw new DippError("pictures of at most 64 megapixels are possible");
+  if (bitmap.width * bitmap.height > MOST_DECODED) throw new DippError("pictures of at most 32 megapixels are possible here; `dipp encode` and `dipp redact` take 64");
   return bitmap;
 }
 

@@ -11,6 +11,8 @@ import { hex } from "../format/bytes";
 import type { Size } from "../core/geometry";
 import { Books } from "../models/books";
 import { bestEngine, OnnxDenoiser } from "../models/onnx";
+import { recordOf } from "../redaction/record";
+import { redact } from "../redaction/redact";
 import type { ExtraName, Reply, Request } from "./messages";
 import { blurred, noised, pixelated } from "./rivals";
 import { hiddenBy, planOf, type Table } from "./table";
@@ -125,7 +127,7 @@ async function extras(archive: Archive, size: Size & { grey: boolean }, { end }:
 
 async function handle(request: Request): Promise<void> {
   cancelled = false;
-  if (request.type === "encode" || request.type === "decode") latest += 1;
+  if (["encode", "decode", "redact"].includes(request.type)) latest += 1;
   if (request.type === "start") {
     table = request.table;
     seeds = [...request.seeds];
@@ -149,6 +151,11 @@ async function handle(request: Request): Promise<void> {
     const walked = await decode(archive, request.image, await denoiser, progress);
     finish(archive, request.image, walked, walked);
     await extras(archive, walked, walked);
+  } else if (request.type === "redact") {
+    const { boxes, compression, name } = request;
+    const { file, mask, picture } = await redact(request, boxes, await denoiser, progress);
+    const record = recordOf(file, name, picture, boxes, mask, compression, table);
+    reply({ type: "redacted", file, record, pixels: picture.pixels, boxes: boxes.length }, [file.buffer, picture.pixels.buffer] as Transferable[]);
   } else if (request.type === "odds") {
     const { pixel } = request;
     reply({ type: "odds", pixel, ...oddsOfPixel(told, pixel, table.channels) });

@@ -1,0 +1,114 @@
+/** Redaction on the page: which way to hide is chosen, boxes and what they cover in words, and what comes out. */
+
+import type { Picture } from "../codec/codec";
+import { DippError } from "../errors";
+import { type Box, type Compression, compressionOf, maskOf } from "../redaction/boxes";
+import { Boxes } from "./boxes";
+import { element, grouped, save } from "./dom";
+
+export type Mode = "size" | "boxes";
+
+/** What was made of a picture. */
+export interface Made {
+  readonly file: Uint8Array;
+  readonly record: string;
+  readonly name: string;
+}
+
+export class Redaction {
+  mode: Mode = "size";
+  /** What the file's compression means; or why no box can be hidden in it. */
+  private compression: Compression | DippError = new DippError("choose a picture first");
+  private readonly boxes: Boxes;
+  private readonly button = element<HTMLButtonElement>("redact");
+  private made: Made | undefined;
+
+  /** `changed` is called whenever something else is chosen. */
+  constructor(private readonly changed: () => void) {
+    this.boxes = new Boxes(changed);
+    element("by-size").onclick = () => this.choose("size");
+    element("by-box").onclick = () => this.choose("boxes");
+    element("add-box").onclick = () => this.boxes.add();
+    element("download-redacted").onclick = () => save(this.made!.file as Uint8Array<ArrayBuffer>, "image/png", this.made!.name);
+    element("download-record").onclick = () => save(this.made!.record, "application/json", `${this.made!.name}.record.json`);
+  }
+
+  /** Look at the file of a new picture; `scaled` if its pixels are mixtures of the file's. */
+  open(file: Uint8Array, scaled: boolean): void {
+    this.boxes.clear();
+    this.forget();
+    try {
+      this.compression = scaled
+        ? new DippError("the picture was scaled down, so pixels outside a box may tell of it; open it anew to draw boxes")
+        : compressionOf(file);
+    } catch (error) {
+      if (!(error instanceof DippError)) throw error;
+      this.compression = error;
+    }
+  }
+
+  choose(mode: Mode): void {
+    this.mode = mode;
+    for (const [id, own] of [["by-size", "size"], ["by-box", "boxes"]] as const) element(id).setAttribute("aria-pressed", String(own === mode));
+    element("size-choice").hidden = mode !== "size";
+    element("box-choice").hidden = mode !== "boxes";
+    this.changed();
+  }
+
+  /** Draw what is chosen over a picture, and say what it means; `free` if something can be begun. */
+  show(picture: Picture | undefined, free: boolean): void {
+    const words = element("box-words");
+    const add = element<HTMLButtonElement>("add-box");
+    this.button.disabled = add.disabled = true;
+    if (this.mode !== "boxes" || !picture) {
+      words.textContent = "";
+      return this.boxes.hide();
+    }
+    if (this.compression instanceof DippError) {
+      this.boxes.hide();
+      words.textContent = `Not in this file: ${this.compression.message}.`;
+      return;
+    }
+    const { growth } = this.compression;
+    this.boxes.show(picture, growth);
+    const boxes = this.boxes.hidden;
+    const covered = maskOf(boxes, picture).reduce((sum, hidden) => sum + hidden, 0);
+    const because = growth ? ` Boxes grow by ${growth} pixels (dashed), because a JPEG mixes neighbours.` : "";
+    const share = ((100 * covered) / (picture.width * picture.height)).toPrecision(2);
+    words.textContent = boxes.length
+      ? `${boxes.length === 1 ? "One box hides" : `${boxes.length} boxes hide`} ${share} % of the picture: ε = 0, nothing of it is in what you get.${because}`
+      : `Nothing is hidden yet.${because}`;
+    this.button.disabled = !free || !boxes.length;
+    add.disabled = !free;
+  }
+
+  /** What is to be done. */
+  get task(): { boxes: Box[]; compression: Compression } {
+    if (this.compression instanceof DippError) throw this.compression;
+    return { boxes: this.boxes.hidden, compression: this.compression };
+  }
+
+  /** Show no boxes, because something else is shown. */
+  hide(): void {
+    this.boxes.hide();
+  }
+
+  /** Show what was made. */
+  finish(made: Made, count: number): void {
+    this.made = made;
+    this.boxes.hide();
+    element("redacted").hidden = false;
+    element("redacted-headline").textContent =
+      `ε = 0 for what ${count === 1 ? "the box" : `the ${count} boxes`} showed: nothing of it is in this picture, for anybody, whatever they know.`;
+    element("redacted-bytes").textContent = `PNG, ${grouped(made.file.length)} bytes`;
+    element("redacted-words").textContent =
+      "All other pixels are as the file had them, and metadata are gone. What no box covers is not protected: hair, clothes, places, " +
+      "other pictures. The record says what was hidden; `dipp check` checks the picture against it.";
+  }
+
+  /** Show nothing of what was made. */
+  forget(): void {
+    this.made = undefined;
+    element("redacted").hidden = true;
+  }
+}

@@ -1,0 +1,19 @@
+/** A denoiser that `tools/vectors.py` writes down as well: x̂0 = y·SNR/(SNR + 1), within [−1, 1]. */
+
+import { createHash } from "node:crypto";
+import { fromHex } from "../src/format/bytes";
+import { Books } from "../src/models/books";
+import type { Denoiser } from "../src/models/denoiser";
+import { vectors } from "./vectors";
+
+export const WORDS = fromHex(vectors.words![0] as string);
+
+export const SHRINKING: Denoiser = {
+  identity: createHash("sha256").update("shrinking").digest("hex"),
+  channels: 3,
+  books: Books.fromBytes(WORDS, createHash("sha256").update(WORDS).digest("hex")),
+  async predict(state, snr) {
+    const share = Math.fround(snr / (snr + 1));
+    return state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
+  },
+};
