@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.privacy import advice
 from dipp.privacy.printing import upper
+from dipp.redaction.record import Record, check
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MODEL = embedded.FOLDER
@@ -209,6 +211,57 @@ def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
 
 
 # Files go both ways.
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag the mouse over the picture, between two places in shares of its sides."""
+    area = page.locator("#boxes").bounding_box()
+    assert area is not None
+    for move, (x, y) in ((page.mouse.down, start), (page.mouse.up, end)):
+        page.mouse.move(area["x"] + x * area["width"], area["y"] + y * area["height"])
+        move()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_boxes_are_hidden_and_python_checks_the_record(page: Page, tmp_path: Path, kind: str) -> None:
+    """A box is drawn and another added by the keyboard. The file is that of two originals which differ in them alone."""
+    original = Image.open(SAMPLES / "cat.png")
+    files = []
+    for colour in (None, "red"):
+        picture = original.copy()
+        if colour:
+            picture.paste(colour, (64, 64, 96, 112))
+        out = io.BytesIO()
+        picture.save(out, kind, quality=90, subsampling="4:2:0")
+        give(page, "cat.png", out.getvalue())
+        expect(page.locator("#redacted")).to_be_hidden()
+        page.click("#by-box")
+        expect(page.locator("#boxes")).to_be_visible()
+        expect(page.locator("#redact")).to_be_disabled()
+        drag(page, (0.25, 0.25), (0.375, 0.4375))  # 64 to 96, and 64 to 112
+        page.click("#add-box")
+        for key in ("Shift+ArrowLeft", "Shift+ArrowUp", "ArrowDown"):
+            page.keyboard.press(key)
+        page.click("#add-box")
+        page.keyboard.press("Delete")
+        expect(page.locator("#box-words")).to_contain_text("2 boxes hide")
+        page.click("#redact")
+        expect(page.locator("#redacted-headline")).to_contain_text("ε = 0", timeout=MINUTES)
+        files.append((downloaded(page, "#download-redacted"), downloaded(page, "#download-record")))
+    assert files[0] == files[1], "nothing of a box is in the file"
+    made, record = tmp_path / "cat-redacted.png", tmp_path / "cat-redacted.png.record.json"
+    made.write_bytes(files[0][0])
+    record.write_bytes(files[0][1])
+    checked = check(made, Record.read(record), "cpu")
+    assert checked.regions == 2
+    boxes = [region["box"] for region in json.loads(files[0][1])["regions"]]
+    growth = {"PNG": 0, "JPEG": 31}[kind]
+    assert boxes[0] == [64 - growth, 64 - growth, 32 + 2 * growth, 48 + 2 * growth]
+    # Boxes can be changed afterwards.
+    page.click("#redact")
+    expect(page.locator("#redacted")).to_be_hidden()
+    page.locator(".box .remove").first.click()
+    expect(page.locator("#box-words")).to_contain_text("One box hides")
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -766,8 +819,16 @@ def test_axe_finds_nothing(browser: Browser, origin: str, scheme: Any, width: in
     page = context.new_page()
     opened(page, origin)
     page.evaluate(AXE.read_text())
-    for stage in ("empty", "large", "done"):
+    for stage in ("empty", "boxes", "large", "done"):
+        if stage == "boxes":
+            give(page, "small.png", png(64, 48))
+            page.click("#by-box")
+            page.click("#add-box")
+            page.click("#redact")
+            expect(page.locator("#redacted")).to_be_visible()
+            page.click("#redact")
         if stage == "large":
+            page.click("#by-size")
             give(page, "large.png", png(1600, 900))
             expect(page.locator("#large")).to_be_visible()
         if stage == "done":

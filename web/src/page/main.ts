@@ -97,7 +97,7 @@ function busyWith(now: boolean): void {
   cancelButton.hidden = !now;
   element("progress").hidden = !now;
   encodeButton.disabled = now || !ready || !picture || tooLarge(picture);
-  redaction?.show(picture, ready && !now && !views.redacted);
+  redaction?.show(picture, ready && !now);
   for (const id of ["hide", "epsilon", "rate"]) element<HTMLInputElement>(id).disabled = now;
 }
 
@@ -108,6 +108,7 @@ function showChoice(): void {
   if ((archive || views.redacted) && !busy) clearResult(); // other settings than those of the file that was shown
   if (redaction.mode === "size" && !tooLarge(picture)) square.show(choice.sides, choice.side, unit, picture);
   else square.hide();
+  if (!archive && !views.redacted && !busy) invite();
   element("large").hidden = redaction.mode !== "size" || !tooLarge(picture);
   busyWith(busy);
 }
@@ -183,11 +184,16 @@ function clearResult(): void {
   split.mark(undefined);
   redaction.forget();
   for (const id of ["pixel", "certificate", "result"]) element(id).hidden = true;
+  invite();
+  split.show(views.original!);
+}
+
+/** Say what to do next with a picture. */
+function invite(): void {
   const boxed = redaction.mode === "boxes";
-  status.textContent = ready ? `Choose what must stay hidden${boxed ? "" : ", and encode"}.` : "Loading the network …";
+  status.textContent = ready ? `Choose what must stay hidden${boxed ? ", and hide it" : ", and encode"}.` : "Loading the network …";
   const drag = choice.sides.length > 1 ? "3. Drag the square to the size of what must stay hidden" : "3. Your picture";
   element("see-title").textContent = boxed ? "3. Draw boxes over what must stay hidden" : drag;
-  split.show(views.original!);
 }
 
 /** Take a picture; `file` is what it was read from, which scaled pictures do not have. */
@@ -333,7 +339,10 @@ function onReply({ data }: MessageEvent<Reply>): void {
       ready = true;
       element("engine").textContent =
         `dipp ${table.version}. The network runs on ${data.engine === "webgpu" ? "WebGPU" : `WebAssembly, ${data.threads} ${data.threads === 1 ? "thread" : "threads"}`}.`;
-      if (!busy) status.textContent = picture ? "Choose what must stay hidden, and encode." : "Ready. Choose a picture.";
+      if (!busy) {
+        if (picture) invite();
+        else status.textContent = "Ready. Choose a picture.";
+      }
       encodeButton.disabled = busy || !picture;
       break;
     case "progress":
@@ -445,6 +454,7 @@ function wire(): void {
   };
   element("redact").onclick = () =>
     attempt(() => {
+      if (views.redacted) return showChoice(); // the boxes again, to change them
       const { width, height, pixels } = picture!;
       start({ type: "redact", width, height, pixels, name: `${name}-redacted.png`, ...redaction.task });
     });

@@ -70,7 +70,8 @@ export class Redaction {
       return;
     }
     const { growth } = this.compression;
-    this.boxes.show(picture, growth);
+    this.button.textContent = this.made ? "Change the boxes" : "Hide the boxes";
+    if (!this.made) this.boxes.show(picture, growth);
     const boxes = this.boxes.hidden;
     const covered = maskOf(boxes, picture).reduce((sum, hidden) => sum + hidden, 0);
     const because = growth ? ` Boxes grow by ${growth} pixels (dashed), because a JPEG mixes neighbours.` : "";
@@ -79,7 +80,7 @@ export class Redaction {
       ? `${boxes.length === 1 ? "One box hides" : `${boxes.length} boxes hide`} ${share} % of the picture: ε = 0, nothing of it is in what you get.${because}`
       : `Nothing is hidden yet.${because}`;
     this.button.disabled = !free || !boxes.length;
-    add.disabled = !free;
+    add.disabled = !free || this.made !== undefined;
   }
 
   /** What is to be done. */
@@ -97,13 +98,15 @@ export class Redaction {
   finish(made: Made, count: number): void {
     this.made = made;
     this.boxes.hide();
+    this.button.textContent = "Change the boxes";
+    element<HTMLButtonElement>("add-box").disabled = true;
     element("redacted").hidden = false;
     element("redacted-headline").textContent =
       `ε = 0 for what ${count === 1 ? "the box" : `the ${count} boxes`} showed: nothing of it is in this picture, for anybody, whatever they know.`;
     element("redacted-bytes").textContent = `PNG, ${grouped(made.file.length)} bytes`;
     element("redacted-words").textContent =
       "All other pixels are as the file had them, and metadata are gone. What no box covers is not protected: hair, clothes, places, " +
-      "other pictures. The record says what was hidden; `dipp check` checks the picture against it.";
+      "other pictures. The record says what was hidden, and the command dipp check checks the picture against it.";
   }
 
   /** Show nothing of what was made. */
