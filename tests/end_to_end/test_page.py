@@ -224,7 +224,7 @@ def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> No
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_boxes_are_hidden_and_python_checks_the_record(page: Page, tmp_path: Path, kind: str) -> None:
-    """A box is drawn and another added by the keyboard. The file is that of two originals which differ in them alone."""
+    """A box is drawn and another added by the keyboard. Originals that differ in them alone become one file."""
     original = Image.open(SAMPLES / "cat.png")
     files = []
     for colour in (None, "red"):

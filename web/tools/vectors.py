@@ -396,7 +396,8 @@ class Vectors:
         """Pictures whose boxes were painted, by a denoiser that a test can write down twice."""
         painter = Painter(Shrinking())
         for number, (height, width) in enumerate(((20, 30), (120, 90), (70, 200))):
-            waves = np.add.outer(np.arange(height) / 7.0, np.arange(width) / 11.0)[..., None] + np.arange(3) * (number != 1)
+            waves = np.add.outer(np.arange(height) / 7.0, np.arange(width) / 11.0)[..., None]
+            waves = waves + np.arange(3) * (number != 1)  # the second picture is grey
             noise = np.frombuffer(self.draw.randbytes(height * width), np.uint8).reshape(height, width, 1) % 8
             pixels = np.clip(120 + 100 * np.sin(waves) + noise, 0, 255).astype(np.uint8)
             sides = [(self.draw.randint(4, width // 2), self.draw.randint(4, height // 2)) for _ in range(2)]
