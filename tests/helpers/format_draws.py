@@ -53,6 +53,8 @@ def chunks(archive: Archive, step: int, pixels: int) -> list[Any]:
     count = -(-len(mine) // archive.steps[step]["chunk size"])
     if not count:
         return []
+    if count == len(mine):
+        return list(mine[:, None])
     c = archive.channels if archive.are_apart(count) else 1
     rank = np.argsort(permutation(stream(archive.seed, "chunks", 0, step), pixels * archive.channels // c))[mine // c]
     dealt = mine[np.argsort(rank * c + (mine % c + rank) % c)]

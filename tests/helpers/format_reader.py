@@ -165,6 +165,8 @@ def read_header(cursor: Cursor) -> Archive:
         columns: dict[str, list[Any]] = read_questions(cursor, count)
     elif sensing:
         columns = {name: cursor.floats(count) for name in ("tilt", "clip", "gain")}
+        columns["level"] = cursor.column(count, 0, 4)
+        require(not columns["level"][0], "the first step has a level")
     else:
         times = cursor.column(count + 1, 0, 65535)
         require(all(s < t for t, s in itertools.pairwise(times)), "timesteps do not descend")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
-from dipp.core.steps import Question, SensingStep
+from dipp.core.steps import MAX_LEVEL, Question, SensingStep
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
@@ -59,13 +60,23 @@ def images(name: str) -> list[Any]:
     return [pictures(1, *size)[0] for size in SIZES] if name == "coded-sizes" else list(pictures(3))
 
 
+def levelled(plan: Plan) -> Plan:
+    """Return a plan of sensing whose steps, but the first, are predicted at each level in turn."""
+    steps = tuple(replace(step, level=number % (MAX_LEVEL + 1)) for number, step in enumerate(plan.steps))
+    return Plan(plan.coding, steps)
+
+
 def plan_of(name: str, denoiser: Denoiser) -> Plan:
     """Return the plan of an encoding."""
     if name in SOURCED:
         return sensing_plan(Pairs())
     if name in ASKED:
         return ASKED[name]
-    return sensing_plan(SENSED[name]) if name in SENSED else make_plan(STEPPED.get(name, FLAT), denoiser.schedule)
+    return (
+        levelled(sensing_plan(SENSED[name]))
+        if name in SENSED
+        else make_plan(STEPPED.get(name, FLAT), denoiser.schedule)
+    )
 
 
 def codec_of(name: str, denoiser: Denoiser) -> Codec:

@@ -64,6 +64,7 @@ def stated(archive: Archive) -> dict[str, str]:
         "tilts": "tilt",
         "clips": "clip",
         "gains": "snr_gain",
+        "levels": "level",
         "chunk sizes": "chunk_size",
         "bits of an index": "index_bits",
         "zeta exponents": "exponent_units",

@@ -35,7 +35,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.price import Moved
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.core.steps import SIGNS, WORDS, Question, SensingStep
+from dipp.core.steps import MAX_LEVEL, SIGNS, WORDS, Question, SensingStep
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture
 from dipp.core.window import Window
@@ -123,11 +123,12 @@ class Vectors:
         count = steps or self.draw.choice([1, 2, 5, 16, 32])
         groups = self.draw.choice([1, 2, 4, 16]) if not touches else max(1, -(-count // touches))
         tilt = float32(math.exp(self.draw.uniform(math.log(0.05), math.log(8 if code.name == "pairs" else 1.5))))
-        made = []
+        made: list[SensingStep] = []
         for _ in range(count):
             clip, gain = (struct.unpack("<f", b"\0\0" + struct.pack("<f", value)[2:])[0] for value in self._sizes())
             size, bits = (1, 1) if code.name == "pairs" else (self.draw.randint(1, 200), self.draw.randint(4, 12))
-            made.append(SensingStep(tilt, clip, gain, size, bits))
+            level = self.draw.randint(0, MAX_LEVEL) if made else 0
+            made.append(SensingStep(tilt, clip, gain, size, bits, level=level))
         return Plan(Coding(Sign(period=3 * groups), code), tuple(made))
 
     def questions(self, unit: Unit) -> Plan:
@@ -219,7 +220,7 @@ class Vectors:
                 "step": step,
                 "purpose": purpose,
                 "stream": list(source),
-                "words": randomness._words(source, 11).tolist(),
+                "words": randomness.words(source, 11).tolist(),
                 "permutation": randomness.permutation(source, count).tolist(),
                 "draws": [
                     [*place, int(randomness.draws(source, place[0], np.array(place[1]), np.array(place[2])))]

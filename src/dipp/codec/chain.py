@@ -131,7 +131,7 @@ class Chain:
             watch.step(number)
             # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
             x_hat = self.trajectory.predict(number, state, turn).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-            flat = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, _order_of(layout, state.device)]
+            flat = x_hat.reshape(len(x_hat), -1)[:, _planes_of(layout, state.device)]
             chosen.append(choose(layout, flat.expand(len(images), -1)))
             state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]), turn)
         return state.expand(len(images), -1, -1, -1), chosen
@@ -145,9 +145,9 @@ class Chain:
             return torch.zeros((1, channels, height, width), device=device)
         observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, device))
         values = torch.as_tensor(observed, dtype=torch.float32, device=device).reshape(len(indices), -1)
-        noise = torch.zeros((len(indices), height * width * channels), device=device)
-        noise[:, _order_of(layout, device)] = values
-        return noise.reshape(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
+        noise = torch.zeros((len(indices), channels * height * width), device=device)
+        noise[:, _planes_of(layout, device)] = values
+        return noise.reshape(-1, channels, height, width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +184,12 @@ class SharedCandidates:
         return torch.from_numpy(questions.observed(indices, own.chunks, own.first, own.geometry, own.asked))
 
 
-def _order_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
+def _planes_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
+    """Return where the coordinates of the chunks, pixel·C + channel, lie in a state of planes (C, H, W)."""
     import torch
 
-    return torch.tensor(layout.chunks.order, device=device)
+    pixel, channel = np.divmod(layout.chunks.order, layout.geometry.channels)
+    return torch.from_numpy(channel * layout.geometry.pixels + pixel).to(device)
 
 
 @functools.lru_cache(maxsize=8)

@@ -35,6 +35,18 @@ class Cuts(NamedTuple):
     columns: Integers
 
 
+def squares(length: int, side: int) -> Integers:
+    """Return where an axis of a picture is cut every `side` pixels; the last part may be shorter."""
+    return np.minimum(np.arange(0, length + side, side), length)
+
+
+def averaged(values: torch.Tensor, side: int) -> torch.Tensor:
+    """Return the means of a picture's values (N, C, H, W) over squares, which the right and lower edges may cut off."""
+    import torch
+
+    return torch.nn.functional.avg_pool2d(values, side, ceil_mode=True, count_include_pad=False)
+
+
 def rounds(grid: Geometry, turns: int) -> torch.Tensor:
     """Return in which of `turns` rounds each coarse pixel of a grid is asked, (H, W)."""
     import torch

@@ -16,6 +16,11 @@ of the new observation x̂0 + z/√g:
 
 SNRs are sums of gains, and lie between timesteps; which timestep is nearest is the denoiser's business. Before the
 first step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not asked.
+
+A step of level ℓ is predicted at a lower resolution: the network gets the means of y over 2^ℓ × 2^ℓ pixels, whose noise
+has the power 1/(4^ℓ·s), and its answer is interpolated to all pixels. Where little is known that is the better
+prediction, and takes 1/4^ℓ of the time. Pixels that have not been asked are in the means too: y already weighs what it
+took from predictions against what it took from answers.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dipp.codec.grids import Cuts, between, interpolated, pooled, rounds, steadied
+from dipp.codec.grids import Cuts, averaged, between, interpolated, pooled, rounds, squares, steadied
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.steps import WORDS, Question, SensingStep, Step
@@ -128,14 +133,21 @@ class Sensing(Trajectory):
         return torch.from_numpy(np.zeros(shape, np.float32)).to(self.denoiser.device)
 
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
-        """Mid-grey at first, then the denoiser's prediction at the SNR so far."""
-        return self.denoiser.predict(Evidence(state, self.snr(number))) if number else state
+        """Mid-grey at first, then the denoiser's prediction at the SNR so far and at the step's resolution."""
+        if not number:
+            return state
+        snr, side = self.snr(number), 1 << self.steps[number].level
+        if side == 1:
+            return self.denoiser.predict(Evidence(state, snr))
+        answer = self.denoiser.predict(Evidence(averaged(state, side), snr * side**2))
+        return interpolated(answer, *(Cuts(*(squares(length, s) for length in state.shape[2:])) for s in (side, 1)))
 
     def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """The precision-weighted mean: see the module's text."""
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
-        return (before / total) * state + (gain / total) * x_hat + (math.sqrt(gain) / total) * noise
+        found = (math.sqrt(gain) / total) * noise  # of all images: state and prediction may be shared in the first step
+        return found.add_(x_hat, alpha=gain / total).add_(state, alpha=before / total)
 
     def timestep(self, steps: int) -> int:
         """The one whose SNR is nearest; pure noise's, if nothing was decoded."""

@@ -13,7 +13,8 @@ chunks cut by the realised shifts would leak information about the image.
 pixel: the i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel,
 being consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by
 C: a pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals
-its channels starting from channel −r mod C, so that chunks mix the colours.
+its channels starting from channel −r mod C, so that chunks mix the colours. Where every coordinate is a chunk of its
+own, nothing is shuffled: chunk i is the i-th touched coordinate.
 """
 
 from __future__ import annotations
@@ -292,6 +293,8 @@ def chunks(
         raise DippError(
             f"count: {crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
         )
+    if count == len(touched):
+        return _alone(touched)
     shuffled = randomness.permutation(randomness.stream(seed, 0, step, "chunks"), dims // channels)
     place = np.empty_like(shuffled)
     place[shuffled] = np.arange(len(shuffled))
@@ -299,9 +302,15 @@ def chunks(
     deal = np.argsort(rank * channels + (channel + rank) % channels)  # all keys differ: any sort gives the same
     chunk = np.empty(len(touched), np.int64)
     chunk[deal] = np.arange(len(touched)) % count
-    alone = count == len(touched)  # each coordinate in a chunk of its own, in the order of the deal
-    order = touched[deal if alone else np.argsort(chunk, kind="stable")]
+    order = touched[np.argsort(chunk, kind="stable")]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(chunk, minlength=count))]).astype(np.int64)
+    order.flags.writeable = offsets.flags.writeable = False
+    return Chunks(order, offsets)
+
+
+def _alone(touched: Integers) -> Chunks:
+    """Return the chunks of one coordinate each, in ascending order."""
+    order, offsets = touched.copy(), np.arange(len(touched) + 1, dtype=np.int64)
     order.flags.writeable = offsets.flags.writeable = False
     return Chunks(order, offsets)
 

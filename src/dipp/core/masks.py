@@ -201,11 +201,16 @@ def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[
     pixels, channels = geometry.pixels, geometry.channels
     rank = np.empty(pixels, np.int64)
     rank[randomness.permutation(randomness.stream(seed, 0, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
-    keys = randomness.uniforms(randomness.stream(seed, 0, cycle, "mask/channels"), pixels * channels)
-    position = np.argsort(np.argsort(keys.reshape(pixels, channels), axis=1, kind="stable"), axis=1, kind="stable")
-    slots = ((rank[:, None] + position * (period // channels)) % period).astype(np.uint16).reshape(-1)
+    keys = randomness.words(randomness.stream(seed, 0, cycle, "mask/channels"), pixels * channels)
+    columns = [*keys.reshape(pixels, channels).T]
+    slots = np.empty((pixels, channels), np.uint16)
+    for channel, own in enumerate(columns):
+        # The position of a channel: how many keys of its pixel are smaller, or equal and of a channel before it.
+        before = (key <= own if other < channel else key < own for other, key in enumerate(columns))
+        position = functools.reduce(np.add, before, np.zeros(pixels, np.uint16))
+        slots[:, channel] = (rank + position * np.int64(period // channels)) % period
     slots.flags.writeable = False
-    return slots
+    return slots.reshape(-1)
 
 
 def of_period(period: int) -> Mask:

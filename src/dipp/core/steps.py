@@ -31,6 +31,8 @@ from dipp.core.words import counted
 from dipp.errors import DippError
 
 MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
+MAX_LEVEL = 4
+"""Largest level of a step of sensing: predictions at a sixteenth of the resolution."""
 
 
 class CodedStep(ABC):
@@ -178,7 +180,7 @@ class SensingStep(CodedStep):
 
     The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0. The gain is what the state's SNR grows
     by: it is public, chosen so that the update of the state is right on the average over public pictures, and has no
-    part in the privacy.
+    part in the privacy. Nor has the level: it says at which resolution the public prediction x̂0 is made.
     """
 
     tilt: float
@@ -189,12 +191,17 @@ class SensingStep(CodedStep):
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
-    number, kind, facts = 1, "sensing", ("tilt", "clip")
-    columns = (floats("tilt"), floats("clip"), floats("snr_gain"))
+    level: int = 0
+    """The denoiser predicts from means of 2^level × 2^level pixels of the state; 0 in the first step, which asks
+    nothing."""
+    number, kind, facts = 1, "sensing", ("tilt", "clip", "level")
+    columns = (floats("tilt"), floats("clip"), floats("snr_gain"), Column("level", 0, MAX_LEVEL))
 
     def __post_init__(self) -> None:
         _require_float32("tilt", self.tilt)
         _require_float32("clip", self.clip)
+        if type(self.level) is not int or not 0 <= self.level <= MAX_LEVEL:
+            raise DippError(f"level: 0 to {MAX_LEVEL} is needed, got {self.level}")
         self._check()
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
@@ -205,6 +212,12 @@ class SensingStep(CodedStep):
     def calls(cls, steps: Sequence[SensingStep]) -> int:
         """Return one less than the steps: before the first the prediction is mid-grey."""
         return len(steps) - 1
+
+    @classmethod
+    def require_sequence(cls, steps: Sequence[SensingStep]) -> None:
+        """Raise if the first step has a level: its prediction is mid-grey, at any resolution."""
+        if steps[0].level:
+            raise DippError(f"level: must be 0 in the first step, which asks no network, got {steps[0].level}")
 
     def cells(self, number: int) -> tuple[str, str, str]:
         """Return the number, the tilt and the clip."""

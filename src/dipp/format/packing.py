@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import binascii
 import functools
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipp.core import entropy
 from dipp.core.geometry import Geometry
@@ -92,7 +94,10 @@ class FixedLayout(Layout):
 
     def pack(self, rows: Integers) -> bytes:
         """Images × indices, each image with its checksum, bit to bit."""
-        return self._row_code.pack(np.hstack([rows, _checksums(rows)]) if self.has_checksum else rows)
+        whole = np.hstack([rows, _checksums(rows)]) if self.has_checksum else rows
+        if self.indices <= ROW_INDICES:
+            return self._row_code.pack(whole)
+        return np.packbits(np.concatenate([self._bits(row) for row in whole])).tobytes()
 
     def unpack(self, data: bytes, images: int) -> Integers:
         """The rows that `pack` packed."""
@@ -127,6 +132,14 @@ class FixedLayout(Layout):
     @functools.cached_property
     def _row_code(self) -> entropy.FixedLength:
         return entropy.FixedLength(tuple(width for count, width in self._groups for _ in range(count)))
+
+    def _bits(self, row: Integers) -> NDArray[np.uint8]:
+        """Return the bits of one image, group by group: a code of as many widths would take gigabytes."""
+        parts, ends = [], itertools.accumulate(count for count, _ in self._groups)
+        for (count, width), end in zip(self._groups, ends, strict=True):
+            packed = entropy.FixedLength((width,)).pack(row[end - count : end, None])
+            parts.append(np.unpackbits(np.frombuffer(packed, np.uint8), count=count * width))
+        return np.concatenate(parts)
 
     def _unpack_one(self, data: bytes, at: int) -> Integers:
         parts = []

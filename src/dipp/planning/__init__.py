@@ -5,6 +5,7 @@
 | `table`, `residuals` | the public cost table of a denoiser, and its residuals on sensing chains |
 | `planner`, `knapsack` | along timesteps: the plans of fewest bits within a budget |
 | `sensing`, `tilts` | clipped sensing: the plan of the best picture within a budget and a rate; the largest tilts |
+| `levels` | at which resolution a step of sensing is predicted |
 | `questions` | questions to units: the plan of the best picture within a budget |
 | `presets` | recipes: sensing in so many network calls, or a coding along timesteps with the sizes of its code |
 | `verification` | whether a release is what a model's public table gives |

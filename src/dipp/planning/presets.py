@@ -118,7 +118,7 @@ class Preset(ABC):
                 "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
             )
         own = geometry or denoiser.geometry()
-        pixels = self._planner(denoiser.schedule, table, own)
+        pixels = self._planner(denoiser, table, own)
         if budget is None or (budget.hidden is None and budget.unit == Pixel()):
             return pixels
         if denoiser.books is None:
@@ -130,7 +130,7 @@ class Preset(ABC):
         return HidingPlanner(pixels, QuestionPlanner(denoiser.books, own, units_of(denoiser.books)))
 
     @abstractmethod
-    def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> Plans:
+    def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> Plans:
         """Return the planner on a table that was measured for the model."""
 
     def budget(
@@ -186,10 +186,11 @@ class SensingPreset(Preset):
         """One bit of a pixel at a time, under each of the codes that the planner may take."""
         return SENSED
 
-    def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
+    def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
         if table.residuals is None:
             raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
-        return SensingPlanner(table.residuals, schedule, geometry, self.calls, DEFAULT_BPP)
+        own = denoiser.schedule, geometry, self.calls, DEFAULT_BPP
+        return SensingPlanner(table.residuals, *own, coarse=denoiser.any_size)
 
 
 @dataclass(frozen=True)
@@ -212,9 +213,12 @@ class SteppedPreset(Preset):
         """Its one coding."""
         return (self.coding,)
 
+    def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> Planner:
+        return self._cached(denoiser.schedule, table, geometry)
+
     # Cached, because the edges of a planner take most of the time, and are the same for many budgets.
     @functools.lru_cache(maxsize=4)  # noqa: B019 - presets are frozen and few
-    def _planner(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> Planner:
+    def _cached(self, schedule: NoiseSchedule, table: ErrorTable, geometry: Geometry) -> Planner:
         return Planner(schedule, table, self.coding, self.chains, geometry, sizes=self.sizes)
 
 

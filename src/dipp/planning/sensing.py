@@ -42,6 +42,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
+from dipp.planning.levels import level_at
 from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats
 from dipp.planning.residuals import Residuals
 from dipp.planning.tilts import largest_tilt
@@ -179,6 +180,8 @@ class SensingPlanner:
     """Payload bits per pixel, at most, unless another rate or a timestep is given."""
     codes: tuple[Tilted, ...] = CODES
     """The codes that a plan may take."""
+    coarse: bool = False
+    """Whether early steps may be predicted at a lower resolution (`levels`), as a network of any size can."""
 
     def __post_init__(self) -> None:
         if not self.codes or not set(self.codes) <= set(CODES):
@@ -298,12 +301,11 @@ class SensingPlanner:
     def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
         """The plan of one of the choices that were followed."""
         columns = (followed.clips, followed.gains, followed.sizes, followed.index_bits, followed.kls)
-        steps = [
-            SensingStep(tilt, clip, gain, int(size), int(bits), choice.code.exponent_units(kl))
-            for clip, gain, size, bits, kl in zip(
-                *(one[number, : choice.steps].tolist() for one in columns), strict=True
-            )
-        ]
+        steps, snr = list[SensingStep](), 0.0
+        for clip, gain, size, bits, kl in zip(*(one[number, : choice.steps].tolist() for one in columns), strict=True):
+            level = level_at(snr, self.geometry.pixels) if self.coarse and steps else 0
+            steps.append(SensingStep(tilt, clip, gain, int(size), int(bits), choice.code.exponent_units(kl), level))
+            snr += gain
         return Plan(Coding(Sign(period=self.geometry.channels * choice.groups), choice.code), tuple(steps))
 
     def _share(self, pad: float, tilt: float) -> float:

@@ -212,14 +212,14 @@ def test_permutation_is_a_permutation_in_the_order_of_its_keys(source: Stream, c
 def test_permutation_compares_whole_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """All 64 bits count, the first word most; equal keys keep their order."""
     keys = np.array([(5, 0), (4, 2**32 - 1), (5, 1), (4, 7), (5, 0)], np.uint32)
-    monkeypatch.setattr(randomness, "_words", lambda _source, count: keys.reshape(-1)[:count])
+    monkeypatch.setattr(randomness, "words", lambda _source, count: keys.reshape(-1)[:count])
     assert randomness.permutation(Stream(0, 0, 0), 5).tolist() == [3, 1, 0, 4, 2]
 
 
 def test_many_equal_keys_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quick sorts mix them up, but only where there are more than some dozens."""
     keys = np.random.default_rng(0).integers(0, 3, (5000, 2)).astype(np.uint32)
-    monkeypatch.setattr(randomness, "_words", lambda _source, count: keys.reshape(-1)[:count])
+    monkeypatch.setattr(randomness, "words", lambda _source, count: keys.reshape(-1)[:count])
     expected = sorted(range(5000), key=lambda i: tuple(keys[i]))
     assert randomness.permutation(Stream(0, 0, 0), 5000).tolist() == expected
 

@@ -3,7 +3,7 @@
  * (C, H, W) in 32-bit floats, and computed in the same order as `dipp/codec/grids.py`.
  */
 
-import type { Geometry } from "../core/geometry";
+import type { Geometry, Size } from "../core/geometry";
 import { BLOCK, type Cuts } from "../core/steps";
 
 /** Coarse pixels to either side whose answers tell about a coarse pixel that has none. */
@@ -91,6 +91,26 @@ function spread(plane: Float32Array, height: number, width: number): Float32Arra
     });
   const down = along(plane, width, height, (i) => Math.floor(i / width));
   return along(down, 1, width, (i) => i % width);
+}
+
+/** Where an axis of a picture is cut every `side` pixels; the last part may be shorter. */
+export function squares(length: number, side: number): Int32Array {
+  return Int32Array.from({ length: Math.ceil(length / side) + 1 }, (_, i) => Math.min(i * side, length));
+}
+
+/** The means of a picture's values over squares, which the right and lower edges may cut off. */
+export function averaged(values: Float32Array, { height, width }: Size, side: number): Float32Array {
+  const [rows, columns] = [Math.ceil(height / side), Math.ceil(width / side)];
+  const sums = new Float64Array((values.length / (height * width)) * rows * columns);
+  const counts = new Uint32Array(sums.length);
+  values.forEach((value, i) => {
+    const line = Math.floor(i / width);
+    const [plane, row] = [Math.floor(line / height), Math.floor((line % height) / side)];
+    const at = (plane * rows + row) * columns + Math.floor((i % width) / side);
+    sums[at]! += value;
+    counts[at]! += 1;
+  });
+  return Float32Array.from(sums, (sum, i) => sum / counts[i]!);
 }
 
 /** The grid that cuts at every pixel. */

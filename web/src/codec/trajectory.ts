@@ -4,7 +4,8 @@
  *
  *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
  *
- * Before the first step nothing is known: the prediction is mid-grey, and the network is not asked.
+ * Before the first step nothing is known: the prediction is mid-grey, and the network is not asked. A step of level ℓ is
+ * predicted from the means of y over 2^ℓ × 2^ℓ pixels, whose noise has the power 1/(4^ℓ·s).
  */
 
 import { fsum } from "../core/exact";
@@ -12,6 +13,7 @@ import type { Size } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { DippError } from "../errors";
 import type { Denoiser } from "../models/denoiser";
+import { averaged, interpolated, pixelCuts, squares } from "./grids";
 
 export class Sensing {
   constructor(
@@ -30,8 +32,22 @@ export class Sensing {
   /** x̂0 before a step; what is not finite counts as 0, on both sides. */
   async predict(number: number, state: Float32Array): Promise<Float32Array> {
     if (!number) return state;
-    const found = await this.denoiser.predict(state, this.snr(number), this.size);
+    const found = await this.answer(number, state);
     return found.map((value) => (Number.isFinite(value) ? value : 0));
+  }
+
+  /** The denoiser's answer before a step, at the step's resolution, interpolated to all pixels; after the last, at the full one. */
+  private async answer(number: number, state: Float32Array): Promise<Float32Array> {
+    const step = this.plan.steps[number];
+    const side = step?.kind === "sensing" ? 2 ** step.level : 1;
+    const snr = this.snr(number);
+    if (side === 1) return this.denoiser.predict(state, snr, this.size);
+    const { height, width } = this.size;
+    const cuts = { rows: squares(height, side), columns: squares(width, side) };
+    const coarse = { height: cuts.rows.length - 1, width: cuts.columns.length - 1 };
+    const channels = state.length / (height * width);
+    const found = await this.denoiser.predict(averaged(state, this.size, side), snr * side ** 2, coarse);
+    return interpolated(found, channels, cuts, pixelCuts(this.size));
   }
 
   /** The state after a step, whose noise is ±√P, by bits, at places of the state and 0 elsewhere; in place. */

@@ -14,7 +14,8 @@ export const NOTHING: Chunks = { order: new Int32Array(0), offsets: new Int32Arr
 
 /**
  * Deal the touched coordinates of a step, out of 0 … dims − 1, to `count` chunks, pixel after pixel in a shuffled order.
- * Coordinate i belongs to pixel i // channels; a pixel of rank r deals its channels starting from channel −r mod C.
+ * Coordinate i belongs to pixel i // channels; a pixel of rank r deals its channels starting from channel −r mod C. Where
+ * every coordinate is a chunk of its own, nothing is shuffled.
  */
 export function chunks(
   seed: Uint8Array,
@@ -24,6 +25,7 @@ export function chunks(
   channels: number,
   touched: Int32Array,
 ): Chunks {
+  if (count === touched.length) return { order: touched, offsets: Int32Array.from({ length: count + 1 }, (_, i) => i) };
   const pixels = dims / channels;
   const rank = inverse(permutation(stream(seed, 0, step, "chunks"), pixels));
   // The place of every coordinate of the picture in the deal; those that are not touched are left out.

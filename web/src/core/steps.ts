@@ -8,6 +8,8 @@ import type { Geometry } from "./geometry";
 import type { Unit } from "./units";
 
 const MAX_INDEX_BITS = 22;
+/** Largest level of a step of sensing: predictions at a sixteenth of the resolution. */
+export const MAX_LEVEL = 4;
 
 interface Coded {
   /** What the SNR of the state grows by; of a question, the SNR that the network is told after it. */
@@ -32,6 +34,8 @@ export interface SensingStep extends Coded {
   readonly tilt: number;
   /** c: the residual from which on the tilt is V. */
   readonly clip: number;
+  /** The denoiser predicts from means of 2^level × 2^level pixels of the state; 0 in the first step, which asks nothing. */
+  readonly level: number;
 }
 
 /** One question to every unit: which candidate is nearest to what each of its blocks shows. */
@@ -117,6 +121,7 @@ function requireQuestion(step: Question, unit: Unit): void {
 /** Throw if the steps cannot follow each other. */
 export function requireSequence(steps: readonly Step[]): void {
   if (steps.some((step) => step.kind !== steps[0]!.kind)) throw new DippError("steps: steps of one kind are needed");
+  if (steps[0]!.kind === "sensing" && steps[0]!.level) throw new DippError("level: must be 0 in the first step, which asks no network");
   const questions = steps.filter((step) => step.kind === "questions");
   if (questions.some((step, i) => i && step.split < questions[i - 1]!.split)) {
     throw new DippError("split: must not fall from step to step");

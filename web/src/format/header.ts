@@ -14,7 +14,7 @@ import { MAX_PERIOD } from "../core/masks";
 import { MAX_PIXELS, Plan } from "../core/plan";
 import { SEED_BYTES } from "../core/randomness";
 import { sha256 } from "../core/sha256";
-import { MAX_SPLIT, type Question, type SensingStep, SIGNS, type Step, type TimedStep, WORDS } from "../core/steps";
+import { MAX_LEVEL, MAX_SPLIT, type Question, type SensingStep, SIGNS, type Step, type TimedStep, WORDS } from "../core/steps";
 import { smallest, type Unit, unitOf } from "../core/units";
 import { damaged, DippError } from "../errors";
 import { Certificate } from "../privacy/certificate";
@@ -235,7 +235,8 @@ type Own<T> = Omit<T, "chunkSize" | "indexBits">;
 /** Steps of clipped sensing. */
 function readSensed(reader: ByteReader, count: number): Own<SensingStep>[] {
   const [tilts, clips, gains] = ["tilt", "clip", "snr_gain"].map((name) => readFloats(reader, name, count));
-  return tilts!.map((tilt, i) => ({ kind: "sensing", tilt, clip: clips![i]!, gain: gains![i]! }));
+  const levels = reader.column("level", count, 0, MAX_LEVEL);
+  return tilts!.map((tilt, i) => ({ kind: "sensing", tilt, clip: clips![i]!, gain: gains![i]!, level: levels[i]! }));
 }
 
 /** Steps along the timesteps of a diffusion. */
@@ -290,7 +291,7 @@ function stepBytes({ code, steps }: Plan): Uint8Array {
   const asked = steps.filter((step) => step.kind === "questions");
   if (code.number === PAIRS.number && sensed.length) {
     const columns = (["tilt", "clip", "gain"] as const).map((name) => floatColumn(sensed.map((step) => step[name])));
-    return joined([varint(SENSED), varint(sensed.length), ...columns]);
+    return joined([varint(SENSED), varint(sensed.length), ...columns, column(sensed.map((step) => step.level))]);
   }
   if (code.number !== CLOSEST.number) throw new DippError("header: the page writes files of pairs and of closest alone");
   const whole = (name: "split" | "rounds" | "candidate" | "best" | "heavy" | "light" | "indexBits"): Uint8Array =>

@@ -59,8 +59,8 @@ export class Choice {
   /** Say what is chosen, for a picture of a size; the unit that hides it is returned. */
   show(size: Size | undefined): Unit {
     const { entry, side, table } = this;
-    const plan = planOf(entry);
     const { height, width } = size ?? { height: 1, width: table.pixels };
+    const plan = planOf(entry, height * width);
     const certificate = Certificate.of(plan, { height, width, channels: table.channels });
     const first = headlineOf(certificate, hiddenBy(entry));
     const name = side === 1 ? "one pixel" : side === null ? "the whole picture" : `${side}×${side} pixels`;

@@ -3,6 +3,7 @@
 import { CLOSEST } from "../codes/closest";
 import { PAIRS } from "../codes/pairs";
 import { Plan } from "../core/plan";
+import { MAX_LEVEL } from "../core/steps";
 import { unitOf } from "../core/units";
 import { fromHex } from "../format/bytes";
 
@@ -97,7 +98,14 @@ export function entryOf(table: Table, side: Side, epsilon: number, rate: number)
   return found!;
 }
 
-export function planOf(entry: TableEntry): Plan {
+/** The level at which a picture of a number of pixels is predicted from a state of this SNR (`dipp/planning/levels.py`). */
+export function levelAt(snr: number, pixels: number): number {
+  const largest = (pixels / 6e7) ** (2 / 3);
+  return Array.from({ length: MAX_LEVEL }, (_, level) => largest / 8 ** level).filter((one) => snr < one).length;
+}
+
+/** The plan of an entry, for pictures of a number of pixels, which decide nothing but the levels of predictions. */
+export function planOf(entry: TableEntry, pixels: number): Plan {
   if ("questions" in entry) {
     const questions = entry.questions.map(({ heavy, light, ...rest }) => ({
       ...rest,
@@ -113,6 +121,7 @@ export function planOf(entry: TableEntry): Plan {
     tilt: entry.tilt,
     clip,
     gain: entry.gains[i]!,
+    level: i ? levelAt(entry.gains.slice(0, i).reduce((sum, gain) => sum + gain, 0), pixels) : 0,
     chunkSize: 1,
     indexBits: 1,
   }));

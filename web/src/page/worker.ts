@@ -138,7 +138,7 @@ async function handle(request: Request): Promise<void> {
     if (!seed) throw new DippError("load the page again: public seeds are drawn before pictures are read, and all are used");
     const { entry, height, width, pixels } = request;
     const { model, channels } = table;
-    const plan = planOf(entry);
+    const plan = planOf(entry, height * width);
     const digest = plan.kind === "questions" ? (table.words ?? undefined) : table.table;
     const release = { plan, model, seed, channels, table: digest, seedGiven: false, hidden: hiddenBy(entry) };
     const picture = { height, width, pixels };

@@ -1,0 +1,107 @@
+"""Photographs of 768×512 and 4000×3000 through the commands of two commits: time, memory, size of the file and PSNR.
+
+    python benchmarks/large.py PHOTOGRAPH... --checkout TREE --epsilons 1 4
+
+TREE is the repository at another commit; each photograph goes through `dipp encode` and `dipp decode` of both, with
+default settings, each command in a process of its own with all that it loads. The commands of both take turns, so that
+a machine that is busy for a while is busy for both. Beside the time on the clock there is the processor's (user and
+system): on a machine that is shared, that is what to compare. `--names` leaves a tree out, and rows of an earlier run
+stay in the output, each with the time at which it was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from provenance import provenance, write
+
+HERE = Path(__file__).parents[1]
+MAIN = "from dipp.cli import main; main()"
+
+
+def command(tree: Path, home: Path, *words: str) -> dict[str, float]:
+    """Run a command of a tree: its seconds on the clock and of the processor, and its peak memory."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "XDG_DATA_HOME": str(home)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody's sources are compiled anew for every command
+    began = time.perf_counter()
+    child = subprocess.Popen([sys.executable, "-c", MAIN, *words], env=environment, stdout=subprocess.DEVNULL)  # noqa: S603
+    _, child.returncode, used = os.wait4(child.pid, 0)
+    if child.returncode:
+        raise SystemExit(f"{tree}: dipp {words[0]} failed")
+    return {
+        "seconds": round(time.perf_counter() - began, 1),
+        "CPU seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak GB": round(used.ru_maxrss / 1e6, 2),
+    }
+
+
+def psnr(first: Path, second: Path) -> float:
+    """PSNR of one picture against another, in dB."""
+    one, other = (np.asarray(Image.open(path).convert("RGB"), np.float32) for path in (first, second))
+    return round(float(10 * np.log10(255**2 / np.square(one - other).mean(dtype=np.float64))), 3)
+
+
+def row(tree: Path, home: Path, photograph: Path, epsilon: float, more: list[str]) -> dict[str, Any]:
+    """Encode and decode a photograph by the commands of a tree."""
+    file, picture = home / "file.dipp", home / "picture.png"
+    budget = ["--epsilon", f"{epsilon:g}", *more]
+    encoding = command(tree, home, "encode", str(photograph), "-o", str(file), "--overwrite", *budget)
+    decoding = command(tree, home, "decode", str(file), "-o", str(picture), "--overwrite")
+    with Image.open(photograph) as source:
+        pixels = source.width * source.height
+    return {
+        "encode": encoding,
+        "decode": decoding,
+        "file bytes": file.stat().st_size,
+        "bits per pixel": round(8 * file.stat().st_size / pixels, 3),
+        "PSNR": psnr(photograph, picture),
+        "measured": time.strftime("%H:%M"),
+    }
+
+
+def commit(tree: Path) -> str:
+    """Name the commit of a tree."""
+    words = ["git", "-C", str(tree), "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("photographs", nargs="+", type=Path)
+    parser.add_argument("--checkout", type=Path, required=True, help="tree of the commit to compare with")
+    parser.add_argument("--epsilons", nargs="*", type=float, default=[1, 4])
+    parser.add_argument("--names", nargs="*", default=["before", "after"], choices=["before", "after"])
+    parser.add_argument("--bpp", nargs="*", type=float, default=[], help="rates that are tried beside the default")
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "benchmarks/results/large.json")
+    options = parser.parse_args()
+    trees = {"before": options.checkout, "after": HERE}
+    found = json.loads(options.output.read_text())["rows"] if options.output.exists() else {}
+    commits = {name: commit(tree) for name, tree in trees.items()}
+    with tempfile.TemporaryDirectory() as place:
+        for photograph in options.photographs:
+            with Image.open(photograph) as source:
+                size = f"{photograph.stem}, {source.width}×{source.height}"
+            for epsilon in options.epsilons:
+                for rate in (None, *options.bpp):
+                    for name in options.names:
+                        key = f"{size}, ε = {epsilon:g}" + (f", --bpp {rate:g}" if rate else "")
+                        more = ["--bpp", f"{rate:g}"] if rate else []
+                        made = row(trees[name], Path(place), photograph, epsilon, more)
+                        found.setdefault(key, {})[name] = made | {"commit": commits[name]}
+                        print(key, name, found[key][name], flush=True)
+                        write(options.output, {**provenance(), "cores": os.cpu_count(), "rows": found})
+
+
+if __name__ == "__main__":
+    main()

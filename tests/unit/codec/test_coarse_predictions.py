@@ -1,0 +1,68 @@
+"""Steps of sensing that are predicted at a lower resolution."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from helpers.sensing import sensing_plan
+
+from dipp.codec.grids import averaged, squares
+from dipp.codec.trajectory import Sensing
+from dipp.codes import Pairs
+from dipp.core.plan import Plan
+from dipp.core.steps import MAX_LEVEL, SensingStep
+from dipp.errors import DippError
+from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.evidence import Evidence
+
+
+class Told(Denoiser):
+    """Gives back what it is asked, and remembers the SNRs and the sizes."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, tuple[int, ...]]] = []
+
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:  # noqa: ARG002
+        self.asked.append((evidence.level, tuple(evidence.state.shape)))
+        return evidence.state
+
+
+def steps_of(level: int) -> tuple[SensingStep, ...]:
+    first, second = sensing_plan(Pairs()).steps[:2]
+    return first, dataclasses.replace(second, level=level)
+
+
+@pytest.mark.parametrize("level", range(MAX_LEVEL + 1))
+def test_the_network_is_asked_for_means_at_their_snr(level: int) -> None:
+    """A state that differs little between neighbours comes back nearly as it was, of any size."""
+    denoiser, steps, side = Told(), steps_of(level), 2**level
+    rows, columns = torch.linspace(-0.5, 0.5, 97), torch.linspace(0, 0.4, 103)
+    state = (rows[:, None] + columns).expand(1, 3, -1, -1)
+    answer = Sensing(steps, denoiser).predict(1, state)
+    coarse = (1, 3, -(-97 // side), -(-103 // side))
+    assert denoiser.asked == [(steps[0].snr_gain * side**2, coarse)]
+    assert answer.shape == state.shape
+    inside = (..., slice(2 * side, -3 * side), slice(2 * side, -3 * side))
+    assert (answer - state)[inside].abs().max() < 1e-6
+
+
+def test_squares_at_the_edges_are_cut_off() -> None:
+    values = torch.arange(15.0).reshape(1, 1, 3, 5)
+    assert averaged(values, 2)[0, 0].tolist() == [[3, 5, 6.5], [10.5, 12.5, 14]]
+    assert squares(5, 2).tolist() == [0, 2, 4, 5]
+    assert np.array_equal(squares(4, 2), [0, 2, 4])
+
+
+@pytest.mark.parametrize("level", [-1, MAX_LEVEL + 1, 1.0])
+def test_bad_levels(level: int) -> None:
+    with pytest.raises(DippError, match="level: 0 to 4 is needed"):
+        steps_of(level)
+
+
+def test_the_first_step_has_no_level() -> None:
+    plan = sensing_plan(Pairs())
+    with pytest.raises(DippError, match="level: must be 0 in the first step"):
+        Plan(plan.coding, tuple(dataclasses.replace(step, level=1) for step in plan.steps))
