@@ -1,7 +1,154 @@
-"""Stage `report`: one file with all records."""
+"""Stage `report`: all records in one file, tables for the document, and the plot. No picture of a person is in them."""
 
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dipp import files
+from dipp.risk import bounds
 from experiments.people.store import Store
+
+COLOURS = {"cells": "#08519c", "picture": "#08519c", "pixel": "#08519c", "clean": "#636363", "redacted": "#31a354"}
+OTHER = "#d94801"
 
 
 def stage(store: Store) -> None:
-    """Nothing yet."""
+    """Write `results.json`, `tables.md` and `people.png` into the folder of the run."""
+    parts = ("claims", "faces", "text", "guesses")
+    found = {part: [json.loads(path.read_text()) for path in _paths(store.folder, part)] for part in parts}
+    _write(store.folder / "results.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    tables = (_claims(found["claims"]), _faces(found["faces"]), _text(found["text"]), _guesses(found["guesses"]))
+    _write(store.folder / "tables.md", "\n\n".join(tables) + "\n")
+    _draw(found, store.folder / "people.png")
+
+
+def _paths(folder: Path, part: str) -> list[Path]:
+    return sorted((folder / "records").glob(f"{part}.*.json"))
+
+
+def _write(path: Path, content: str) -> None:
+    with files.atomic(path) as part:
+        part.write_text(content)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.0f} %"
+
+
+def _claims(records: list[dict[str, Any]]) -> str:
+    rows = [
+        [
+            f"{record['epsilon']:g}",
+            row["probes"],
+            row["attacker"],
+            str(row["people"]),
+            f"{100 * row['top-1']:.1f} %",
+            f"{100 * row['bounds'][0]:.1f} %",
+            *([f"{100 * row['top-5']:.1f} %", f"{100 * row['bounds'][1]:.1f} %"] if "top-5" in row else ["", ""]),
+        ]
+        for record in sorted(records, key=lambda one: one["epsilon"])
+        for row in record["rows"]
+    ]
+    return _table(["ε", "probes", "attacker", "people", "top-1", "bound", "top-5", "bound"], rows)
+
+
+def _name(record: dict[str, Any]) -> str:
+    size = f" {record['size']}" if record["size"] else ""
+    epsilon = "" if record["epsilon"] is None else f", ε = {record['epsilon']:g}"
+    return f"{record['family']}{size}{epsilon}"
+
+
+def _faces(records: list[dict[str, Any]]) -> str:
+    rows = []
+    for one in sorted(records, key=lambda record: -record["top-1 of the strongest"]):
+        best = max(one["attackers"], key=lambda name: one["attackers"][name]["top-1"])
+        naive = max(value["top-1"] for name, value in one["attackers"].items() if name.startswith("naive"))
+        low, high = one["attackers"][best]["interval"]
+        landmarks = one["landmarks"]
+        rows.append(
+            [
+                _name(one),
+                _percent(naive),
+                f"{_percent(one['top-1 of the strongest'])} ({best}; {100 * low:.0f} to {100 * high:.0f})",
+                _percent(one["bound"]["top-1"]) if one["bound"] else "none",
+                f"{one['PSNR']:.1f}" if one["family"] != "clean" else "",
+                _percent(one["faces found"]),
+                f"{100 * landmarks['median']:.0f} % of {landmarks['pictures']}" if landmarks else "",
+                _percent(one["glasses"]),
+            ]
+        )
+    head = ["method", "naive", "strongest (95 %)", "bound", "PSNR", "faces found", "landmarks", "glasses"]
+    return _table(head, rows)
+
+
+def _text(records: list[dict[str, Any]]) -> str:
+    heights = [str(row["height"]) for row in records[0]["rows"]] if records else []
+    rows = [
+        [_name(one), *(f"{_percent(row['knows the typeface'])} / {_percent(row['tesseract'])}" for row in one["rows"])]
+        for one in sorted(records, key=lambda record: (record["family"], record["size"], record["epsilon"] or 0))
+    ]
+    return _table(["method", *heights], rows)
+
+
+def _guesses(records: list[dict[str, Any]]) -> str:
+    rows = []
+    for one in sorted(records, key=lambda record: (record["family"], record["size"], record["epsilon"])):
+        side = str(one["size"] or 1)
+        rights = {s: [row["right"][s] for row in one["rows"] if row["right"][s] is not None] for s in ("1", side)}
+        means = {s: float(np.mean(values)) if values else None for s, values in rights.items()}
+        own = one["faces"] if one["family"] == "picture" else means[side]
+        rows.append([_name(one), f"{100 * one['bound']:.1f} %", _percent(means["1"]), _percent(own)])
+    return _table(["method", "bound", "a pixel or another", "a unit or another"], rows)
+
+
+def _draw(found: dict[str, list[dict[str, Any]]], output: Path) -> None:
+    """Draw claims against bounds, and what is recognised against what remains."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    claims = sorted(found["claims"], key=lambda one: one["epsilon"])
+    if claims:
+        people = next(row["people"] for row in claims[0]["rows"] if row["probes"] == "known")
+        grid = np.linspace(0, 4.5, 60)
+        left.plot(
+            grid, [100 * bounds.recognised(e, people) for e in grid], color="black", label=f"bound, {people} people"
+        )
+        for probes, mark, label in (
+            ("known", "o", "likelihood, known pictures"),
+            ("other", "s", "strongest, other pictures"),
+        ):
+            best = [max(row["top-1"] for row in one["rows"] if row["probes"] == probes) for one in claims]
+            left.plot([one["epsilon"] for one in claims], [100 * b for b in best], mark, color="#08519c", label=label)
+        made = [next(row for row in one["rows"] if row["probes"] == "made") for one in claims]
+        left.plot([c["epsilon"] for c in claims], [100 * m["bounds"][0] for m in made], "_", ms=16, color="#d94801")
+        left.plot(
+            [c["epsilon"] for c in claims],
+            [100 * m["top-1"] for m in made],
+            "x",
+            color="#d94801",
+            label="made pictures, and their bound",
+        )
+    left.set(xlabel="ε of the whole picture", ylabel="top-1, %", title="claims", ylim=(0, 100))
+    left.legend(frameon=False, fontsize=8)
+    for one in found["faces"]:
+        if one["family"] != "clean":
+            place = one["PSNR"], 100 * one["top-1 of the strongest"]
+            colour = COLOURS.get(one["family"], OTHER)
+            right.plot(*place, "o", color=colour)
+            right.annotate(_name(one), place, fontsize=7, xytext=(3, 3), textcoords="offset points")
+    right.set(xlabel="PSNR, dB", ylabel="top-1 of the strongest attacker, %", title="who is recognised", ylim=(0, 105))
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    with files.atomic(output) as part:
+        figure.savefig(part, format="png", dpi=110)

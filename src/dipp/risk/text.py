@@ -10,7 +10,6 @@ import functools
 import io
 import shutil
 import subprocess
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,11 +38,11 @@ class Line(NamedTuple):
     """Left, top, right and bottom of each letter's cell."""
 
 
-def line(text: str, height: int) -> Line:
-    """Draw a line whose capitals are `height` pixels high."""
+def line(text: str, height: int, ground: tuple[int, int, int] = PAPER) -> Line:
+    """Draw a line whose capitals are `height` pixels high; `ground` is the colour around the paper."""
     cells = [_cell(character, height) for character in text]
     edge, (width, tall) = round(0.6 * height), cells[0].size
-    drawn = Image.new("RGB", (len(cells) * width + 2 * edge, tall + 2 * edge), PAPER)
+    drawn = Image.new("RGB", (len(cells) * width + 2 * edge, tall + 2 * edge), ground)
     boxes = tuple((edge + i * width, edge, edge + (i + 1) * width, edge + tall) for i in range(len(cells)))
     for box, cell in zip(boxes, cells, strict=True):
         drawn.paste(cell, box[:2])
@@ -55,11 +54,11 @@ def random_text(count: int, rng: np.random.Generator) -> str:
     return "".join(rng.choice(list(ALPHABET), count))
 
 
-def matched(drawn: Line, released: Pixels) -> str:
-    """Return what somebody reads who knows the typeface and the place of each letter."""
-    templates = np.stack([_normalised(_cell(character, drawn.height)) for character in ALPHABET])
+def matched(drawn: Line, released: Pixels, alphabet: str = ALPHABET) -> str:
+    """Return what somebody reads who knows the typeface, the alphabet and the place of each letter."""
+    templates = np.stack([_normalised(_cell(character, drawn.height)) for character in alphabet])
     picture = Image.fromarray(released)
-    return "".join(ALPHABET[int(np.argmax(templates @ _normalised(picture.crop(box))))] for box in drawn.boxes)
+    return "".join(alphabet[int(np.argmax(templates @ _normalised(picture.crop(box))))] for box in drawn.boxes)
 
 
 def tesseract(released: Pixels, height: int | None = None, alphabet: str | None = ALPHABET) -> str:
@@ -102,21 +101,6 @@ def share(read: str, text: str) -> float:
         for place, got in enumerate(read, 1):
             row[place] = before[place - 1] + 1 if got == wanted else max(before[place], row[place - 1])
     return row[-1] / max(len(text), 1)
-
-
-def sheet(rows: Sequence[Sequence[Pixels]]) -> Image.Image:
-    """Return pictures in rows, on white."""
-    gap = 8
-    height = sum(max(one.shape[0] for one in row) + gap for row in rows) + gap
-    page = Image.new("RGB", (gap + max(sum(one.shape[1] + gap for one in row) for row in rows), height), "white")
-    top = gap
-    for row in rows:
-        left = gap
-        for one in row:
-            page.paste(Image.fromarray(one), (left, top))
-            left += one.shape[1] + gap
-        top += max(one.shape[0] for one in row) + gap
-    return page
 
 
 @functools.lru_cache(maxsize=512)
