@@ -6,7 +6,7 @@ public pictures may be given, of the kind that will be released.
 | measure | what it needs |
 |---|---|
 | quality: PSNR | |
-| guesses about a pixel, a cell, a picture | of a picture: two or more of equal size |
+| guesses about a pixel, a cell, a picture | for a picture: four or more of equal size |
 | faces that are still found | dlib (the extra `risk`), and faces in the originals |
 | people who are recognised | a folder for each of two or more people, two or more pictures in each |
 | characters that are still read | the program tesseract, and text in the originals |
@@ -42,6 +42,8 @@ from dipp.risk.recognition import Fisherfaces, Integers, Pixels, Recogniser, rec
 
 SIDE = 96
 """Side of the squares to which pictures are resized for recognisers that need equal sizes."""
+ALIKE = 4
+"""Pictures of equal size, at least, among which whole pictures are told apart."""
 SEVERAL = "a folder for each of two or more people, with two or more pictures in each"
 
 
@@ -190,6 +192,8 @@ def _guesses(shown: Sequence[Shown], unit: Unit) -> dict[str, float]:
     for one in shown:
         sizes.setdefault(one.original.shape, []).append(one)
     alike = max(sizes.values(), key=len)
+    if len(alike) < ALIKE:
+        return found
     right = guesses.about_pictures(*(np.stack(part) for part in list(zip(*alike, strict=True))[1:]))
     return found if right is None else {**found, Whole().short: right}
 
