@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dipp.core import units
 from dipp.core.beacon import NOTHING, Beacon
+from dipp.core.latents import Latents
 from dipp.core.unit import Size
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
@@ -57,6 +58,12 @@ def source_lines(facts: dict[str, Any]) -> list[str]:
         lines.append(
             f"window       stored values of {low} are black, {high} white; eight-bit images are taken as they are"
         )
+    if facts.get("latents"):
+        shape = Latents(**facts["latents"])
+        lines.append(
+            f"latents      of a VAE, one for {shape.factor}×{shape.factor} pixels, in {shape.channels} channels"
+        )
+        lines.append(f"prompt       {facts['prompt']!r}" if facts.get("prompt") else "prompt       none")
     if facts.get("grey"):
         lines.append(f"grey         {facts['grey']} of {facts['images']} images, by the mode of their files")
     return lines

@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers import DDPMScheduler
-from helpers.golden_codec import CODED, MADE_UP, MIXED, SOURCED, codec_of, images, made_up_archive, reconstructions
+from helpers.golden_codec import (
+    CODED,
+    LATENT,
+    MADE_UP,
+    MIXED,
+    SOURCED,
+    codec_of,
+    images,
+    made_up_archive,
+    reconstructions,
+)
 from helpers.networks import tiny_network
 from helpers.questions import books as words
 
@@ -37,7 +47,7 @@ def main(folder: Path) -> None:
     if not (place / books.NAME).exists():
         Books.write(place, words().books, [])
     denoiser = models.load(place)
-    for name in MADE_UP:
+    for name in (*MADE_UP, LATENT):
         target = folder / f"{name}.dipp"
         if not target.exists():
             made_up_archive(name).save(target)

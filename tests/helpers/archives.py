@@ -14,6 +14,7 @@ from dipp.codes import Flat, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
+from dipp.core.latents import Latents
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Step
 from dipp.core.window import Window
@@ -66,6 +67,11 @@ def release(
 ) -> Release:
     seed = SEED if beacon is None else beacon.seed
     return Release(plan, MODEL, seed, channels, delta, table, seed_given, beacon, window)
+
+
+def of_latents(plan: Plan, prompt: str = "") -> Release:
+    """A release of pictures whose latents were coded: one of 4 channels for 8×8 pixels, an even number a side."""
+    return dataclasses.replace(release(plan, table="0f" * 32), latents=Latents(8, 4, 2), prompt=prompt)
 
 
 Shape = tuple[int, int, int]

@@ -51,6 +51,7 @@ from helpers.archives import (
     header_of,
     made_up,
     nine_steps,
+    of_latents,
     release,
     sealed,
     small_plan,
@@ -110,6 +111,8 @@ def seeds() -> list[Archive]:
         build(small_plan(PAPER), ()),
         build(small_plan(PPR), [(4, 5, 3)] * 3),
         *sensing_seeds(),
+        made_of(of_latents(PLANS["picture by signs"], "une forêt"), [(9, 40, 3), (17, 1, 3)]),
+        made_of(of_latents(small_plan(DIFFC)), [(9, 40, 3), (17, 1, 3)]),
         *(made_of(release(plan, 3, None, MODEL), [(9, 5, 3), (9, 5, 3), (1, 17, 3)]) for plan in PLANS.values()),
     ]
 
@@ -132,7 +135,8 @@ def sensing_seeds() -> list[Archive]:
 
 def made_of(public: Release, shapes: list[Shape], grey: Sequence[bool] = ()) -> Archive:
     """An archive of made-up indices."""
-    return Archive.build(public, geometries(shapes), made_up(public.plan, shapes), grey=grey)
+    coded = [public.coded(geometry).shape for geometry in geometries(shapes)]
+    return Archive.build(public, geometries(shapes), made_up(public.plan, coded), grey=grey)
 
 
 def sizes(rng: random.Random, most: int) -> int:

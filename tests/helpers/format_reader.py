@@ -25,7 +25,16 @@ FLAT, PAIRS, PPR, PFR, CLOSEST = range(5)
 PIXEL, CELL, PICTURE = range(3)
 LN2 = struct.unpack(">d", bytes.fromhex("3FE62E42FEFA39EF"))[0]
 MAX_PIXELS = 2**31 - 1
-FIELD_LENGTHS = {1: (0, 0), 2: (40, 88), 3: (1, 9 + MAX_PIXELS), 4: (32, 32), 5: (8, 8), 6: (8, 8)}
+FIELD_LENGTHS = {
+    1: (0, 0),
+    2: (40, 88),
+    3: (1, 9 + MAX_PIXELS),
+    4: (32, 32),
+    5: (8, 8),
+    6: (8, 8),
+    7: (3, 3),
+    8: (1, 4096),
+}
 
 
 class Refused(Exception):  # noqa: N818 - the file is not one that this reader may read
@@ -98,16 +107,26 @@ class Archive(SimpleNamespace):
     def sizes(self) -> list[tuple[int, int]]:
         return [(height, width) for count, height, width in self.runs for _ in range(count)]
 
-    def chunk_count(self, step: int, pixels: int) -> int:
-        touched: int = pixels * self.channels
+    def coded(self, height: int, width: int) -> tuple[int, int, int]:
+        """Height, width and channels of what is coded of an image."""
+        if self.latents is None:
+            return height, width, self.channels
+        factor, channels, patch = self.latents
+        rows, columns = (-(-side // (factor * patch)) * patch for side in (height, width))
+        require(rows * columns <= MAX_PIXELS, "an image has too many latents")
+        return rows, columns, channels
+
+    def chunk_count(self, step: int, pixels: int, channels: int | None = None) -> int:
+        touched: int = pixels * (channels or self.channels)
         if self.period > 1:  # ranks 0 … pixels − 1 fall into the slots (r + q·⌊P/C⌋) mod P
             slots = [(step - q * (self.period // self.channels)) % self.period for q in range(self.channels)]
             touched = sum(-(-(pixels - slot) // self.period) for slot in slots if slot < pixels)
         return -(-touched // int(self.steps[step]["chunk size"]))
 
     def indices_of(self, step: int, height: int, width: int) -> int:
+        height, width, channels = self.coded(height, width)
         if self.code != CLOSEST:
-            return self.chunk_count(step, height * width)
+            return self.chunk_count(step, height * width, channels)
         parts = 4 * int(self.steps[step]["split"])
         rows, columns = (
             min(length, parts) if self.unit == PICTURE else -(-length // (self.side // parts))
@@ -145,6 +164,14 @@ def read_header(cursor: Cursor) -> Archive:
     if 5 in fields:
         require(0 < struct.unpack("<d", fields[5])[0] < 1, "δ is not between 0 and 1")
     require(6 not in fields or min(struct.unpack("<2I", fields[6])) >= 1, "a hidden object has no size")
+    latents = tuple(fields[7]) if 7 in fields else None
+    if latents:
+        require(all(1 <= value <= most for value, most in zip(latents, (64, 16, 64), strict=True)), "no latents")
+    require(latents or 8 not in fields, "a prompt without latents")
+    try:
+        fields.get(8, b"").decode()
+    except UnicodeDecodeError:
+        raise Refused("the prompt is not UTF-8") from None
     unit, side = read_unit(cursor.take(cursor.varint(1, 65536)))
     channels, channel = cursor.varint(1, 16), cursor.varint(0, 2)
     period = cursor.varint(1, 65535) if channel == SIGN else 1
@@ -171,6 +198,7 @@ def read_header(cursor: Cursor) -> Archive:
         times = cursor.column(count + 1, 0, 65535)
         require(all(s < t for t, s in itertools.pairwise(times)), "timesteps do not descend")
         columns = {"start": times[:-1], "end": times[1:], "gain": cursor.floats(count)}
+    require(not latents or claim is None or unit == PICTURE, "latents certify whole pictures alone")
     ones, listed = [1] * count, code != PAIRS
     columns["chunk size"] = cursor.column(count, 1, 2**32 - 1) if listed and code != CLOSEST else ones
     columns["bits"] = cursor.column(count, 1, 22) if listed else ones
@@ -188,7 +216,7 @@ def read_header(cursor: Cursor) -> Archive:
     return Archive(
         model=model, seed=seed, fields=fields, window=read_window(fields.get(3)), grey=read_grey(fields.get(3), images),
         channels=channels, channel=channel, period=period, code=code, alpha=alpha, apart=apart, claim=claim,
-        unit=unit, side=side, sensing=sensing, steps=steps, runs=runs, indices=[],
+        unit=unit, side=side, latents=latents, sensing=sensing, steps=steps, runs=runs, indices=[],
     )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from dipp.format.archive import Archive
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.budget import Budget
-from helpers.archives import FLAT, PPR, build, nine_steps
+from helpers.archives import FLAT, PPR, build, nine_steps, of_latents
+from helpers.broken_archives import made_of
 from helpers.codecs import make_plan, pictures
 from helpers.questions import PLANS
 from helpers.sensing import sensing_plan
@@ -41,12 +42,16 @@ CODED = (*STEPPED, *SENSED, *MIXED, *SOURCED, *ASKED)
 SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
 """Sizes of the pictures of `coded-sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
 SENSED_SIZES = ((8, 8), (8, 8), (7, 9), (1, 1))
+LATENT = "made-up-latents"
+"""Questions to latents, with a prompt."""
 MADE_UP_SHAPES = [(16, 16, 3)] * 5 + [(8, 24, 3)]
 TABLE = hashlib.sha256(b"a table").hexdigest()
 
 
 def made_up_archive(name: str) -> Archive:
     """Return the archive of made-up indices of a name."""
+    if name == LATENT:
+        return made_of(of_latents(PLANS["picture by signs"], "une forêt"), MADE_UP_SHAPES)
     return build(nine_steps(MADE_UP[name]), MADE_UP_SHAPES)
 
 

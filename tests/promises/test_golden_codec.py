@@ -14,6 +14,7 @@ from helpers.archives import made_up
 from helpers.golden_codec import (
     ASKED,
     CODED,
+    LATENT,
     MADE_UP,
     MADE_UP_SHAPES,
     MIXED,
@@ -64,12 +65,13 @@ def test_golden_archives_are_written_alike(name: str) -> None:
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 
 
-@pytest.mark.parametrize("name", MADE_UP)
+@pytest.mark.parametrize("name", [*MADE_UP, LATENT])
 def test_golden_archives_of_made_up_indices_are_written_alike(name: str) -> None:
     opened, made = archive.open(GOLDEN / f"{name}.dipp"), made_up_archive(name)
     assert opened.release == made.release
     assert [opened.geometry(i).shape for i in range(6)] == MADE_UP_SHAPES
-    assert [opened.image_indices(i).tolist() for i in range(6)] == made_up(opened.release.plan, MADE_UP_SHAPES)
+    coded = [opened.release.coded(opened.geometry(i)).shape for i in range(6)]
+    assert [opened.image_indices(i).tolist() for i in range(6)] == made_up(opened.release.plan, coded)
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 
 

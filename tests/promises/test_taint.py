@@ -9,17 +9,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
-from helpers.questions import PLANS, codec_of
+from helpers.latent import save
+from helpers.questions import PLANS, codec_of, question, questions_plan
 from helpers.taint import LeakError, Private, Table, tainted
 
-from dipp import scoring
+from dipp import models, scoring
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector, _minus
@@ -27,7 +30,10 @@ from dipp.core import chunking, randomness
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.signal import SIGNAL_OF_PIXEL, to_signal
+from dipp.core.units import Picture
+from dipp.models.books import Books
 from dipp.models.diffusion import Transition
+from dipp.models.latent import LatentDenoiser
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.ledger import Recorder
 from dipp.scoring.blocks import Blocks
@@ -97,12 +103,13 @@ def test_a_question_reads_the_image_once_a_round(name: str) -> None:
     assert len(archive) == 3
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [*PLANS, "latents"])
 def test_with_the_answers_fixed_the_file_is_the_same_for_every_image(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """The sets of nearest candidates are all that an image decides: with others in their place, nothing differs."""
     files, asked = [], list[Blocks]()
+    codec = request.getfixturevalue("latent") if name == "latents" else codec_of(PLANS[name])
 
     def nearest(self: Blocks, count: int) -> Any:
         asked.append(self)
@@ -112,7 +119,7 @@ def test_with_the_answers_fixed_the_file_is_the_same_for_every_image(
     monkeypatch.setattr(randomness, "private_bytes", lambda count: bytes(range(8)) * (count // 8))
     images = [np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 255, np.uint8), pictures_of_two_sizes()[0]]
     for image in images:
-        files.append(codec_of(PLANS[name]).encode([image], seed=SEED, odometer=False).to_bytes())
+        files.append(codec.encode([image], seed=SEED, odometer=False).to_bytes())
     assert len(set(files)) == 1
     third = len(asked) // 3
     for first, *others in zip(asked[:third], asked[third : 2 * third], asked[2 * third :], strict=True):
@@ -121,6 +128,46 @@ def test_with_the_answers_fixed_the_file_is_the_same_for_every_image(
             assert first.terms == other.terms
             np.testing.assert_array_equal(first.candidates, other.candidates)
             np.testing.assert_array_equal(first.present, other.present)
+
+
+@pytest.fixture(scope="module")
+def latent(tmp_path_factory: pytest.TempPathFactory) -> Codec:
+    """Two questions to the latents of whole pictures."""
+    folder = save(tmp_path_factory.mktemp("latent"), "plain")
+    Books.write(folder, {}, [])
+    steps = (question(bits=5, scale=0.125), question(2, scale=0.0625))
+    return codec_of(questions_plan(Picture(), *steps), models.load(folder))
+
+
+@contextmanager
+def following_the_vae() -> Iterator[dict[str, int]]:
+    """What the VAE makes of private pixels is private; it may see them once a batch, before the first step."""
+    real = LatentDenoiser.coded
+
+    def coded(self: LatentDenoiser, pixels: Any) -> Any:
+        assert isinstance(pixels, Private), "the pixels of a private image are private"
+        return Private(real(self, pixels.open("VAE")))
+
+    with tainted() as opened, mock.patch.object(LatentDenoiser, "coded", coded):
+        yield opened
+
+
+def test_latents_are_read_once_a_question(latent: Codec) -> None:
+    with following_the_vae() as opened:
+        latent.encode(pictures_of_two_sizes(), seed=SEED, odometer=False)
+    assert opened == {"VAE": 2, "nearest": 4}
+
+
+def test_a_latent_model_that_is_scaled_by_the_picture_is_caught(latent: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is public must not follow from private latents: here, the scale that a receiver would need."""
+    real = Selector.blocks
+
+    def blocks(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
+        return dataclasses.replace(real(self, layout, x_hat), candidates=np.asarray(self.pixels.max()))
+
+    monkeypatch.setattr(Selector, "blocks", blocks)
+    with following_the_vae(), pytest.raises(LeakError):
+        latent.encode(pictures_of_two_sizes()[:1], seed=SEED, odometer=False)
 
 
 def asked_wrongly(change: Callable[[Blocks], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,7 +34,7 @@ def calibrate(
     from dipp.models.bars import counting
     from dipp.planning.table import FILE_NAME
     from dipp.training import calibrate as calibration
-    from dipp.training import public_pictures
+    from dipp.training import latents, public_pictures
 
     if count < 1:
         raise DippError(f"count: at least 1 is needed, got {count}")
@@ -42,14 +42,19 @@ def calibrate(
     files.require_writable(place)
     files.require_new(place, overwrite=overwrite)
     denoiser, public = models.load(model, device), Window.of(window)
-    if denoiser.any_size:
+    others: list[Any] = []
+    latent = denoiser.latents is not None
+    if latent:
+        loaded = latents.load(denoiser, data, count, public)
+        pixels, skipped = loaded.pixels, loaded.skipped
+    elif denoiser.any_size:
         (pixels, *others), skipped = public_pictures.scenes(data, public_pictures.fitting(data, public), count, public)
     else:
         height, width = denoiser.sample_size
         if height != width:
             raise DippError(f"model: calibration needs a denoiser of square pictures, got {height}×{width}")
         found = public_pictures.load(data, height, count, denoiser.channels, public)
-        pixels, others, skipped = found.pixels, [], found.skipped
+        pixels, skipped = found.pixels, found.skipped
     facts = {
         "data": data.name,
         "skipped": skipped,
@@ -57,7 +62,13 @@ def calibrate(
         "command": f"dipp calibrate --count {count}",
         "version": __version__,
     }
-    with counting("calibrating", calibration.work(denoiser, pixels, others)) as counter:
-        calibration.calibrate(denoiser, pixels, facts, counter.say, others).save(place)
+    work = latents.work(denoiser, pixels) if latent else calibration.work(denoiser, pixels, others)
+    with counting("calibrating", work) as counter:
+        table = (
+            latents.calibrate(denoiser, pixels, facts, counter.say)
+            if latent
+            else calibration.calibrate(denoiser, pixels, facts, counter.say, others)
+        )
+        table.save(place)
     sizes = ", ".join(f"{len(one)} of {one.shape[1]}×{one.shape[2]}" for one in (pixels, *others))
     typer.echo(f"calibrated on {sizes} ({skipped} skipped): {place}")

@@ -109,6 +109,9 @@ class PlanOptions:
     ] = None
     final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
     calibration: Calibration = None
+    prompt: Annotated[
+        str, typer.Option(help="PUBLIC text that a latent model is told, recorded in the file. By default none.")
+    ] = ""
 
 
 WHAT_TO_HIDE = (

@@ -13,6 +13,7 @@ from dipp import files
 from dipp.cli.options import AsJson, Overwrite, PlanOptions, given, require_drawing
 
 if TYPE_CHECKING:
+    from dipp.core.latents import Latents
     from dipp.planning.planner import Point
     from dipp.planning.presets import Plans
     from dipp.privacy.budget import Budget
@@ -30,11 +31,11 @@ def plan(
 
     if plot is not None:
         require_drawing("plot", plot, overwrite=overwrite)
-    _, planner, budget, point = planned(device="cpu", **given(options))
+    denoiser, planner, budget, point = planned(device="cpu", **given(options))
     if as_json:
         typer.echo(json.dumps(_facts(planner, point, budget), indent=2, ensure_ascii=False))
     else:
-        typer.echo(_text(planner, point, budget, options.final_timestep))
+        typer.echo(_text(planner, point, budget, options.final_timestep, denoiser.latents))
     if plot is not None:
         _draw(planner.frontier(budget), point, plot)
         typer.echo(f"frontier: {plot}", err=as_json)
@@ -63,7 +64,9 @@ def _certificate(planner: Plans, point: Point, budget: Budget | None) -> Certifi
     return Certificate.of(point.plan, planner.geometry, budget.delta, budget.hidden)
 
 
-def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None) -> str:
+def _text(
+    planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None, latents: Latents | None
+) -> str:
     """The plan as a table with a row for each step, and what is expected of it."""
     from dipp.core.words import counted
     from dipp.privacy.budget import why_unused
@@ -79,8 +82,9 @@ def _text(planner: Plans, point: Point, budget: Budget | None, final_timestep: i
         lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt:>7}  {clip:>7}  {cost}  {sizes}")
     lines.append(f"{coding.name}, α = {coding.code.alpha_name}")
     lines.append(f"{plan.words(planner.geometry.channels)}; {counted(plan.calls, 'network call')}")
-    lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB, final SNR {point.snr:.4g}")
-    lines += [text for text in (plan.left(planner.geometry),) if text is not None]
+    of_what = "" if latents is None else " of the latents"
+    lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB{of_what}, final SNR {point.snr:.4g}")
+    lines += [text for text in (plan.left(planner.geometry),) if text is not None and latents is None]
     lines += [f"certificate: {found.statement()}"] if found else []
     lines += why_unused(budget, found, point.bound, final_timestep)
     return "\n".join(lines)

@@ -25,18 +25,25 @@ def words(
 ) -> None:
     """Make the words of a denoiser from public pictures, and the table of questions that plans are made from.
 
-    Files name the words that they were made with: once they are replaced, older files cannot be decoded.
+    Files name the words that they were made with: once they are replaced, older files cannot be decoded. A latent model
+    gets the table alone: its questions need no words.
     """
     from dipp import models
     from dipp.models.books import NAME, Books
+    from dipp.training import latents
     from dipp.training import words as training
 
     place = model / NAME
     files.require_writable(place)
     files.require_new(place, overwrite=overwrite)
     denoiser = models.load(model, device)
-    pictures = training.pictures(denoiser, data, count, tried, Window.of(window))
     say = functools.partial(typer.echo, err=True)
+    if denoiser.latents is not None:
+        public = latents.load(denoiser, data, tried, Window.of(window))
+        Books.write(model, {}, latents.table(denoiser, public.pixels, say))
+        typer.echo(f"made the table of questions on {len(public.pixels)} pictures ({public.skipped} skipped): {place}")
+        return
+    pictures = training.pictures(denoiser, data, count, tried, Window.of(window))
     found = training.books(denoiser, pictures.asked, say)
     known = replace(denoiser, books=Books(found, [], ""))  # type: ignore[type-var]
     Books.write(model, found, training.table(known, pictures.tried, say))

@@ -9,7 +9,8 @@ reads them from a file (`decoder.IndexReader`). All else is a function of the pl
 the decoder follows the encoder exactly (but for the rounding of the network's floats, which moves pixels slightly and
 can desynchronise nothing).
 
-A coordinate of an image is pixel·C + channel. The mask and the deal of coordinates to chunks
+A coordinate of an image is pixel·C + channel, of the picture or of its latents (`core.latents`): to a chain, latents
+are a picture as any other. The mask and the deal of coordinates to chunks
 depend on seed, step and size, and are shared by all images, as is x_T; the candidates are an image's own.
 """
 
@@ -96,6 +97,19 @@ class Chain:
     denoiser: Denoiser
     seed: bytes
     geometry: Geometry
+    """Geometry of what is coded: of the pictures, or of their latents."""
+    picture: Geometry | None = None
+    """Geometry of the pictures, if latents are coded."""
+
+    @classmethod
+    def of_pictures(cls, plan: Plan, denoiser: Denoiser, seed: bytes, picture: Geometry) -> Chain:
+        """Return the chain of pictures of a geometry, whatever the denoiser codes of them."""
+        return cls(plan, denoiser, seed, denoiser.geometry_of(picture), picture)
+
+    @property
+    def size(self) -> Geometry:
+        """Geometry of the pictures."""
+        return self.picture or self.geometry
 
     def layout(self, number: int, images: Sequence[int], turn: int = 0) -> StepLayout:
         """Return a round of step `number` of the given images (their numbers in the archive)."""

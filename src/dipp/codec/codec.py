@@ -57,6 +57,8 @@ class Codec:
 
     def __post_init__(self) -> None:
         trajectory(self.plan, self.denoiser)  # refuses a plan that does not fit the denoiser
+        if self.denoiser.latents is not None and self.plan.coding.certified:
+            self.denoiser.latents.require_unit(self.plan.unit)
 
     def __repr__(self) -> str:
         within = "" if self.budget is None else f" within {self.budget}"
@@ -99,7 +101,7 @@ class Codec:
         budget: Budget | None = None,
     ) -> Codec:
         """The codec of a release that is under way or done: its plan, on the denoiser that it names."""
-        denoiser = models.load(model, device)
+        denoiser = models.load(model, device, release.prompt)
         denoiser.require_identity(release.model)
         return cls(denoiser, release.plan, budget, release.table)
 
@@ -114,9 +116,21 @@ class Codec:
         delta = self.budget.delta if self.budget else None
         mixed = None if beacon is None else beacon.mixed_with(seed)
         public = seed if mixed is None else mixed.seed
-        model, channels = self.denoiser.identity, self.denoiser.channels
-        hidden = self.budget.hidden if self.budget else None
-        return Release(self.plan, model, public, channels, delta, self.table, given, mixed, window, hidden)
+        own = self.denoiser
+        return Release(
+            self.plan,
+            own.identity,
+            public,
+            own.colours,
+            delta,
+            self.table,
+            given,
+            mixed,
+            window,
+            hidden=self.budget.hidden if self.budget else None,
+            latents=own.latents,
+            prompt=own.prompt,
+        )
 
     def encode(
         self,
@@ -158,7 +172,7 @@ class Codec:
         done = 0
         for batch in self._batches(self._pictures(batches.once(each(images)), public, odometer)):
             geometry = Geometry.of(batch[0].pixels.shape)
-            chain = Chain(self.plan, self.denoiser, release.seed, geometry)
+            chain = Chain.of_pictures(self.plan, self.denoiser, release.seed, geometry)
             indices, end = encode_batch(chain, batch, range(done, done + len(batch)), recorder)
             rows.extend(indices)
             geometries.extend([geometry] * len(batch))
@@ -174,7 +188,7 @@ class Codec:
         """Return the pictures that can be encoded, after all of them were charged."""
 
         def read(image: Any) -> Picture:
-            picture = as_picture(image, self.denoiser.channels, window)
+            picture = as_picture(image, self.denoiser.colours, window)
             require_within(self.plan, self.budget, Geometry.of(picture.pixels.shape))
             return picture
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from dipp.codec.pictures import Pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.errors import DippError
+from dipp.errors import DippError, InconsistentError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
 from dipp.format.release import Release
@@ -66,6 +66,7 @@ class Decoder:
         """
         release = source.release
         self.denoiser.require_identity(release.model)
+        own = replace(self, denoiser=self.denoiser.prompted(release.prompt))
         questions.require_words(release.plan, self.denoiser, release.table)
         sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
         work.require_affordable(sizes, self.calls(release.plan, decoding), source.size, decoding.max_work)
@@ -77,7 +78,7 @@ class Decoder:
             while first < end:
                 last = min(end, first + batches.batch_size(self.denoiser.device.type, geometry))
                 grey = source.grey[first:last]
-                yield self.end(release, geometry, source.batch(first, last), range(first, last), grey, decoding)
+                yield own.end(release, geometry, source.batch(first, last), range(first, last), grey, decoding)
                 first = last
 
     def end(
@@ -90,11 +91,20 @@ class Decoder:
         decoding: Decoding = EXPECTED,
     ) -> End:
         """Decode the states of images of one geometry, from a row of indices for each."""
-        chain, steps = Chain(release.plan, self.denoiser, release.seed, geometry), decoding.steps_of(release.plan)
+        self._require_model(release)
+        chain = Chain.of_pictures(release.plan, self.denoiser, release.seed, geometry)
+        steps = decoding.steps_of(release.plan)
         watch.begin(len(rows), len(rows) * geometry.pixels, self.calls(release.plan, decoding))
-        state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(geometry)), steps)
+        state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(chain.geometry)), steps)
         watch.step(steps)
         return End(chain, steps, state, numbers, grey)
+
+    def _require_model(self, release: Release) -> None:
+        """Raise unless the denoiser has the latents and the prompt of a release."""
+        if release.latents != self.denoiser.latents:
+            raise InconsistentError("latents: those of the file are not those of its model; do not trust the file")
+        if release.prompt != self.denoiser.prompt:
+            raise DippError(f"prompt: the file was made with {release.prompt!r}; load its model with that")
 
     def calls(self, plan: Plan, decoding: Decoding = EXPECTED) -> int:
         """Return the network calls that decode one picture."""

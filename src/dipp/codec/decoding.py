@@ -137,7 +137,7 @@ class End(NamedTuple):
         """Return the pictures (N, H, W, C) of these states."""
         denoiser = self.chain.denoiser
         found = decoding.picture(self.chain.trajectory, denoiser, self.steps, self.state, self._noise)
-        return to_pixels(found, self.grey)
+        return to_pixels(denoiser.picture(found, self.chain.size), self.grey)
 
     def _noise(self, s: int) -> torch.Tensor:
         """Return public normals of the images, for ancestral sampling to timestep s."""

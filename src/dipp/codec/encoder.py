@@ -2,6 +2,9 @@
 
 Everything that is computed before the shifts is public. What leaves this module is the indices that the code has drawn,
 and a record of the integers that their ε depends on.
+
+A latent model codes what its VAE makes of the pixels (`Denoiser.coded`), picture by picture and before the first step:
+that is as private as they are, and takes their place here. Only whole pictures can then be certified.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Selector:
     plan: Plan
     seed: bytes
     pixels: NDArray[np.uint8] = field(repr=False)
-    """Private: images × coordinates."""
+    """Private: images × coordinates, the pixels or what a VAE has made of them."""
     device: str
     recorder: Recorder = field(default_factory=Recorder)
     tallies: dict[int, Tally] = field(default_factory=dict)
@@ -155,8 +158,8 @@ def encode_batch(
     Returns:
         The indices, a row for each picture, and the states that a decoder of them reaches.
     """
-    watch.begin(len(images), len(images) * chain.geometry.pixels, len(chain.plan.steps))
-    pixels = np.stack([image.pixels for image in images]).reshape(len(images), -1)
+    watch.begin(len(images), len(images) * chain.size.pixels, len(chain.plan.steps))
+    pixels = chain.denoiser.coded(np.stack([image.pixels for image in images])).reshape(len(images), -1)
     device = chain.denoiser.device.type
     state, chosen = chain.run(numbers, Selector(chain.plan, chain.seed, pixels, device, recorder))
     grey = np.array([image.grey for image in images], bool)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack, c
 from dipp import models
 from dipp.core import units
 from dipp.core.beacon import Beacon
+from dipp.core.geometry import Geometry
 from dipp.core.unit import Size, Unit
 from dipp.core.window import Window
 from dipp.errors import DippError
@@ -55,6 +56,8 @@ class PlanOptions(TypedDict, total=False):
     """Timestep at which the coded steps end."""
     calibration: str | Path | None
     """Public cost table. By default calibration.json beside the weights."""
+    prompt: str
+    """PUBLIC text that a latent model is told, recorded in the file. By default empty."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -138,9 +141,10 @@ def planned(
     recipe = presets.preset(plan.get("preset", DEFAULT_PRESET))
     unit, hidden = _unit(plan.get("unit")), _size(plan.get("hide"))
     budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"), unit, hidden)
-    denoiser = models.load(model, device)
+    denoiser = models.load(model, device, plan.get("prompt", ""))
     table = ErrorTable.of_model(model, plan.get("calibration"))
-    planner = recipe.planner(denoiser, table, budget, None if size is None else denoiser.geometry(*size))
+    own = None if size is None else denoiser.geometry_of(Geometry(*size, denoiser.colours))
+    planner = recipe.planner(denoiser, table, budget, own)
     point = planner.choose(budget, final_timestep=plan.get("final_timestep"), bpp=plan.get("bpp"))
     return Planned(denoiser, planner, budget, point)
 

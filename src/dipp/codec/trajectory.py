@@ -90,7 +90,8 @@ class Diffusion(Trajectory):
         import torch
 
         shape = geometry.channels, geometry.height, geometry.width
-        return torch.from_numpy(diffusion.start(seed, shape))[None].to(self.denoiser.device)
+        drawn = self.denoiser.schedule.first * torch.from_numpy(diffusion.start(seed, shape))
+        return drawn[None].to(self.denoiser.device)
 
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """x̂0 at the step's first timestep."""

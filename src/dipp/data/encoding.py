@@ -130,7 +130,7 @@ class Encoder(Worker["Picture"]):
             batch = waiting.pop(geometry)
             numbers = [job.number(record.position) for record, _ in batch]
             with watch.watching(_Told(self.progress)):
-                chain = Chain(codec.plan, codec.denoiser, self.task.release.seed, geometry)
+                chain = Chain.of_pictures(codec.plan, codec.denoiser, self.task.release.seed, geometry)
                 rows, _ = encode_batch(chain, [picture for _, picture in batch], numbers, recorder)
             for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
                 label = record.label if job.labelled else None
@@ -159,7 +159,7 @@ class Encoder(Worker["Picture"]):
         """Return a picture that the codec takes, or None and what is wrong with it."""
         from dipp.codec import pictures
 
-        channels, window = self.codec.denoiser.channels, self.task.release.window
+        channels, window = self.codec.denoiser.colours, self.task.release.window
         try:
             picture = (
                 pictures.read_picture(content, channels, window)

@@ -328,7 +328,7 @@ class Pictures(Dataset[Item]):
         if self._decoder is None:
             denoiser = models.load(self._model, self._device)
             denoiser.require_identity(release.model)
-            self._decoder, self._plan = Decoder(denoiser), release.plan
+            self._decoder, self._plan = Decoder(denoiser.prompted(release.prompt)), release.plan
         if (self._plan, self._decoder.denoiser.identity) != (release.plan, release.model):
             raise DippError("the shards belong to several releases; get them again")
         return self._decoder

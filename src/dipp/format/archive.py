@@ -13,7 +13,7 @@ import math
 import mmap
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -240,6 +240,8 @@ class Archive:
             "alpha": plan.code.alpha_name,
             "schedule": [step.to_dict() for step in plan.steps],
             "model": self.release.model,
+            "latents": None if self.release.latents is None else asdict(self.release.latents),
+            "prompt": self.release.prompt,
             "seed": self.release.seed.hex(),
             "seed_given": self.release.seed_given,
             "beacon": _beacon_facts(self.release),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 
 from dipp.core import units
 from dipp.core.beacon import MAX_VALUE, MIN_VALUE, Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
+from dipp.core.latents import MAX_PROMPT, Latents
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.errors import DippError
@@ -29,7 +30,7 @@ VERSION = 3
 """The version of the format. Formats 1 and 2 came before the first release, and are no longer read."""
 LAST_OF_OLD = "89b0fc8"
 """The last commit that reads formats 1 and 2."""
-SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN = 1, 2, 3, 4, 5, 6
+SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN, LATENTS, PROMPT = 1, 2, 3, 4, 5, 6, 7, 8
 """Keys of the fields."""
 FIELD_BYTES = {
     SEED_GIVEN: (0, 0),
@@ -38,6 +39,8 @@ FIELD_BYTES = {
     TABLE: (32, 32),
     DELTA: (8, 8),
     HIDDEN: (8, 8),
+    LATENTS: (3, 3),
+    PROMPT: (1, MAX_PROMPT),
 }
 """Fields that this version of dipp knows, and their least and largest lengths."""
 MAX_FIELDS = 255
@@ -92,6 +95,8 @@ class Header:
             TABLE: None if release.table is None else bytes.fromhex(release.table),
             DELTA: None if release.delta is None else struct.pack("<d", release.delta),
             HIDDEN: None if release.hidden is None else struct.pack("<2I", *release.hidden),
+            LATENTS: None if release.latents is None else bytes(astuple(release.latents)),
+            PROMPT: release.prompt.encode() or None,
         }
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
         return varint(len(stored)) + b"".join(varint(key) + varint(len(value)) + value for key, value in stored)
@@ -120,6 +125,8 @@ class Header:
             beacon=Beacon.from_bytes(fields[BEACON]) if BEACON in fields else None,
             hidden=struct.unpack("<2I", fields[HIDDEN]) if HIDDEN in fields else None,
             window=window,
+            latents=Latents(*fields[LATENTS]) if LATENTS in fields else None,
+            prompt=_read_text(fields.get(PROMPT, b"")),
         )
         runs = _read_runs(reader)
         found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
@@ -186,6 +193,13 @@ def _read_fields(reader: ByteReader) -> dict[int, bytes]:
             raise newer(f"field {key} of the header")
         fields[key] = reader.take(reader.varint("length", *FIELD_BYTES[key]))
     return fields
+
+
+def _read_text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise damaged("its prompt is not UTF-8") from None
 
 
 def _read_runs(reader: ByteReader) -> Integers:

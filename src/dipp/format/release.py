@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dipp.core.beacon import Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
+from dipp.core.latents import Latents, require_prompt
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
 from dipp.core.unit import Size
@@ -52,6 +53,10 @@ class Release:
     """Which values of pictures of more than eight bits became black and white; None: no such picture was taken."""
     hidden: Size | None = None
     """Width and height of the objects that the plan is to hide, wherever they lie; None if it was made for one unit."""
+    latents: Latents | None = None
+    """The shape of the latents that were coded in the place of pixels; None if pixels were."""
+    prompt: str = ""
+    """The public text that a latent model was told."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -68,6 +73,11 @@ class Release:
         if self.hidden is not None:
             self.plan.unit.met(*self.hidden)  # raises if it is not a size
         checked("channels", self.channels, 1, MAX_CHANNELS)
+        if self.latents is not None and self.plan.coding.certified:
+            self.latents.require_unit(self.plan.unit)
+        if self.latents is None and self.prompt:
+            raise DippError("prompt: only latent models take one, and nothing of latents is said here")
+        require_prompt(self.prompt)
         self.plan.mask.require(self.channels)
         checked("steps", len(steps), 1, MAX_STEPS)
         if not code.fixed_length:
@@ -81,9 +91,13 @@ class Release:
         """Return the geometry of an image of this size: all have the channels of the release."""
         return Geometry(height, width, self.channels)
 
+    def coded(self, geometry: Geometry) -> Geometry:
+        """Return the geometry of what is coded of an image: its own, or that of its latents."""
+        return geometry if self.latents is None else self.latents.geometry(geometry)
+
     def layout(self, geometry: Geometry) -> Layout:
         """Return how the indices of an image are packed."""
-        return layout_of(self.plan, geometry)
+        return layout_of(self.plan, self.coded(geometry))
 
     def certificate(self, smallest: Geometry | None) -> Certificate | None:
         """Return what is promised to the images; the smallest one is the worst.
@@ -96,7 +110,9 @@ class Release:
         """
         if not self.plan.coding.certified:
             return None
-        return promised(self.plan, smallest or Geometry(1, MAX_PIXELS, self.channels), self.delta, self.hidden)
+        any_size = Geometry(1, MAX_PIXELS if self.latents is None else 1, self.channels)
+        worst = self.coded(smallest or any_size)  # of latents, whole pictures alone are certified, of any size alike
+        return promised(self.plan, worst, self.delta, self.hidden)
 
     def claim(self, smallest: Geometry | None) -> tuple[float, float] | None:
         """Return ε and ρ of that certificate, as files state them."""

@@ -10,6 +10,8 @@
 | `runtime`, `graph` | that network in ONNX Runtime, for the CPU, and as an ONNX graph |
 | `winograd`, `winograd_kernels` | that network on large pictures, by fewer multiplications, for the CPU |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
+| `latent`, `ladder` | latent models: a VAE around a network of latents; the noise levels that it knows |
+| `components`, `conditioning`, `prompts` | the parts of their pipelines; what their networks are told; of a text |
 | `running`, `engine`, `tf32` | what networks share, and how they run; fp32 convolutions on tensor cores |
 | `watch`, `bars` | how far pictures have got; progress bars on a terminal |
 | `export` | denoisers for photographs as ONNX files |
@@ -29,29 +31,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dipp.errors import DippError
-from dipp.models import books, hub, photonet, unet
+from dipp.models import books, conditioning, hub, latent, photonet, unet
 from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser, torch_device
 from dipp.models.diffusion import NoiseSchedule
+from dipp.models.ladder import Ladder
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
 
 if TYPE_CHECKING:
     import torch
 
-ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {photonet.CLASS: photonet.load, "UNet2DModel": unet.load}
+ARCHITECTURES: dict[str, Callable[..., Denoiser]] = {
+    photonet.CLASS: photonet.load,
+    "UNet2DModel": unet.load,
+    **dict.fromkeys((conditioning.UNET, conditioning.FLUX), latent.load),
+}
 """The functions that load denoisers, by the class that a network config names."""
+VAE = "vae/config.json"
+"""Config of the VAE of latent models."""
 
 
-def load(name_or_folder: str | Path, device: str | torch.device = "cpu") -> Denoiser:
-    """Load a denoiser from a folder or a hub id, for example google/ddpm-cifar10-32."""
+def load(name_or_folder: str | Path, device: str | torch.device = "cpu", prompt: str = "") -> Denoiser:
+    """Load a denoiser from a folder or a hub id, for example google/ddpm-cifar10-32.
+
+    Args:
+        name_or_folder: Folder or hub id.
+        device: "auto", "cuda", "mps" or "cpu".
+        prompt: A public text, for latent models that take one.
+    """
     name, place = str(name_or_folder), torch_device(device)
-    folder = hub.fetch(name, (INDEX, *NETWORK_CONFIGS, *SCHEDULER_CONFIGS))
+    folder = hub.fetch(name, (INDEX, *NETWORK_CONFIGS, VAE, *SCHEDULER_CONFIGS))
     path = hub.find(name, folder, NETWORK_CONFIGS)
     config = hub.read_json(name, folder / path)
     kind = str(config.get("_class_name"))
     if kind not in ARCHITECTURES:
         raise DippError(f"model: {name} holds a {kind}; one of {', '.join(ARCHITECTURES)} is needed")
-    found = ARCHITECTURES[kind](name, folder, config, path, place)
+    loads = latent.load if (folder / VAE).is_file() else ARCHITECTURES[kind]
+    found = loads(name, folder, config, path, place).prompted(prompt)
     own = words(name)
     return found if own is None else dataclasses.replace(found, books=own)  # type: ignore[type-var]
 
@@ -64,14 +80,17 @@ def words(name_or_folder: str | Path) -> Books | None:
 def schedule(name_or_folder: str | Path) -> NoiseSchedule:
     """The noise schedule of a model, without its weights."""
     name = str(name_or_folder)
-    folder = hub.fetch(name, SCHEDULER_CONFIGS)
-    return NoiseSchedule.from_config(hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS)))
+    folder = hub.fetch(name, (*SCHEDULER_CONFIGS, VAE))
+    config = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
+    return Ladder.from_config(config).schedule() if (folder / VAE).is_file() else NoiseSchedule.from_config(config)
 
 
 def channels(name_or_folder: str | Path) -> int:
     """The channels of a model's pictures, without its weights; a network config that does not say so means colour."""
     name = str(name_or_folder)
-    folder = hub.fetch(name, NETWORK_CONFIGS)
+    folder = hub.fetch(name, (*NETWORK_CONFIGS, VAE))
+    if (folder / VAE).is_file():
+        return latent.COLOURS
     config = hub.read_json(name, folder / hub.find(name, folder, NETWORK_CONFIGS))
     found: int = config.get("in_channels", photonet.PhotoDenoiser.channels)
     return found

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from dipp.core.geometry import Geometry
+from dipp.core.latents import Latents
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
@@ -60,6 +61,10 @@ class Denoiser(ABC):
     """What of the evidence it takes: state, precision, estimate and estimate precision, beside one SNR."""
     books: Books | None = None
     """The public words by which questions describe blocks; None if the model has none."""
+    latents: Latents | None = None
+    """The shape of the latents that are its pictures; None if those are pixels."""
+    prompt: str = ""
+    """The public text that the network is told, for models that take one."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles are made of: all but engines, which a copy makes anew when it needs them."""
@@ -90,6 +95,29 @@ class Denoiser(ABC):
         """Return the geometry of a picture of this size for the denoiser; by default of its own size."""
         own_height, own_width = self.sample_size
         return Geometry(own_height if height is None else height, own_width if width is None else width, self.channels)
+
+    @property
+    def colours(self) -> int:
+        """Channels of the pictures that are encoded: those of the pixels, where `channels` are those of latents."""
+        return self.channels if self.latents is None else 3
+
+    def geometry_of(self, picture: Geometry) -> Geometry:
+        """Return the geometry of what is coded of a picture: its own, or that of its latents."""
+        return picture if self.latents is None else self.latents.geometry(picture)
+
+    def coded(self, pixels: Any) -> Any:
+        """Return the private eight-bit values (N, h, w, c) that are coded of pixels (N, H, W, C): by default those."""
+        return pixels
+
+    def picture(self, x: torch.Tensor, geometry: Geometry) -> torch.Tensor:  # noqa: ARG002
+        """Return the pictures (N, C, H, W) of predictions (N, c, h, w), by default the same."""
+        return x
+
+    def prompted(self, prompt: str) -> Denoiser:
+        """Return the denoiser with a public prompt, or raise if it takes none."""
+        if prompt:
+            raise DippError("prompt: this model takes none; leave it out, or name a latent model with --model")
+        return self
 
     def require_identity(self, expected: str) -> None:
         """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""

@@ -85,6 +85,8 @@ class NoiseSchedule:
 
     alphas_cumprod: NDArray[np.float64]
     prediction: str = "epsilon"
+    first: float = 1.0
+    """Deviation of the states that chains start from, at the last timestep."""
 
     def __post_init__(self) -> None:
         if self.prediction not in PREDICTIONS:
@@ -99,13 +101,17 @@ class NoiseSchedule:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> NoiseSchedule:
-        """The schedule of a diffusers scheduler config, which must state everything that ε depends on: no defaults."""
-        if config.get("rescale_betas_zero_snr"):
-            raise DippError("rescale_betas_zero_snr: an SNR of 0 is not supported; use a model without")
+        """The schedule of a diffusers scheduler config, which must state everything that ε depends on: no defaults.
+
+        If the config rescales its betas to a last SNR of 0, that timestep is left out: nothing is known there.
+        """
         betas = _betas(config)
         if not ((betas > 0) & (betas < 1)).all():
             raise DippError("scheduler config: every beta must lie strictly between 0 and 1")
-        return cls(np.cumprod(1.0 - betas, dtype=np.float64), config.get("prediction_type", "epsilon"))
+        alphas = np.cumprod(1.0 - betas, dtype=np.float64)
+        if config.get("rescale_betas_zero_snr"):
+            alphas = _rescaled(alphas)
+        return cls(alphas, config.get("prediction_type", "epsilon"))
 
     def __len__(self) -> int:
         """T, the number of timesteps."""
@@ -274,6 +280,12 @@ def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
     if kind == "linear":
         return np.asarray(first + (last - first) * ramp, np.float64)
     return np.square(math.sqrt(first) + (math.sqrt(last) - math.sqrt(first)) * ramp)
+
+
+def _rescaled(alphas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ᾱ_t with √ᾱ_t shifted and scaled to a last of 0 and the same first [Lin et al., 2024], without the last."""
+    roots = np.sqrt(alphas)
+    return np.asarray(np.square((roots[:-1] - roots[-1]) * (roots[0] / (roots[0] - roots[-1]))), np.float64)
 
 
 def _is_number(value: Any) -> bool:

@@ -40,11 +40,15 @@ def computed(call: Callable[[], torch.Tensor], device: torch.device, numbers: Nu
     return output.float()
 
 
-def ready(network: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-    """The network on a device, to predict and not to train; on tensor cores with split convolutions (`tf32`)."""
+def ready(network: torch.nn.Module, device: torch.device, *, split: bool = True) -> torch.nn.Module:
+    """The network on a device, to predict and not to train.
+
+    On tensor cores it has split convolutions (`tf32`), whose weights take four times the memory, unless `split` is
+    false.
+    """
     placed: Any = network.eval().requires_grad_(False)
     placed = placed.to(device, memory_format=torch.channels_last)
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
+    if split and device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
         from dipp.models.tf32 import with_split_convolutions
 
         placed = with_split_convolutions(placed)
@@ -52,7 +56,12 @@ def ready(network: torch.nn.Module, device: torch.device) -> torch.nn.Module:
 
 
 def built(
-    name: str, make: Callable[[], torch.nn.Module], tensors: Mapping[str, torch.Tensor], device: torch.device
+    name: str,
+    make: Callable[[], torch.nn.Module],
+    tensors: Mapping[str, torch.Tensor],
+    device: torch.device,
+    *,
+    split: bool = True,
 ) -> torch.nn.Module:
     """Make a network in fp32 from exactly the stored tensors: none may be missing, none left over."""
     try:
@@ -62,7 +71,7 @@ def built(
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
-    return ready(network, device)
+    return ready(network, device, split=split)
 
 
 class Graphs:

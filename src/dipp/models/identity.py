@@ -11,6 +11,9 @@ these parts, each preceded by its length (u64le):
 A network of another class than diffusers' `UNet2DModel` has "dipp/model/2" in the place of the first part, and after it
 one more: its class name. So the same numbers in another architecture are another model.
 
+A latent model has "dipp/model/3" there, then the largest latent, the pipeline's list of its components, and for each of
+those its name, class, config and tensors, or the names and bytes of a tokenizer's files (`components.Pipeline`).
+
 The identity depends on what is stored, and neither on a library's version nor on the folder's name. Saving a model
 again may add config keys or change the dtype, which makes it a different model.
 """
@@ -19,12 +22,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
+Add = Callable[[bytes | memoryview], None]
+"""Adds a part to a hash."""
 
 FIRST = "UNet2DModel"
 """The class of the networks that there were before any other."""
@@ -32,8 +37,6 @@ FIRST = "UNet2DModel"
 
 def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
     """Hex SHA-256 of a denoiser, as the module's text defines it."""
-    import torch
-
     digest = hashlib.sha256()
 
     def add(part: bytes | memoryview) -> None:
@@ -44,11 +47,23 @@ def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: 
     for part in ("dipp/model/1",) if kind == FIRST else ("dipp/model/2", kind):
         add(part.encode())
     for config in (network, scheduler):
-        public = {key: value for key, value in config.items() if not key.startswith("_")}
-        add(json.dumps(public, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
+        add_json(add, config)
+    add_tensors(add, tensors)
+    return digest.hexdigest()
+
+
+def add_json(add: Add, config: Mapping[str, Any]) -> None:
+    """Add a config, less the keys that start with an underscore."""
+    public = {key: value for key, value in config.items() if not key.startswith("_")}
+    add(json.dumps(public, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
+
+
+def add_tensors(add: Add, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Add name, dtype, shape and bytes of each tensor."""
+    import torch
+
     for name, tensor in sorted(tensors.items()):
         add(name.encode())
         add(str(tensor.dtype).removeprefix("torch.").encode())
         add(",".join(map(str, tensor.shape)).encode())
         add(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from dipp.models.engine import Graphs
 
 
+def in_calls(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, pixels: int) -> torch.Tensor:
+    """Return the predictions for a batch (N, C, H, W), in calls of at most `pixels` pixels, or of one picture."""
+    import torch
+
+    size = max(1, pixels // math.prod(x.shape[2:]))
+    with torch.inference_mode():
+        parts = [predict(part) for part in torch.split(x, size)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
 @dataclass(frozen=True, eq=False)
 class NetworkDenoiser(Denoiser):
     """A network that takes a batch of states and one number, with a noise schedule."""
@@ -66,12 +76,7 @@ class NetworkDenoiser(Denoiser):
 
     def _in_calls(self, predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         """Return the predictions for a batch, in as many calls as the memory asks for."""
-        import torch
-
-        size = max(1, self.pixels_per_call[self.device.type] // math.prod(x.shape[2:]))
-        with torch.inference_mode():
-            parts = [predict(part) for part in torch.split(x, size)]
-            return torch.cat(parts) if len(parts) > 1 else parts[0]
+        return in_calls(predict, x, self.pixels_per_call[self.device.type])
 
     def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
         """Return the network's output for one batch; on CUDA small pictures go through captured graphs."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
-NETWORK_CONFIGS = ("unet/config.json", "config.json")
+NETWORK_CONFIGS = ("unet/config.json", "transformer/config.json", "config.json")
 SCHEDULER_CONFIGS = ("scheduler/scheduler_config.json", "scheduler_config.json")
 INDEX = "model_index.json"
 """File of a pipeline that lists its parts."""
@@ -150,5 +150,9 @@ def _build(
 
     from dipp.models.engine import built
 
-    state = {OLD_NAME.sub(lambda old: OLD_NAMES[old[1]], key): tensor for key, tensor in tensors.items()}
-    return built(name, lambda: UNet2DModel.from_config(config), state, device)  # type: ignore[no-untyped-call]
+    return built(name, lambda: UNet2DModel.from_config(config), renamed(tensors), device)  # type: ignore[no-untyped-call]
+
+
+def renamed(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return tensors under the names that diffusers has for them today."""
+    return {OLD_NAME.sub(lambda old: OLD_NAMES[old[1]], key): tensor for key, tensor in tensors.items()}

@@ -131,6 +131,8 @@ class Planner:
     sizes: Sizes = Sizes()
     separate: bool = True
     """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
+    area: int = 1
+    """Pixels of the picture for each pixel of the geometry, which is that of latents if there are more than one."""
 
     def __post_init__(self) -> None:
         self.table.require(self.schedule)
@@ -176,7 +178,7 @@ class Planner:
             raise DippError(f"timesteps: {self.coding.name} cannot take one of these steps; use smaller ones")
         plan, snr = self._plan(nodes, costs.argmin(axis=0).tolist()), self.schedule.snr(timesteps[-1])
         quality = float(self.table.psnr(snr, self.chains))
-        return Point(timesteps[-1], plan, bits, bits / self.geometry.pixels, snr, quality)
+        return Point(timesteps[-1], plan, bits, bits / (self.geometry.pixels * self.area), snr, quality)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
@@ -188,7 +190,7 @@ class Planner:
         }
         snrs = np.array([self.schedule.snr(t) for t in found])
         expected = zip(found.items(), snrs.tolist(), self.table.psnr(snrs, self.chains).tolist(), strict=True)
-        pixels = self.geometry.pixels
+        pixels = self.geometry.pixels * self.area
         return tuple(Point(t, plan, bits, bits / pixels, snr, psnr) for (t, (bits, plan)), snr, psnr in expected)
 
     def _cheapest(self, searches: list[Search], final: int, budget: Budget | None) -> tuple[float, Plan] | None:

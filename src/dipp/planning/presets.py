@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
 from dipp.codes import Flat, Functional, Pairs, StepLimited
 from dipp.core.channels import Gaussian, Laplace, Sign
 from dipp.core.geometry import Geometry
+from dipp.core.latents import Latents
 from dipp.core.plan import Coding
 from dipp.core.steps import SensingStep, Step
 from dipp.core.unit import Size, Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
+from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.planner import Planner, Point, Sizes
@@ -110,7 +112,10 @@ class Preset(ABC):
         budget: Budget | None,
         geometry: Geometry | None = None,
     ) -> Plans:
-        """Return the planner within a budget, for pictures of a geometry, by default of the denoiser's own size."""
+        """Return the planner within a budget, for pictures of a geometry, by default of the denoiser's own size.
+
+        The pictures of a latent model are latents: the geometry is theirs.
+        """
         measured = table.provenance.get("model", denoiser.identity)
         if measured != denoiser.identity:
             raise DippError(
@@ -118,16 +123,25 @@ class Preset(ABC):
                 "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
             )
         own = geometry or denoiser.geometry()
+        if denoiser.latents is not None:
+            return self._of_latents(denoiser, denoiser.latents, table, budget, own)
         pixels = self._planner(denoiser, table, own)
         if budget is None or (budget.hidden is None and budget.unit == Pixel()):
             return pixels
-        if denoiser.books is None:
-            raise DippError(
-                "unit: this model has no words, which units larger than a pixel need; make them with `dipp words`"
-            )
+        books = _words(denoiser)
         if budget.hidden is None:
-            return QuestionPlanner(denoiser.books, own, (budget.unit,))
-        return HidingPlanner(pixels, QuestionPlanner(denoiser.books, own, units_of(denoiser.books)))
+            return QuestionPlanner(books, own, (budget.unit,))
+        return HidingPlanner(pixels, QuestionPlanner(books, own, units_of(books)))
+
+    def _of_latents(
+        self, denoiser: Denoiser, latents: Latents, table: ErrorTable, budget: Budget | None, geometry: Geometry
+    ) -> Plans:
+        """Return the planner for latents: of questions to the whole picture, or of steps that certify nothing."""
+        area = latents.factor**2
+        if budget is None:
+            return replace(self._planner(denoiser, table, geometry), area=area)  # type: ignore[type-var]
+        latents.require_unit(Pixel() if budget.hidden is not None else budget.unit)
+        return QuestionPlanner(_words(denoiser), geometry, (budget.unit,), area)
 
     @abstractmethod
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> Plans:
@@ -238,6 +252,15 @@ PRESETS: dict[str, Preset] = {
     )
 }
 """The default first."""
+
+
+def _words(denoiser: Denoiser) -> Books:
+    """Return the words of a denoiser, with the table of questions, or raise if it has none."""
+    if denoiser.books is None:
+        raise DippError(
+            "unit: this model has no words, which units larger than a pixel need; make them with `dipp words`"
+        )
+    return denoiser.books
 
 
 def preset(name: str) -> Preset:

@@ -141,6 +141,8 @@ class QuestionPlanner:
     books: Books
     geometry: Geometry
     units: tuple[Unit, ...]
+    area: int = 1
+    """Pixels of the picture for each pixel of the geometry, which is that of latents if there are more than one."""
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected picture within the budget and, if one is given, the rate.
@@ -196,7 +198,7 @@ class QuestionPlanner:
         counts = plan.chunk_counts(self.geometry)
         bits = float(sum(count * step.index_bits for count, step in zip(counts, plan.steps, strict=True)))
         snr, psnr = plan.steps[-1].snr_gain, row.expected(epsilon)
-        return Point(None, plan, bits, bits / self.geometry.pixels, snr, psnr, self.books.digest)
+        return Point(None, plan, bits, bits / (self.geometry.pixels * self.area), snr, psnr, self.books.digest)
 
     def _most(self, row: Row, unit: Unit, budget: Budget, least: float) -> float | None:
         """Return the largest pure ε of the unit, about, at which a recipe keeps a budget; None if it is below `least`.

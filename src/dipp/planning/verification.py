@@ -131,7 +131,9 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
     plan = release.plan
     if not plan.code.uniform:
         return
-    sizes = functools.cache(lambda geometry: np.repeat([s.candidates for s in plan.steps], plan.chunk_counts(geometry)))
+    sizes = functools.cache(
+        lambda geometry: np.repeat([s.candidates for s in plan.steps], plan.chunk_counts(release.coded(geometry)))
+    )
     count, total = 0, 0.0
     for geometry, indices in images:
         count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(geometry)).sum())

@@ -10,5 +10,6 @@
 | `validation` | how good a denoiser is: PSNR by SNR |
 | `calibrate`, `sensing` | the public tables of a denoiser, from coded chains |
 | `words` | the public words of a denoiser, and the table of questions |
+| `latents` | the public tables of latent models |
 | `public_pictures` | the public pictures, from files of several formats |
 """

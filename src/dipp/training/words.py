@@ -342,7 +342,7 @@ def tried(
         last, met = asked.copy(), list(recipes)
         recipe = candidates_of(each, signs=signs)
         if signs:
-            recipe = recipe._replace(scale=_scale(asked, recipe._replace(split=shape[-1]), each))
+            recipe = recipe._replace(scale=sign_scale(asked, recipe._replace(split=shape[-1]), each))
         _asked(last, met, recipe, shape[-1], len(shape) - 1, each)
         error = last.error(last.steps[-1])
         yield Row(unit.kind, side, epsilon, -10 * math.log10(error / 4), tuple(met))
@@ -350,12 +350,16 @@ def tried(
 
 def _asked(asked: Asking, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float) -> None:
     """Ask one more question, and write its recipe down."""
-    recipe = recipe._replace(split=split, rounds=1 if number else 4)
+    recipes.append(asked_once(asked, recipe._replace(split=split, rounds=1 if number else 4), epsilon))
+
+
+def asked_once(asked: Asking, recipe: Recipe, epsilon: float) -> Recipe:
+    """Ask one more question, and return its recipe with the SNR that the network is told afterwards."""
     asked.ask(step_of(recipe, epsilon))
-    recipes.append(recipe._replace(snr=asked.steps[-1].snr_gain))
+    return recipe._replace(snr=asked.steps[-1].snr_gain)
 
 
-def _scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
+def sign_scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
     """Return the mean product of the chosen signs and the content: the scale of the least squared error."""
     step = step_of(recipe, epsilon)
     _, content, _ = next(asked.rounds(step))

@@ -212,7 +212,6 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "too few betas": ({**TRAINED, "num_train_timesteps": 6}, "trained_betas"),
     "beta of zero": ({"trained_betas": [0.1, 0.0]}, "beta must lie"),
     "NaN": ({"trained_betas": [0.1, math.nan]}, "beta must lie"),
-    "zero terminal SNR": ({**LINEAR, "rescale_betas_zero_snr": True}, "rescale_betas_zero_snr"),
     "flow": ({**LINEAR, "prediction_type": "flow_prediction"}, "prediction_type"),
 }
 

@@ -1,0 +1,264 @@
+"""Time and memory of latent models with random weights: Stable Diffusion 1.5, and a quarter of its width.
+
+    python benchmarks/latent.py                   # on the CPU; hours are not needed, but minutes are
+    python benchmarks/latent.py --device cuda
+
+No weights of a real model are needed, because neither time nor memory depends on what they are. Pictures are noise.
+Nothing is said of quality.
+
+**Weights.** Parameters of the components of four models, counted without memory for them, and what they take in fp32.
+
+**Calls.** One prediction of the latents of a picture as the coded steps take it (fp32), and as the last one does (bf16
+on CUDA); VAE to latents and back. The median of some, after one that does not count.
+
+**Chain.** A picture is encoded and decoded along timesteps by the coding of the preset `diffc`: `--steps` steps, evenly
+spread in log SNR, in chunks of 64 latents with indices of 16 bits. The public program of DiffC is said to encode a
+picture by this network in less than 10 seconds; it takes about 50 to 100 network calls, in fp16.
+
+Memory is the peak of the process on the CPU, which holds the weights once more while they are made, and what PyTorch
+has allocated on CUDA.
+"""
+
+from __future__ import annotations
+
+import dipp  # isort: skip - before PyTorch: it says how waiting threads wait
+
+import argparse
+import functools
+import itertools
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import AutoencoderKL, FluxTransformer2DModel, UNet2DConditionModel
+from provenance import provenance, write
+from transformers import CLIPTextConfig, CLIPTextModel, T5Config, T5EncoderModel
+
+from dipp.core.geometry import Geometry
+from dipp.core.latents import Latents
+from dipp.core.plan import Plan
+from dipp.core.steps import Step
+from dipp.models.components import Pipeline
+from dipp.models.conditioning import OfOneText, Told
+from dipp.models.denoiser import torch_device
+from dipp.models.engine import ready
+from dipp.models.ladder import Ladder
+from dipp.models.latent import LatentDenoiser
+from dipp.planning.presets import DIFFC
+
+SCHEDULER = {
+    "num_train_timesteps": 1000,
+    "beta_start": 0.00085,
+    "beta_end": 0.012,
+    "beta_schedule": "scaled_linear",
+    "prediction_type": "epsilon",
+}
+WIDTHS = {"a quarter of the width": (80, 160, 320, 320), "Stable Diffusion 1.5": (320, 640, 1280, 1280)}
+TOKENS, TEXT = 77, 768
+VAE: dict[str, Any] = {
+    "block_out_channels": (128, 256, 512, 512),
+    "down_block_types": ("DownEncoderBlock2D",) * 4,
+    "up_block_types": ("UpDecoderBlock2D",) * 4,
+    "layers_per_block": 2,
+    "latent_channels": 4,
+}
+LAST = 200
+"""Timestep at which chains end: that of the public program's example."""
+CHUNK, INDEX_BITS, EXPONENT_UNITS = 64, 16, 80
+
+
+@dataclass(frozen=True)
+class RandomText(OfOneText):
+    """A prompt that no text encoder has seen."""
+
+    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Told:  # noqa: ARG002
+        """Return random states, of the shape that CLIP's have."""
+        return (torch.randn(1, TOKENS, TEXT, generator=torch.Generator().manual_seed(0)).to(device),)
+
+
+def weights() -> dict[str, Any]:
+    """Return the parameters of the components of real models, and the GiB of those that stay in memory."""
+    made: dict[str, Any] = {"UNet": UNet2DConditionModel, "FLUX": FluxTransformer2DModel, "VAE": AutoencoderKL}
+    sd2 = {"cross_attention_dim": 1024, "attention_head_dim": (5, 10, 20, 20), "use_linear_projection": True}
+    xl = {
+        "block_out_channels": (320, 640, 1280),
+        "down_block_types": ("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+        "up_block_types": ("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
+        "transformer_layers_per_block": (1, 2, 10),
+        "attention_head_dim": (5, 10, 20),
+        "cross_attention_dim": 2048,
+        "use_linear_projection": True,
+        "addition_embed_type": "text_time",
+        "addition_time_embed_dim": 256,
+        "projection_class_embeddings_input_dim": 2816,
+    }
+    large = clip(768, 12, 12)
+    with torch.device("meta"):
+        parts = {
+            "Stable Diffusion 1.5": (made["UNet"](cross_attention_dim=TEXT), made["VAE"](**VAE), large),
+            "Stable Diffusion 2.1": (made["UNet"](**sd2), made["VAE"](**VAE), clip(1024, 23, 16)),
+            "SDXL": (made["UNet"](**xl), made["VAE"](**VAE), large, clip(1280, 32, 20)),
+            "FLUX.1-dev": (
+                made["FLUX"](guidance_embeds=True),
+                made["VAE"](**{**VAE, "latent_channels": 16}),
+                large,
+                T5EncoderModel(
+                    T5Config(d_model=4096, d_ff=10240, num_layers=24, num_heads=64, feed_forward_proj="gated-gelu")
+                ),
+            ),
+        }
+    found = {}
+    for name, (network, vae, *texts) in parts.items():
+        own, image, text = (sum(p.numel() for m in some for p in m.parameters()) for some in ([network], [vae], texts))
+        gib = {"network and VAE": 4 * (own + image) / 2**30, "text encoders, for a moment": 4 * text / 2**30}
+        sizes = {"network": own, "VAE": image, "text encoders": text}
+        found[name] = {"parameters": sizes, "GiB in fp32": {key: round(value, 1) for key, value in gib.items()}}
+    return found
+
+
+def clip(width: int, layers: int, heads: int) -> Any:
+    """Return a text encoder of CLIP's kind."""
+    with torch.device("meta"):
+        return CLIPTextModel(
+            CLIPTextConfig(
+                hidden_size=width, intermediate_size=4 * width, num_hidden_layers=layers, num_attention_heads=heads
+            )
+        )
+
+
+def filled(make: Callable[[], Any], device: torch.device) -> Any:
+    """Make a network with small random weights."""
+    with torch.device("meta"):
+        network = make()
+    network = network.to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(1.0 if parameter.ndim == 1 else 0.0, 0.02, generator=generator)
+    return ready(network, device, split=False)
+
+
+def model(widths: tuple[int, ...], device: torch.device) -> LatentDenoiser:
+    """Return a latent model of the shape of Stable Diffusion 1.5."""
+
+    def unet() -> Any:
+        made: Any = UNet2DConditionModel
+        groups = 32 if widths[0] % 32 == 0 else 16
+        return made(
+            sample_size=64,
+            block_out_channels=widths,
+            cross_attention_dim=TEXT,
+            attention_head_dim=8,
+            norm_num_groups=groups,
+        )
+
+    def vae() -> Any:
+        made: Any = AutoencoderKL
+        return made(**VAE)
+
+    ladder = Ladder.from_config(SCHEDULER)
+    return LatentDenoiser(
+        network=filled(unet, device),
+        vae=filled(vae, device),
+        told=RandomText(),
+        ladder=ladder,
+        schedule=ladder.schedule(),
+        latents=Latents(8, 4),
+        identity="00" * 32,
+        channels=4,
+        sample_size=(64, 64),
+        device=device,
+        pipeline=Pipeline("random", Path(), {}),
+    )
+
+
+def timed(call: Callable[[], Any], rounds: int, device: torch.device) -> float:
+    """Return the median seconds of calls, after one that does not count."""
+    call()
+    taken = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        taken.append(time.perf_counter() - began)
+    return round(statistics.median(taken), 4)
+
+
+def peak(device: torch.device) -> float:
+    """Return the largest memory so far, in GiB."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+
+
+def chain(denoiser: LatentDenoiser, steps: int) -> Plan:
+    """Return a plan along timesteps, evenly spread in log SNR."""
+    schedule = denoiser.schedule
+    logs = np.log([schedule.snr(t) for t in range(len(schedule))])
+    wanted = np.linspace(logs[-1], logs[LAST], steps + 1)
+    times = [int(np.abs(logs - level).argmin()) for level in wanted]
+    made = []
+    for t, s in itertools.pairwise(times):
+        gain = np.float32((schedule.snr(s) - schedule.snr(t)) * (1 - 2**-20))
+        made.append(Step(t, s, float(gain), CHUNK, INDEX_BITS, EXPONENT_UNITS))
+    return Plan(DIFFC, tuple(made))
+
+
+def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.device) -> dict[str, Any]:
+    """Return what one model takes."""
+    denoiser = model(WIDTHS[name], device)
+    sizes = {part: sum(p.numel() for p in getattr(denoiser, part).parameters()) for part in ("network", "vae")}
+    found: dict[str, Any] = {
+        "parameters": sizes,
+        "weights in GiB": round(4 * sum(sizes.values()) / 2**30, 2),
+        "pictures": {},
+    }
+    for side in sides:
+        picture = np.random.default_rng(0).integers(0, 256, (1, side, side, 3), np.uint8)
+        geometry, state = Geometry(side, side, 3), torch.randn(1, 4, side // 8, side // 8, device=device)
+        calls: dict[str, Callable[[], Any]] = {
+            "a coded step": functools.partial(denoiser.x0, state, 500),
+            "the last prediction": functools.partial(denoiser.x0, state, 500, fast=True),
+            "to latents": functools.partial(denoiser.coded, picture),
+            "from latents": functools.partial(denoiser.picture, state, geometry),
+        }
+        seconds = {what: timed(call, rounds, device) for what, call in calls.items()}
+        if steps:
+            codec = dipp.Codec(denoiser, chain(denoiser, steps))
+            began = time.perf_counter()
+            archive = codec.encode(picture[0], odometer=False)
+            middle = time.perf_counter()
+            codec.decode(archive)
+            seconds |= {"encoding": round(middle - began, 2), "decoding": round(time.perf_counter() - middle, 2)}
+        found["pictures"][f"{side}×{side}"] = {"seconds": seconds, "peak memory in GiB": peak(device)}
+        print(name, side, found["pictures"][f"{side}×{side}"], flush=True)
+    return found
+
+
+def main() -> None:
+    """Measure, and write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512])
+    parser.add_argument("--networks", nargs="+", choices=list(WIDTHS), default=list(WIDTHS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4, help="Steps of the chain; 0 encodes nothing.")
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/latent.json"))
+    options = parser.parse_args()
+    device = torch_device(options.device)
+    found = {name: measure(name, options.sizes, options.rounds, options.steps, device) for name in options.networks}
+    write(
+        options.output,
+        {**provenance(device.type), "weights": weights(), "steps of a chain": options.steps, "models": found},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Noise levels of latent models: what their schedulers call timesteps, and the schedule of the signal that is coded.
+
+A network of latents z was trained on states z_t = γ_t·z + σ_t·η, and is told a number for each t:
+
+| scheduler | γ_t and σ_t | its output stands for |
+|---|---|---|
+| any with betas | γ_t² = ᾱ_t, σ_t² = 1 − ᾱ_t | η, v = γ_t·η − σ_t·z, or z |
+| flow matching | γ_t = 1 − s, σ_t = s, with s of the scheduler | η − z |
+
+What is coded is u = z/R (`core.latents`). For every t the state x_t = z_t/c_t with c_t² = γ_t²·R² + σ_t² is one of a
+variance-preserving diffusion of u, whose signal-to-noise ratio is R²·γ_t²/σ_t². So chains on latents, of flows too, are
+those of `models.diffusion`, and only the network is asked in units of z_t. A chain starts from pure noise, z_t = η: the
+deviation of its first state is 1/c_t.
+
+The last noise level of a flow, or of a schedule that was rescaled, has the SNR 0. It is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.latents import REACH
+from dipp.errors import DippError
+from dipp.models.diffusion import MAX_TIMESTEPS, NoiseSchedule
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float64]
+
+FLOW_CLASS, FLOW = "FlowMatchEulerDiscreteScheduler", "flow"
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The noise levels that a network of latents knows."""
+
+    gammas: Floats
+    """γ_t, falling."""
+    sigmas: Floats
+    """σ_t, rising."""
+    times: Floats
+    """What the network is told at each t."""
+    prediction: str
+    """What its output stands for: one of `diffusion.PREDICTIONS`, or `FLOW`."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Ladder:
+        """Return the noise levels of a diffusers scheduler config, or raise if it does not say them."""
+        if config.get("_class_name") == FLOW_CLASS:
+            return cls._of_flow(config)
+        own = NoiseSchedule.from_config(config)
+        alphas = own.alphas_cumprod
+        return cls(np.sqrt(alphas), np.sqrt(1 - alphas), np.arange(len(own), dtype=np.float64), own.prediction)
+
+    @classmethod
+    def _of_flow(cls, config: Mapping[str, Any]) -> Ladder:
+        count, shift = config.get("num_train_timesteps"), config.get("shift", 1.0)
+        if not isinstance(count, int) or not 3 <= count <= MAX_TIMESTEPS:
+            raise DippError(
+                f"num_train_timesteps: the scheduler config needs a whole number from 3 to {MAX_TIMESTEPS}, got {count}"
+            )
+        if not isinstance(shift, int | float) or not 0 < shift < 1e6:
+            raise DippError(f"shift: the scheduler config needs a number above 0, got {shift!r}")
+        if config.get("invert_sigmas"):
+            raise DippError("invert_sigmas: a flow from noise to latents is needed; use a model without")
+        levels = np.arange(1, count) / count  # the last of them, 1, has the SNR 0
+        if not config.get("use_dynamic_shifting"):  # that concerns samplers alone
+            levels = shift * levels / (1 + (shift - 1) * levels)
+        return cls(1 - levels, levels, levels * count, FLOW)
+
+    def schedule(self) -> NoiseSchedule:
+        """Return the schedule of the signal u."""
+        signal = np.square(REACH * self.gammas)
+        alphas = signal / (signal + np.square(self.sigmas))
+        return NoiseSchedule(alphas, "sample", 1 / self.scale(len(self.times) - 1))
+
+    def scale(self, t: int) -> float:
+        """Return c_t."""
+        return float(np.sqrt(np.square(REACH * self.gammas[t]) + np.square(self.sigmas[t])))
+
+    def x0(self, output: torch.Tensor, state: torch.Tensor, t: int) -> torch.Tensor:
+        """Return the signal û = ẑ/R from the output of the network for a state z_t, clamped to [−1, 1]."""
+        gamma, sigma = float(self.gammas[t]), float(self.sigmas[t])
+        if self.prediction == "epsilon":
+            output = (state - sigma * output) / gamma
+        elif self.prediction == "v_prediction":
+            output = gamma * state - sigma * output
+        elif self.prediction == FLOW:
+            output = state - sigma * output
+        return (output / REACH).clamp(-1.0, 1.0)

@@ -1,0 +1,248 @@
+"""Latent diffusion models: pipelines in diffusers' format, of a VAE and a network that predicts its latents.
+
+| network | what it is told beside the state and t | for example |
+|---|---|---|
+| `UNet2DModel` | nothing | latent models without text |
+| `UNet2DConditionModel` | a prompt | Stable Diffusion 1.5, 2.1 |
+| the same, of additional embedding `text_time` | a prompt of two text encoders, and the picture's size | SDXL |
+| `FluxTransformer2DModel` | a prompt of two text encoders | FLUX |
+
+To chains such a model is a denoiser of pictures of latents (`core.latents`), with `ladder.Ladder.schedule` as its noise
+schedule. Around a chain stand two steps of its VAE: `LatentDenoiser.coded` makes eight-bit latents of private pixels,
+and `LatentDenoiser.picture` makes a picture of predicted latents.
+
+**Numbers.** Weights are computed with in fp32, whatever they are stored in, and in the coded steps so are products
+(`denoiser.Numbers`). The last prediction and the VAE's decoding, which nobody has to repeat, are bf16 on CUDA.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.geometry import Geometry
+from dipp.core.latents import REACH, Latents, require_prompt
+from dipp.core.signal import to_levels, to_signal
+from dipp.errors import DippError
+from dipp.models import conditioning, watch
+from dipp.models.components import Pipeline
+from dipp.models.conditioning import Conditioning, Told
+from dipp.models.denoiser import MAX_PICTURE, Denoiser, Numbers
+from dipp.models.diffusion import NoiseSchedule
+from dipp.models.evidence import Evidence
+from dipp.models.ladder import Ladder
+from dipp.models.running import in_calls
+from dipp.models.unet import renamed
+
+if TYPE_CHECKING:
+    import torch
+
+    from dipp.models.books import Books
+
+Pixels = NDArray[np.uint8]
+
+VAE_CLASS = "AutoencoderKL"
+COLOURS = 3
+LATENTS_PER_CALL = {"cpu": 1 << 12, "mps": 1 << 12, "cuda": 1 << 16}
+"""Latents in one call of the network, at most, by device: a picture of 512×512 has 4,096."""
+
+
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> LatentDenoiser:
+    """Load a latent model; `config` is that of its network, already read from `config_path` in its folder."""
+    del folder
+    pipeline, network = Pipeline.open(name), config_path.parent.as_posix()
+    told = conditioning.of(name, config)
+    pipeline.require((network, "scheduler", *told.parts, "vae"))
+    ladder = Ladder.from_config(pipeline.config("scheduler"))  # refused before weights are read
+    vae_config = pipeline.config("vae")
+    latents = _latents(name, vae_config, config, told)
+    tensors = {part: pipeline.tensors(part) for part in (network, "vae")}
+    height, width = _size(config, vae_config, latents)
+    return LatentDenoiser(
+        network=_network(name, config, tensors[network], device),
+        schedule=ladder.schedule(),
+        identity=pipeline.identity(tensors),
+        device=device,
+        channels=latents.channels,
+        sample_size=(height, width),
+        latents=latents,
+        ladder=ladder,
+        vae=_vae(name, vae_config, tensors["vae"], device),
+        told=told,
+        pipeline=pipeline,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LatentDenoiser(Denoiser):
+    """A denoiser of eight-bit latents, with the VAE that makes them of a picture and a picture of them."""
+
+    network: torch.nn.Module
+    vae: Any
+    told: Conditioning
+    """How the network is asked."""
+    ladder: Ladder
+    schedule: NoiseSchedule
+    latents: Latents = field()
+    identity: str
+    """Hex SHA-256 over all components but the prompt (`components.Pipeline.identity`)."""
+    channels: int
+    """Channels of the latents."""
+    sample_size: tuple[int, int]
+    """Height and width of the latents that the network was trained on."""
+    device: torch.device
+    pipeline: Pipeline
+    """Where its text encoders are."""
+    prompt: str = ""
+    books: Books | None = None
+
+    def prompted(self, prompt: str) -> LatentDenoiser:
+        """Return the model with another prompt, which must be public."""
+        if prompt == self.prompt:
+            return self
+        if not self.told.parts and prompt:
+            raise DippError("prompt: this model has no text encoder; leave the prompt out")
+        require_prompt(prompt)
+        return replace(self, prompt=prompt)
+
+    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
+        """Return û of states (N, C, h, w) of any size at one timestep, clamped to [−1, 1], in fp32."""
+        return self._x0(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
+
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+        """Return û of the merged state, by the timestep whose SNR is nearest to the evidence's level."""
+        t = self.schedule.nearest(evidence.level)
+        return evidence.restored(self._x0(self.schedule.gamma(t) * evidence.merged.state, t, numbers))
+
+    def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
+        import torch
+
+        self._check_shape(tuple(x_t.shape))
+        state = self.ladder.scale(t) * x_t.to(self.device, torch.float32)
+        time = float(self.ladder.times[t])
+        output = in_calls(lambda part: self._predict(part, time, numbers), state, LATENTS_PER_CALL[self.device.type])
+        watch.predicted(len(x_t) * math.prod(x_t.shape[2:]) * self.latents.factor**2)
+        return self.ladder.x0(output, state, t).contiguous()
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
+            raise DippError(f"x_t: a batch (N, {self.channels}, h, w) of latents is needed, got shape {shape}")
+        if math.prod(shape[2:]) * self.latents.factor**2 > MAX_PICTURE:
+            raise DippError(f"image: its {shape[2]}×{shape[3]} latents are too many for a network")
+
+    def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
+        from dipp.models.engine import computed
+
+        exact = numbers if self.device.type == "cuda" else Numbers.EXACT
+        told, factor = self._conditions, self.latents.factor
+        return computed(lambda: self.told.output(self.network, x, number, told, factor), self.device, exact)
+
+    @functools.cached_property
+    def _conditions(self) -> Told:
+        """What the network is told of the prompt."""
+        import torch
+
+        with torch.inference_mode():
+            return self.told.told(self.pipeline, self.prompt, self.device)
+
+    def coded(self, pixels: Any) -> Any:
+        """Return eight-bit latents (N, h, w, c) of pixels (N, H, W, 3): private, as the pixels are.
+
+        This is the mode of the VAE's posterior, which has no randomness. It cannot fail on any picture: a latent that
+        is not finite counts as 0, and one beyond ±R as ±R.
+        """
+        import torch
+
+        with torch.inference_mode():
+            return np.concatenate([self._coded(torch.from_numpy(one)) for one in pixels])
+
+    def _coded(self, pixels: torch.Tensor) -> Pixels:
+        import torch
+
+        from dipp.models.engine import computed
+
+        geometry = Geometry.of(pixels.shape)
+        height, width = self.latents.padded(geometry)
+        x = to_signal(pixels.to(self.device, torch.float32)).permute(2, 0, 1)[None]
+        edges = (0, width - geometry.width, 0, height - geometry.height)
+        x = torch.nn.functional.pad(x, edges, mode="replicate")
+        found = computed(lambda: self.vae.encode(x).latent_dist.mode(), self.device, Numbers.EXACT)
+        own = self.vae.config
+        signal = (found - (own.shift_factor or 0.0)) * (own.scaling_factor / REACH)
+        signal = signal.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        coded: Pixels = to_levels(signal).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
+        return coded
+
+    def picture(self, x: torch.Tensor, geometry: Geometry) -> torch.Tensor:
+        """Return pictures (N, 3, H, W) around [−1, 1] of signals û (N, c, h, w), without the padding."""
+        import torch
+
+        from dipp.models.engine import computed
+
+        numbers = Numbers.FAST if self.device.type == "cuda" else Numbers.EXACT
+        own = self.vae.config
+        z = x.nan_to_num(nan=0.0) * (REACH / own.scaling_factor) + (own.shift_factor or 0.0)
+        with torch.inference_mode():
+            decoded = [computed(functools.partial(self._decoded, one[None]), self.device, numbers) for one in z]
+        return torch.cat(decoded)[:, :, : geometry.height, : geometry.width].clone()
+
+    def _decoded(self, z: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.vae.decode(z, return_dict=False)[0]
+        return found
+
+
+def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told: Conditioning) -> Latents:
+    """Return the shape of the latents, or raise if VAE and network do not fit."""
+    channels, outside = vae.get("latent_channels"), {vae.get("in_channels"), vae.get("out_channels")}
+    blocks = vae.get("block_out_channels")
+    inputs = network.get("in_channels")
+    outputs = network.get("out_channels") or inputs  # FLUX leaves them out if they are the same
+    refusals = {
+        f"has a {vae.get('_class_name')} as its VAE": vae.get("_class_name") != VAE_CLASS,
+        "does not say the block_out_channels of its VAE": not isinstance(blocks, list) or not blocks,
+        "does not say the latent_channels of its VAE": not isinstance(channels, int),
+        "has a VAE of other pictures than RGB": outside != {COLOURS},
+        "has a VAE with means and deviations": any(vae.get(key) is not None for key in ("latents_mean", "latents_std")),
+    }
+    for reason, refused in refusals.items():
+        if refused:
+            raise DippError(f"model: {name} {reason}; an {VAE_CLASS} of RGB pictures is needed")
+    if not (isinstance(channels, int) and isinstance(blocks, list)) or {inputs, outputs} != {channels * told.packs**2}:
+        raise DippError(
+            f"model: {name} maps {inputs} channels to {outputs}, and its VAE has {channels}; a model that generates "
+            "whole pictures is needed"
+        )
+    return Latents(2 ** (len(blocks) - 1), channels, told.multiple)
+
+
+def _size(network: Mapping[str, Any], vae: Mapping[str, Any], latents: Latents) -> tuple[int, int]:
+    """Return height and width of the latents that a network was trained on, as its config or its VAE's says."""
+    size = network.get("sample_size") or vae.get("sample_size", 512) // latents.factor
+    height, width = (size, size) if isinstance(size, int) else size
+    return height, width
+
+
+def _network(
+    name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device
+) -> torch.nn.Module:
+    import diffusers
+
+    from dipp.models.engine import built
+
+    kind: Any = getattr(diffusers, config["_class_name"])
+    return built(name, lambda: kind.from_config(config), renamed(tensors), device, split=False)
+
+
+def _vae(name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device) -> Any:
+    from diffusers import AutoencoderKL
+
+    from dipp.models.engine import built
+
+    return built(name, lambda: AutoencoderKL.from_config(config), renamed(tensors), device, split=False)  # type: ignore[no-untyped-call]

@@ -1,0 +1,122 @@
+"""Prompts: what the text encoders of a latent model make of a public text, which its network is told.
+
+The text is empty by default. A text that describes a private picture tells about it: a prompt must be public, and files
+record it. Text encoders run once for each prompt, in fp32, and are dropped again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dipp.errors import DippError
+from dipp.models.components import Pipeline
+
+if TYPE_CHECKING:
+    import torch
+
+VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("spiece.model",))
+"""Files of a tokenizer, and one group of them is needed: without any, transformers makes an empty vocabulary."""
+T5_TOKENS = 512
+"""Tokens that FLUX is told of a prompt."""
+
+
+def last_states(pipeline: Pipeline, prompt: str, device: torch.device) -> torch.Tensor:
+    """Return the last hidden states of CLIP's text encoder, 1 × tokens × dimensions: Stable Diffusion 1 and 2."""
+    states: torch.Tensor = _clip(pipeline, "", prompt, device, "CLIPTextModel").last_hidden_state
+    return states
+
+
+def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the states before the last layer of both text encoders, and the second's pooled output: XL."""
+    first = _clip(pipeline, "", prompt, device, "CLIPTextModel")
+    second = _clip(pipeline, "_2", prompt, device, "CLIPTextModelWithProjection")
+    import torch
+
+    return torch.cat([first.hidden_states[-2], second.hidden_states[-2]], dim=-1), second.text_embeds
+
+
+def pooled_and_t5(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return CLIP's pooled output and the states of T5: FLUX."""
+    pooled = _clip(pipeline, "", prompt, device, "CLIPTextModel").pooler_output
+    found = _encoded(pipeline, "_2", prompt, device, "T5EncoderModel", "T5TokenizerFast", T5_TOKENS)
+    return pooled, found.last_hidden_state
+
+
+def _clip(pipeline: Pipeline, which: str, prompt: str, device: torch.device, kind: str) -> Any:
+    return _encoded(pipeline, which, prompt, device, kind, "CLIPTokenizer", None)
+
+
+def _encoded(
+    pipeline: Pipeline, which: str, prompt: str, device: torch.device, kind: str, tokens: str, length: int | None
+) -> Any:
+    """Return the output of one text encoder for a prompt, cut or filled to `length` tokens or the tokenizer's own."""
+    try:
+        import transformers
+    except ImportError:
+        raise DippError(
+            f"model: {pipeline.name} has text encoders, which need transformers; pip install 'dp-dipp[latent]'"
+        ) from None
+    from dipp.models.denoiser import Numbers
+    from dipp.models.engine import computed
+
+    with _quiet(transformers.utils.logging):
+        tokenizer, model = _both(pipeline, which, getattr(transformers, tokens), getattr(transformers, kind))
+    given = tokenizer(
+        prompt,
+        padding="max_length",
+        max_length=length or min(tokenizer.model_max_length, model.config.max_position_embeddings),
+        truncation=True,
+        return_tensors="pt",
+    )
+    if int(given.input_ids.max()) >= model.config.vocab_size:
+        raise DippError(f"model: tokenizer{which} of {pipeline.name} is not that of its text encoder; fetch it again")
+    model = model.eval().requires_grad_(False).to(device)
+    found: list[Any] = []
+
+    def call() -> torch.Tensor:
+        found.append(model(given.input_ids.to(device), output_hidden_states=True))
+        states: torch.Tensor = found[0].last_hidden_state
+        return states
+
+    computed(call, device, Numbers.EXACT)
+    return found[0]
+
+
+def _both(pipeline: Pipeline, which: str, tokens: Any, kind: Any) -> tuple[Any, Any]:
+    """Return tokenizer and text encoder, the latter from exactly its stored weights, in fp32."""
+    import torch
+
+    folder = pipeline.folder / f"tokenizer{which}"
+    if not any(all((folder / file).is_file() for file in files) for files in VOCABULARIES):
+        raise DippError(f"model: tokenizer{which} of {pipeline.name} has no vocabulary; fetch the model again")
+    tokenizer = _loaded(pipeline, f"tokenizer{which}", tokens, {})
+    options = {"use_safetensors": True, "output_loading_info": True, "dtype": torch.float32}
+    model, facts = _loaded(pipeline, f"text_encoder{which}", kind, options)
+    if facts["missing_keys"] or facts["mismatched_keys"]:
+        raise DippError(f"model: weights of text_encoder{which} of {pipeline.name} are missing; fetch the model again")
+    return tokenizer, model
+
+
+@contextlib.contextmanager
+def _quiet(logging: Any) -> Iterator[None]:
+    """Let transformers draw no progress bar, and not warn of weights that a text encoder does not use."""
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _loaded(pipeline: Pipeline, part: str, kind: Any, options: dict[str, Any]) -> Any:
+    """Load a component that transformers wrote, from its folder alone and without running any code of it."""
+    try:
+        return kind.from_pretrained(pipeline.folder / part, local_files_only=True, trust_remote_code=False, **options)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DippError(f"model: {part} of {pipeline.name} cannot be loaded: {reason}") from None

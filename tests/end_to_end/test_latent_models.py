@@ -1,0 +1,178 @@
+"""Latent models along the whole way: tables, plans, files and pictures, and that units smaller than a picture fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.commands import Command
+from helpers.latent import save
+from helpers.questions import CODING, question, questions_plan
+from PIL import Image
+
+import dipp
+from dipp import models
+from dipp.codec.codec import Codec
+from dipp.codec.decoding import NOISY, Decoding
+from dipp.core.latents import Latents
+from dipp.core.plan import Plan
+from dipp.core.steps import Step
+from dipp.core.units import Cells, Picture
+from dipp.errors import DippError, InconsistentError
+from dipp.format.archive import Archive
+from dipp.format.header import Header, checksum
+from dipp.format.release import Release
+from dipp.models.books import NAME, Books
+from dipp.models.latent import LatentDenoiser
+from dipp.planning.presets import DIFFC
+from dipp.training import latents
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SIZES = ((13, 11), (13, 11), (16, 16), (1, 3))
+ASKED = questions_plan(Picture(), question(bits=5, best=2, scale=0.125), question(2, bits=4, scale=0.0625))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A latent model that takes no text, with the public table of its questions."""
+    place = save(tmp_path_factory.mktemp("latent"), "plain")
+    Books.write(place, {}, [])
+    return place
+
+
+@pytest.fixture(scope="module")
+def denoiser(folder: Path) -> LatentDenoiser:
+    found = models.load(folder)
+    assert isinstance(found, LatentDenoiser)
+    return found
+
+
+def pictures() -> list[np.ndarray[Any, Any]]:
+    generator = np.random.default_rng(2)
+    return [generator.integers(0, 256, (*size, 3), np.uint8) for size in SIZES]
+
+
+def plan(denoiser: LatentDenoiser, name: str) -> Plan:
+    if name == "questions":
+        return ASKED
+    steps = []
+    for start, end in itertools.pairwise((39, 25, 15)):
+        gain = denoiser.schedule.snr(end) - denoiser.schedule.snr(start)
+        gain = float(np.nextafter(np.float32(gain), np.float32(0)))
+        steps.append(Step(start, end, gain, chunk_size=30, index_bits=6, exponent_units=80))
+    return Plan(DIFFC, tuple(steps))
+
+
+def codec_of(denoiser: LatentDenoiser, name: str) -> Codec:
+    assert denoiser.books is not None
+    table = denoiser.books.digest if name == "questions" else None
+    return Codec(denoiser, plan(denoiser, name), table=table)
+
+
+@pytest.mark.parametrize("name", ["questions", "diffc"])
+def test_a_file_decodes_to_what_its_encoder_reached(denoiser: LatentDenoiser, name: str) -> None:
+    codec, reached = codec_of(denoiser, name), list[Any]()
+    archive = codec.encode(pictures(), odometer=False, ends=reached.append)
+    again = Archive.from_bytes(archive.to_bytes())
+    assert again.release.latents == Latents(2, 4, 2)
+    assert [tuple(run) for run in again.runs.tolist()] == [(2, 13, 11), (1, 16, 16), (1, 1, 3)]
+    here = [picture for end in reached for picture in end.pictures()]
+    for own, read, size in zip(here, codec.decode(again), SIZES, strict=True):
+        assert read.shape == (*size, 3)
+        np.testing.assert_array_equal(own, read)
+    assert len(codec.decode(again, NOISY)) == len(codec.decode(again, Decoding(sample=True, calls=2))) == len(SIZES)
+    if name == "questions":
+        certificate = again.certificate
+        assert certificate.epsilon == pytest.approx(4 * 2.0 + 2.0, rel=1e-3)
+        assert certificate.ledger.unit == Picture()
+    else:
+        assert again.facts()["certificate"] is None
+
+
+def test_pictures_that_are_grey_or_have_alpha(denoiser: LatentDenoiser) -> None:
+    generator = np.random.default_rng(5)
+    grey = Image.fromarray(generator.integers(0, 256, (9, 7), np.uint8))
+    colour = Image.fromarray(generator.integers(0, 256, (9, 7, 4), np.uint8), "RGBA")
+    codec = codec_of(denoiser, "questions")
+    archive = codec.encode([grey, colour], odometer=False)
+    assert archive.grey.tolist() == [True, False]
+    first, second = codec.decode(archive)
+    assert first.shape == second.shape == (9, 7, 3)
+    assert (first[..., 0] == first[..., 2]).all()
+
+
+@pytest.mark.parametrize("unit", [Cells(8), None])
+def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, unit: Any) -> None:
+    """Neither by a codec, nor by a file that says so."""
+    smaller = questions_plan(Cells(8), *ASKED.steps) if unit else Plan(CODING, ASKED.steps, unit=Cells(16))
+    with pytest.raises(DippError, match="mixes all pixels in its VAE, so it can certify whole pictures alone"):
+        Codec(denoiser, smaller, table="00" * 32)
+    release = codec_of(denoiser, "questions").release(bytes(16))
+    with pytest.raises(DippError, match="whole pictures alone"):
+        dataclasses.replace(release, plan=smaller)
+    honest = dataclasses.replace(release, plan=smaller, latents=None)
+    content = Header(honest, np.zeros((0, 3), np.int64), honest.claim(None)).to_bytes()
+    field = content.index(bytes.fromhex(honest.table or "")) + 32
+    count = content.index(bytes([1, 4, 32]))
+    forged = bytearray(content[:field] + bytes([7, 3, 2, 4, 2]) + content[field:])
+    forged[count] += 1
+    with pytest.raises(DippError, match="whole pictures alone"):
+        Archive.from_bytes(bytes(forged) + checksum(bytes(forged)))
+
+
+def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: LatentDenoiser) -> None:
+    codec = codec_of(denoiser, "questions")
+    archive = codec.encode(pictures()[:1], odometer=False)
+    for change, error, said in (
+        ({"latents": Latents(2, 3, 2)}, InconsistentError, "latents: those of the file"),
+        ({"prompt": "a cat"}, DippError, "no text encoder"),
+    ):
+        release: Release = dataclasses.replace(archive.release, **change)
+        other = Archive.build(release, [archive.geometry(0)], [archive.image_indices(0)])
+        assert Archive.from_bytes(other.to_bytes()).release == release
+        with pytest.raises(error, match=said):
+            codec.decode(other)
+    with pytest.raises(DippError, match="only latent models take one"):
+        dataclasses.replace(archive.release, latents=None, prompt="a cat")
+
+
+def test_commands(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a pipeline and public pictures to a certified file with a prompt, and back; by scripts' JSON."""
+    model = save(tmp_path / "model", "sd1")
+    public, private = tmp_path / "public.npy", tmp_path / "private.png"
+    np.save(public, np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), np.uint8))
+    Image.fromarray(pictures()[0]).save(private)
+    monkeypatch.setattr(latents, "EPSILONS", (8.0,))
+    monkeypatch.setattr(latents, "SHAPES", ((1,), (1, 1)))
+    assert run("calibrate", model, public, "--device", "cpu")[0] == 0
+    assert run("words", model, public, "--tried", "3", "--device", "cpu")[0] == 0
+    assert (model / NAME).is_file()
+    options = ("--model", model, "--device", "cpu", "--prompt", "a cat", "--no-odometer")
+    file = tmp_path / "a.dipp"
+    code, out, err = run("encode", private, "-o", file, "--unit", "picture", "--epsilon", "8", *options)
+    assert code == 0, err
+    assert "prompt       'a cat'" in out
+    facts = json.loads(run("info", file, "--json")[1])
+    assert facts["certificate"]["unit"]["kind"] == "picture"
+    assert facts["certificate"]["epsilon"] <= 8
+    assert (facts["latents"], facts["prompt"]) == ({"factor": 2, "channels": 4, "patch": 1}, "a cat")
+    code, out, err = run("info", file, "--verify", "--model", model)
+    assert code == 0, out + err
+    assert run("decode", file, "-o", tmp_path / "a.png", "--model", model, "--device", "cpu")[0] == 0
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (11, 13)
+    assert dipp.open(file).decode(model, device="cpu", progress=False)[0].shape == (13, 11, 3)
+    code, _, err = run("encode", private, "-o", tmp_path / "b.dipp", "--epsilon", "1", *options)
+    assert code == 1
+    assert "pass --unit picture, got pixel" in err
+    code, _, err = run("encode", private, "-o", tmp_path / "b.dipp", "--hide", "4x4", "--epsilon", "1", *options)
+    assert code == 1
+    assert "pass --unit picture" in err
+    code, out, _ = run("plan", "--unit", "picture", "--epsilon", "8", "--model", model)
+    assert code == 0
+    assert "dB of the latents" in out

@@ -1,0 +1,365 @@
+"""Latent models of every kind: predictions, conditions, the VAE, identities and refusals, on tiny pipelines."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import numpy as np
+import pytest
+import torch
+import transformers
+from helpers.latent import SCHEDULERS, kind_of, save
+from helpers.networks import ROUNDING
+from safetensors.torch import load_file, save_file
+
+from dipp import models
+from dipp.core.geometry import Geometry
+from dipp.core.latents import REACH
+from dipp.errors import DippError
+from dipp.models import hub
+from dipp.models.components import Pipeline
+from dipp.models.conditioning import packed, unpacked
+from dipp.models.diffusion import NoiseSchedule
+from dipp.models.ladder import Ladder
+from dipp.models.latent import LatentDenoiser
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+EVERY = pytest.mark.parametrize("name", SCHEDULERS)
+PIPELINES: dict[str, Any] = {
+    "sd1": diffusers.StableDiffusionPipeline,
+    "xl": diffusers.StableDiffusionXLPipeline,
+    "flux": diffusers.FluxPipeline,
+}
+PIXELS = np.random.default_rng(1).integers(0, 256, (2, 13, 11, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("latent")
+    return {name: save(place / name, name) for name in SCHEDULERS}
+
+
+@pytest.fixture
+def spoiled(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of a pipeline to spoil."""
+    return Path(shutil.copytree(folders["sd1"], tmp_path / "copy"))
+
+
+def load(folder: Path, prompt: str = "", device: str = "cpu") -> LatentDenoiser:
+    found = models.load(folder, device, prompt)
+    assert isinstance(found, LatentDenoiser)
+    return found
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def part(folder: Path, library: Any, name: str, kind: str) -> Any:
+    return getattr(library, kind).from_pretrained(folder / name)
+
+
+def theirs(folder: Path, name: str, prompt: str, z: torch.Tensor) -> Callable[[Any], torch.Tensor]:
+    """The network as diffusers' own pipeline asks it, at a timestep of its scheduler."""
+    kind = kind_of(name)
+    if kind == "plain":
+        plain = part(folder, diffusers, "unet", "UNet2DModel")
+        return lambda t: plain(z, t).sample
+    texts = {"text_encoder": part(folder, transformers, "text_encoder", "CLIPTextModel")}
+    texts["tokenizer"] = part(folder, transformers, "tokenizer", "CLIPTokenizer")
+    unet: Any = None
+    if kind == "sd1":
+        unet = part(folder, diffusers, "unet", "UNet2DConditionModel")
+        pipe = PIPELINES[kind](
+            **texts, vae=None, unet=unet, scheduler=None, safety_checker=None, feature_extractor=None
+        )
+        states, _ = pipe.encode_prompt(prompt, "cpu", 1, False)
+        return lambda t: unet(z, t, states.expand(len(z), -1, -1)).sample
+    second, tokens = {
+        "xl": ("CLIPTextModelWithProjection", "CLIPTokenizer"),
+        "flux": ("T5EncoderModel", "T5Tokenizer"),
+    }[kind]
+    texts["text_encoder_2"] = part(folder, transformers, "text_encoder_2", second)
+    texts["tokenizer_2"] = part(folder, transformers, "tokenizer_2", tokens)
+    if kind == "xl":
+        unet = part(folder, diffusers, "unet", "UNet2DConditionModel")
+        pipe = PIPELINES[kind](**texts, vae=None, unet=unet, scheduler=None, add_watermarker=False)
+        states, zeros, pooled, no_pool = pipe.encode_prompt(prompt, device="cpu")
+        if not prompt:  # what this pipeline calls the empty prompt
+            states, pooled = zeros, no_pool
+        size = (2 * z.shape[2], 2 * z.shape[3])
+        ids = pipe._get_add_time_ids(size, (0, 0), size, torch.float32, 8).expand(len(z), -1)
+        added = {"text_embeds": pooled.expand(len(z), -1), "time_ids": ids}
+        return lambda t: unet(z, t, states.expand(len(z), -1, -1), added_cond_kwargs=added).sample
+    network = part(folder, diffusers, "transformer", "FluxTransformer2DModel")
+    pipe = PIPELINES[kind](**texts, vae=None, transformer=None, scheduler=None)
+    states, pooled, text_ids = pipe.encode_prompt(prompt, None, device="cpu")
+    height, width = z.shape[2:]
+    patches = pipe._pack_latents(z, len(z), z.shape[1], height, width)
+    places = pipe._prepare_latent_image_ids(len(z), height // 2, width // 2, "cpu", torch.float32)
+    rows = {"pooled_projections": pooled.expand(len(z), -1), "encoder_hidden_states": states.expand(len(z), -1, -1)}
+
+    def asked(t: Any) -> torch.Tensor:
+        times = torch.full((len(z),), float(t) / 1000)
+        told = {"timestep": times, "guidance": torch.zeros(len(z)), "txt_ids": text_ids, "img_ids": places, **rows}
+        found = network(hidden_states=patches, **told).sample
+        unpacked: torch.Tensor = pipe._unpack_latents(found, 2 * height, 2 * width, 2)
+        return unpacked
+
+    return asked
+
+
+@EVERY
+@pytest.mark.parametrize("prompt", ["", "a cat"])
+def test_predictions_are_those_of_diffusers_at_all_timesteps(folders: dict[str, Path], name: str, prompt: str) -> None:
+    """`pred_original_sample`; of flows, what the scheduler's step to no noise gives. All in units of the network."""
+    if name == "plain" and prompt:
+        pytest.skip("it takes no prompt")
+    denoiser, scheduler = load(folders[name], prompt), part(folders[name], diffusers, "scheduler", SCHEDULERS[name][0])
+    z = torch.randn(2, denoiser.channels, 8, 6, generator=torch.Generator().manual_seed(0))
+    network, inside = theirs(folders[name], name, prompt, z), 0
+    assert len(denoiser.schedule) == 40 - (name == "zero" or name.startswith("flux"))
+    for t in range(len(denoiser.schedule)):
+        with torch.no_grad():
+            if name.startswith("flux"):
+                level = (t + 1) / 40
+                scheduler.set_timesteps(sigmas=[level], mu=0.0) if "dynamic" in name else scheduler.set_timesteps(
+                    sigmas=[level]
+                )
+                time = scheduler.timesteps[0]
+                expected = scheduler.step(network(time), time, z).prev_sample
+            else:
+                scheduler.set_timesteps(40)
+                expected = scheduler.step(network(t), t, z).pred_original_sample
+        found = REACH * denoiser.x0(z / denoiser.ladder.scale(t), t)
+        torch.testing.assert_close(found, expected.clamp(-REACH, REACH), rtol=1e-4, atol=20 * ROUNDING)
+        inside += int((expected.abs() < REACH).sum())
+    assert inside > z.numel()  # not all of it is clamped
+
+
+@EVERY
+def test_the_schedule_of_the_signal_is_that_of_the_latents(folders: dict[str, Path], name: str) -> None:
+    """z_t = c_t·x_t for the same z, u = z/R and noise: so SNRs are R² times as large, and the first state is noise."""
+    denoiser = load(folders[name])
+    ladder, schedule = denoiser.ladder, denoiser.schedule
+    z, noise = 1.7, -0.3
+    for t in range(len(schedule)):
+        state = ladder.gammas[t] * z + ladder.sigmas[t] * noise
+        assert ladder.scale(t) * schedule.noised(z / REACH, noise, t) == pytest.approx(state, rel=1e-9)  # type: ignore[type-var]
+    assert schedule.first * ladder.scale(len(schedule) - 1) == pytest.approx(1)
+    assert models.schedule(folders[name]).alphas_cumprod.tolist() == schedule.alphas_cumprod.tolist()
+    assert models.channels(folders[name]) == 3
+
+
+def test_a_schedule_that_was_rescaled_ends_before_no_signal() -> None:
+    config = {**SCHEDULERS["zero"][1]}
+    scheduler: Any = diffusers.DDIMScheduler
+    theirs = scheduler(**config).alphas_cumprod.double().numpy()
+    assert theirs[-1] == 0
+    np.testing.assert_allclose(NoiseSchedule.from_config(config).alphas_cumprod, theirs[:-1], rtol=1e-4)
+
+
+@EVERY
+def test_the_vae_is_asked_for_its_mode(folders: dict[str, Path], name: str) -> None:
+    denoiser = load(folders[name])
+    vae = part(folders[name], diffusers, "vae", "AutoencoderKL")
+    across = denoiser.latents.factor * denoiser.latents.patch
+    bottom, right = -13 % across, -11 % across
+    padded = np.pad(PIXELS, ((0, 0), (0, bottom), (0, right), (0, 0)), mode="edge")
+    x = torch.from_numpy(padded).permute(0, 3, 1, 2).float() / 127.5 - 1
+    with torch.no_grad():
+        z = (vae.encode(x).latent_dist.mode() - (vae.config.shift_factor or 0)) * vae.config.scaling_factor
+    coded = denoiser.coded(PIXELS)
+    assert coded.dtype == np.uint8
+    assert coded.shape[1:] == denoiser.latents.geometry(Geometry(13, 11, 3)).shape
+    np.testing.assert_array_equal(coded, denoiser.coded(PIXELS))
+    signal = torch.from_numpy(coded).permute(0, 3, 1, 2).float() / 127.5 - 1
+    assert (REACH * signal - z).abs().max() <= REACH / 255 + 1e-4
+    with torch.no_grad():
+        expected = vae.decode(REACH * signal / vae.config.scaling_factor + (vae.config.shift_factor or 0)).sample
+    found = denoiser.picture(signal, Geometry(13, 11, 3))
+    torch.testing.assert_close(found, expected[:, :, :13, :11], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf, 1e30])
+def test_a_vae_fails_on_nothing(folders: dict[str, Path], bad: float) -> None:
+    """Latents that are not finite count as 0; so no picture can end an encoding, and none leaves the range."""
+    denoiser = load(folders["plain"])
+    with torch.no_grad():
+        denoiser.vae.quant_conv.bias.fill_(bad)
+    coded = denoiser.coded(PIXELS)
+    assert set(np.unique(coded)) == ({255} if bad == 1e30 else {128})
+
+
+def test_packing_is_undone() -> None:
+    z = torch.randn(2, 4, 6, 10)
+    assert torch.equal(unpacked(packed(z), 3, 5), z)
+
+
+@pytest.mark.parametrize("name", ["xl", "flux"])
+def test_the_identity_is_of_every_component_but_the_prompt(folders: dict[str, Path], name: str, tmp_path: Path) -> None:
+    own = load(folders[name]).identity
+    assert load(folders[name], "a cat").identity == own
+    network = "transformer" if name == "flux" else "unet"
+    changed = set()
+    texts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
+    for place in (network, "vae", *texts, "scheduler"):
+        folder = Path(shutil.copytree(folders[name], tmp_path / place))
+        if place == "scheduler":
+            edit(folder / place / "scheduler_config.json", num_train_timesteps=41)
+        elif place.startswith("tokenizer"):
+            edit(folder / place / "tokenizer_config.json", model_max_length=11)
+        else:
+            (weights,) = (folder / place).glob("*.safetensors")
+            tensors = load_file(weights)
+            tensors[max(tensors)] += 1
+            save_file(tensors, weights)
+        changed.add(Pipeline.open(str(folder)).identity({}))
+    assert len(changed | {own}) == 8
+    (folders[name] / "feature_extractor").mkdir(exist_ok=True)  # which no prediction depends on
+    assert load(folders[name]).identity == own
+
+
+def test_weights_in_several_files_are_the_same_model(spoiled: Path) -> None:
+    before = load(spoiled)
+    weights = spoiled / "unet/diffusion_pytorch_model.safetensors"
+    tensors = load_file(weights)
+    names = [f"diffusion_pytorch_model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    parts = [dict(list(tensors.items())[:9]), dict(list(tensors.items())[9:])]
+    for file, some in zip(names, parts, strict=True):
+        save_file(some, weights.with_name(file))
+    weights.unlink()
+    listed = {key: file for file, some in zip(names, parts, strict=True) for key in some}
+    index = spoiled / "unet/diffusion_pytorch_model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": listed}))
+    after, state = load(spoiled), torch.randn(1, 4, 8, 8)
+    assert after.identity == before.identity
+    torch.testing.assert_close(after.x0(state, 3), before.x0(state, 3), rtol=0, atol=ROUNDING)
+    index.write_text(json.dumps({"weight_map": {**listed, "other": "../../elsewhere.safetensors"}}))
+    with pytest.raises(DippError, match="damaged"):
+        load(spoiled)
+
+
+def lack(place: str) -> Callable[[Path], object]:
+    return lambda folder: shutil.rmtree(folder / place)
+
+
+def drop(place: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / place).unlink()
+
+
+def only_pickles(folder: Path) -> None:
+    weights = folder / "unet/diffusion_pytorch_model.safetensors"
+    weights.with_suffix(".bin").write_bytes(pickle.dumps({}))
+    weights.unlink()
+
+
+def half_a_text_encoder(folder: Path) -> None:
+    weights = folder / "text_encoder/model.safetensors"
+    tensors = load_file(weights)
+    tensors.pop(max(tensors))
+    save_file(tensors, weights, {"format": "pt"})
+
+
+def pickled_text_encoder(folder: Path) -> None:
+    weights = folder / "text_encoder/model.safetensors"
+    torch.save(load_file(weights), folder / "text_encoder/pytorch_model.bin")
+    weights.unlink()
+
+
+UNET, VAE, SCHEDULER = "unet/config.json", "vae/config.json", "scheduler/scheduler_config.json"
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no VAE": (lack("vae"), "lacks vae; a pipeline of unet, scheduler, text_encoder, tokenizer, vae is needed"),
+    "no tokenizer": (lack("tokenizer"), "lacks tokenizer"),
+    "no scheduler": (lack("scheduler"), "lacks scheduler"),
+    "no index": (drop("model_index.json"), "has no model_index.json"),
+    "no weights": (drop("vae/diffusion_pytorch_model.safetensors"), "no safetensors weights"),
+    "pickles": (only_pickles, "pickled weights only"),
+    "another component": (lambda f: edit(f / "model_index.json", prior=["diffusers", "Prior"]), "also has prior"),
+    "inpainting": (lambda f: edit(f / UNET, in_channels=9), "maps 9 channels to 4"),
+    "classes": (lambda f: edit(f / UNET, num_class_embeds=5), "a number of classes"),
+    "images": (lambda f: edit(f / UNET, encoder_hid_dim_type="image_proj"), "encoder_hid_dim_type"),
+    "another embedding": (lambda f: edit(f / UNET, addition_embed_type="image"), "addition_embed_type"),
+    "another VAE": (lambda f: edit(f / VAE, _class_name="VQModel"), "has a VQModel as its VAE"),
+    "a VAE of grey": (lambda f: edit(f / VAE, in_channels=1), "other pictures than RGB"),
+    "means": (lambda f: edit(f / VAE, latents_mean=[0.0] * 4), "means and deviations"),
+    "another scheduler": (lambda f: edit(f / SCHEDULER, beta_schedule=None), "beta_schedule"),
+    "another prediction": (lambda f: edit(f / SCHEDULER, prediction_type="flow_prediction"), "prediction_type"),
+    "weights of another network": (lambda f: edit(f / UNET, layers_per_block=2), "do not make a network"),
+    "half a text encoder": (half_a_text_encoder, "weights of text_encoder .* are missing"),
+    "a pickled text encoder": (pickled_text_encoder, "pickled weights only"),
+    "no vocabulary": (drop("tokenizer/tokenizer.json"), "tokenizer of .* has no vocabulary"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_latent_model_is_refused_in_one_line(spoiled: Path, case: str) -> None:
+    spoil, said = REFUSED[case]
+    spoil(spoiled)
+    with pytest.raises(DippError, match=said) as error:
+        load(spoiled).x0(torch.zeros(1, 4, 8, 8), 3)
+    assert "\n" not in str(error.value)
+
+
+def test_prompts(folders: dict[str, Path]) -> None:
+    empty = load(folders["sd1"])
+    assert empty.prompted("") is empty
+    state = torch.randn(1, 4, 8, 8)
+    assert not torch.equal(empty.x0(state, 3), empty.prompted("a dog").x0(state, 3))
+    with pytest.raises(DippError, match="at most 4096 bytes"):
+        empty.prompted("x" * 5000)
+    with pytest.raises(DippError, match="no text encoder"):
+        load(folders["plain"], "a cat")
+    with pytest.raises(DippError, match="takes none"):
+        models.load("embedded", prompt="a cat")
+
+
+def test_code_of_a_pipeline_is_never_run(spoiled: Path) -> None:
+    """Files may name classes and modules of their own; classes are named here."""
+    (spoiled / "tokenizer/evil.py").write_text("raise SystemExit(1)")
+    edit(spoiled / "tokenizer/tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]})
+    edit(spoiled / "text_encoder/config.json", auto_map={"AutoModel": "evil.Evil"})
+    edit(spoiled / "model_index.json", text_encoder=["evil", "Evil"])
+    load(spoiled).x0(torch.zeros(1, 4, 8, 8), 3)
+
+
+def test_without_network_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def fails(*_: Any, **__: Any) -> str:
+        raise ConnectionError("nobody\nanswers")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fails)
+    with pytest.raises(DippError, match="not in the hub's cache, not to be fetched") as error:
+        models.load("stable-diffusion-v1-5/stable-diffusion-v1-5")
+    assert "\n" not in str(error.value)
+    assert hub.HUB_ID.fullmatch("black-forest-labs/FLUX.1-dev")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [({"num_train_timesteps": 2}, "num_train_timesteps"), ({"shift": 0}, "shift"), ({"invert_sigmas": True}, "invert")],
+)
+def test_bad_flows_are_refused(config: dict[str, Any], said: str) -> None:
+    with pytest.raises(DippError, match=said):
+        Ladder.from_config({"_class_name": "FlowMatchEulerDiscreteScheduler", "num_train_timesteps": 40, **config})
+
+
+@pytest.mark.gpu
+@EVERY
+def test_on_a_gpu(folders: dict[str, Path], name: str) -> None:
+    here, there = load(folders[name]), load(folders[name], device="cuda")
+    assert here.identity == there.identity
+    state = torch.randn(2, here.channels, 8, 6)
+    for t in (0, 20, len(here.schedule) - 1):
+        torch.testing.assert_close(there.x0(state, t).cpu(), here.x0(state, t), rtol=0, atol=1e-3)
+    assert np.abs(here.coded(PIXELS).astype(int) - there.coded(PIXELS)).max() <= 1
+    size = Geometry(13, 11, 3)
+    pictures = (one.picture(one.x0(state, 5), size).cpu() for one in (here, there))
+    torch.testing.assert_close(*pictures, rtol=0, atol=0.1)  # bf16
