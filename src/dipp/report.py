@@ -14,7 +14,7 @@ from dipp.core.latents import Latents
 from dipp.core.unit import Size
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
-from dipp.privacy import advice, certificate
+from dipp.privacy import advice, statements
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import lower, upper
 
@@ -126,7 +126,7 @@ def release_lines(facts: dict[str, Any]) -> list[str]:
 
 def promise(claim: Mapping[str, Any]) -> str:
     """Return a certificate, as JSON has it, in one line."""
-    own = certificate.promise(claim["epsilon"], claim["rho"], units.from_dict(claim["unit"]).words)
+    own = statements.promise(claim["epsilon"], claim["rho"], units.from_dict(claim["unit"]).words)
     first = advice.Headline.of(claim)
     if first.hidden is None:
         return own
@@ -174,7 +174,7 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
         first = advice.Headline.of(claim)
         lines.append(f"bound        {found['grade']}: {first.bound}")
         lines += [f"measured     {first.measured}"] if first.measured else []
-        lines.append(f"by size      {certificate.prices((one['window'], one['epsilon']) for one in claim['by_size'])}")
+        lines.append(f"by size      {statements.prices((one['window'], one['epsilon']) for one in claim['by_size'])}")
         whole = facts["whole"]
         if whole is not None:
             size = f"height × width {whole['height']}×{whole['width']}"

@@ -192,8 +192,8 @@ def _price_lines(facts: dict[str, Any]) -> list[str]:
     """The sums of a picture by unit, by size and as a whole, as text."""
     from dipp.core import units
     from dipp.core.words import counted
-    from dipp.privacy.certificate import prices
     from dipp.privacy.printing import upper
+    from dipp.privacy.statements import prices
 
     kinds = (
         f"{counted(one['releases'], 'release')} per {units.from_dict(one['unit']).short}: {upper(one['epsilon'])}"

@@ -20,9 +20,9 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.privacy import advice
 from dipp.privacy.advice import RECOGNISABLE, Headline, objects
-from dipp.privacy.certificate import prices
 from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.privacy.printing import upper
+from dipp.privacy.statements import prices
 
 FILL_IN = "TO BE FILLED IN"
 NEEDED = (

@@ -3,7 +3,8 @@
 | module | what it is |
 |---|---|
 | `ledger` | what was released, in the integers that were used, and what it costs the worst pixel |
-| `certificate` | what follows from ledgers, in every form in which it can be stated |
+| `certificate` | what follows from ledgers: every number that can be stated |
+| `statements` | these numbers in words, as a table, and as HTML |
 | `conversions` | pure ε, ρ and (ε, δ) |
 | `losses` | (ε, δ) of draws whose privacy loss has a known law |
 | `budget` | what may be spent |

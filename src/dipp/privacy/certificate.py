@@ -12,12 +12,10 @@ differ in one unit (`core.units`), in any way and however all others look, and a
 from __future__ import annotations
 
 import functools
-import html
-import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -29,7 +27,7 @@ from dipp.core.plan import Plan
 from dipp.core.price import Loss
 from dipp.core.unit import Size, Unit
 from dipp.errors import DippError
-from dipp.privacy import conversions, limits, losses
+from dipp.privacy import conversions, limits, losses, statements
 from dipp.privacy.advice import Headline, objects
 from dipp.privacy.ledger import Ledger
 from dipp.privacy.limits import ASSUMPTIONS
@@ -40,8 +38,6 @@ WINDOWS = (1, 8, 16, 32, 64, 128, 256)
 """Sides of the square windows whose price certificates state."""
 WORDS = ("assumptions", "not_covered")
 """Fields in words, which a later version may put better: they are not compared."""
-DELTAS = (1e-5, 1e-7, 1e-9)
-"""δ that tables state, whatever the budget was."""
 
 
 class StepCost(NamedTuple):
@@ -307,24 +303,11 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         """The certificate for a notebook: what is promised, what that rests on, and what it does not cover."""
-        told = "".join(
-            f"<p>{head}</p><ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
-            for head, texts in (("This holds if", self.assumptions), ("It does not cover", self.not_covered))
-        )
-        head = f"<p><b>{html.escape(self.statement())}</b></p>"
-        first = self.headline
-        said = (
-            f"As a bound, {first.grade.name}: {first.bound}.",
-            *((f"Without that knowledge, {first.measured}.",) if first.measured else ()),
-            f"By size: {self.sizes}.",
-            f"Recognisable: {first.recognisable}.",
-        )
-        words = "".join(f"<p>{html.escape(text)}</p>" for text in said)
-        return f"<div>{head}{words}<details><summary>the small print</summary>{told}</details></div>"
+        return statements.as_html(self)
 
     def statement(self) -> str:
         """The certificate in one line."""
-        pure = promise(self.epsilon, self.rho, self.protected)
+        pure = statements.promise(self.epsilon, self.rho, self.protected)
         at = "" if self.delta is None else f"ε = {upper(self.approximate(self.delta))} at δ = {upper(self.delta)}; "
         return f"{self._first}{at}{pure}"
 
@@ -340,48 +323,14 @@ class Certificate:
     @property
     def sizes(self) -> str:
         """The prices of square windows in words."""
-        return prices((side, one.epsilon) for side, one in self.for_units(1).by_size)
+        return statements.prices((side, one.epsilon) for side, one in self.for_units(1).by_size)
 
     def table(self) -> str:
         """Return the certificate as a table: a line for each run of equal steps, the worst unit, and what it means.
 
         A step is priced for a unit that it touches.
         """
-        worst = self.for_units(1)
-        records = [one for ledger in self.releases for one in ledger.selections]
-        rows = []
-        for cost, one in zip(worst.steps, records, strict=True):
-            alpha, sensitivity, scale = one.terms.shown
-            numbers = f"{alpha:>5} {sensitivity:>9} {scale:>3} {one.candidates:>8} {one.chunks:>8}"
-            rows.append((cost, f"{numbers} {upper(cost.epsilon):>12} {upper(cost.rho):>12}"))
-        columns = f"{'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"
-        lines = [f"{'steps':>12} {'count':>5} {columns}"]
-        for (release, numbers), equal in itertools.groupby(rows, key=lambda row: (row[0].release, row[1])):
-            steps = [cost.step for cost, _ in equal]
-            name = str(steps[0]) if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
-            name = name if len(self.releases) == 1 else f"{release}/{name}"
-            lines.append(f"{name:>12} {len(steps):>5} {numbers}")
-        lines.append(f"{f'worst {self.unit.short}':<56} {upper(worst.epsilon):>12} {upper(worst.rho):>12}")
-        lines.append(f"total: {self.statement()}")
-        lines.append(
-            f"(ε, δ), per {self.protected}: "
-            + ", ".join(f"ε = {upper(self.approximate(delta))} at {upper(delta)}" for delta in DELTAS)
-        )
-        lines.append(f"by size: {self.sizes}")
-        lines += [f"  if {text}" for text in self.assumptions]
-        lines += [f"  not covered: {text}" for text in self.not_covered]
-        return "\n".join(lines)
-
-
-def promise(epsilon: float, rho: float, protected: str) -> str:
-    """Return pure ε and ρ in words, rounded up, with what they protect."""
-    return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
-
-
-def prices(windows: Iterable[tuple[int, float]]) -> str:
-    """Return the prices of square windows, given as side and ε, in words."""
-    listed = ", ".join(f"{side}×{side}: {upper(epsilon)}" for side, epsilon in windows)
-    return f"ε of anything within a square of pixels, {listed}"
+        return statements.table(self)
 
 
 def _sum(parts: list[float]) -> float:

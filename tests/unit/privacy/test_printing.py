@@ -17,8 +17,9 @@ from dipp.core.channels import Sign
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Step
 from dipp.privacy.budget import Budget
-from dipp.privacy.certificate import Certificate, promise
+from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import lower, upper
+from dipp.privacy.statements import promise
 
 LOSSES = st.floats(min_value=0, allow_nan=False, allow_infinity=True)
 NUMBER = r"([0-9][0-9.]*(?:e[+-]?[0-9]+)?|inf)"
