@@ -70,7 +70,7 @@ def decode(
     from dipp import models
     from dipp.codec.decoder import Decoder
     from dipp.codec.decoding import Decoding
-    from dipp.models.bars import shown
+    from dipp.models.bars import PREVIEW, shown
 
     decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
     if archive.is_dir() or output.suffix.lower() == TABLE:
@@ -90,9 +90,10 @@ def decode(
     files.require_new(output, overwrite=overwrite)
     if not single:
         _refuse_others(output, (_place(output, number) for number in range(len(source))))
-    pictures = Decoder(models.load(model, device)).pictures(source, decoding)
+    decoder = Decoder(models.load(model, device))
+    pictures = decoder.pictures(source, decoding)
     sizes = [height * width for images, height, width in source.runs.tolist() for _ in range(images)]
-    with shown("decoding", sizes):
+    with shown("decoding", sizes, decoder.work(source.release.plan, decoding), PREVIEW):
         for number, picture in enumerate(pictures):
             place = output if single else _place(output, number)
             place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder

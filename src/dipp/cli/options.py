@@ -104,7 +104,7 @@ class PlanOptions:
         float | None,
         typer.Option(
             help="Most payload bits per pixel, as expected from public images; "
-            "1 for sharp and swift, unless a timestep is given."
+            "1 for sharp and swift (less above 1 megapixel), unless a timestep is given."
         ),
     ] = None
     final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None

@@ -16,7 +16,7 @@ from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
 from dipp.format import archive as archives
 from dipp.models import embedded
-from dipp.models.bars import shown
+from dipp.models.bars import PREVIEW, shown
 
 if TYPE_CHECKING:
     import torch
@@ -61,8 +61,9 @@ class Archive(archives.Archive):
         """
         decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
         sizes = [math.prod(size) for images, *size in self.runs.tolist() for _ in range(images)]
-        with shown("decoding", sizes, wanted=progress):
-            return list(Decoder(models.load(model, device)).pictures(self, decoding))
+        decoder = Decoder(models.load(model, device))
+        with shown("decoding", sizes, decoder.work(self.release.plan, decoding), PREVIEW, wanted=progress):
+            return list(decoder.pictures(self, decoding))
 
 
 def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - users say dipp.open

@@ -111,6 +111,10 @@ class Decoder:
         steps = decoding.steps_of(plan)
         return steps + decoding.network_calls(trajectory(plan, self.denoiser), steps)
 
+    def work(self, plan: Plan, decoding: Decoding = EXPECTED) -> float:
+        """Return the work of these calls, in calls at the resolution of the picture."""
+        return plan.work + self.calls(plan, decoding) - decoding.steps_of(plan)
+
 
 def each_archive(source: Sources) -> Iterator[Archive]:
     """The archives of a source, one by one."""

@@ -21,7 +21,7 @@ from dipp.codec.options import EncodeOptions, plan_of, takes
 from dipp.core import randomness
 from dipp.errors import DippError
 from dipp.models import embedded
-from dipp.models.bars import shown
+from dipp.models.bars import SMALLER, shown
 from dipp.privacy import advice
 from dipp.privacy.budget import why_unused
 
@@ -73,7 +73,8 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
     codec = Codec.from_pretrained(
         model, device=device, size=min(sizes, key=math.prod, default=None), **plan_of(options)
     )
-    with shown("encoding", [math.prod(size) for size in sizes], wanted=options.get("progress", True)):
+    pixels, wanted = [math.prod(size) for size in sizes], options.get("progress", True)
+    with shown("encoding", pixels, codec.plan.work, SMALLER, wanted=wanted):
         archive = codec.encode(
             given,
             seed=public,

@@ -146,6 +146,11 @@ class Plan:
         """Network calls along the chain."""
         return self._kind.calls(self.steps)
 
+    @property
+    def work(self) -> float:
+        """Work of these calls, in calls at the resolution of the picture."""
+        return self._kind.work(self.steps)
+
     def words(self, channels: int) -> str:
         """Return the steps in one line."""
         return self._kind.words(self.steps, self.mask.period // channels)

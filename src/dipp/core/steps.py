@@ -105,6 +105,11 @@ class CodedStep(ABC):
         """Return the network calls along the chain."""
         return len(steps)
 
+    @classmethod
+    def work(cls, steps: Sequence[Self]) -> float:
+        """Return the work of these calls, in calls at the resolution of the picture."""
+        return float(cls.calls(steps))
+
     def cells(self, number: int) -> tuple[str, str, str]:
         """Return name, tilt and clip of step `number`, for a table."""
         return f"{number:>12}", "", ""
@@ -212,6 +217,11 @@ class SensingStep(CodedStep):
     def calls(cls, steps: Sequence[SensingStep]) -> int:
         """Return one less than the steps: before the first the prediction is mid-grey."""
         return len(steps) - 1
+
+    @classmethod
+    def work(cls, steps: Sequence[SensingStep]) -> float:
+        """Return the sum of 1/4^level over the steps but the first."""
+        return sum(4.0**-step.level for step in steps[1:])
 
     @classmethod
     def require_sequence(cls, steps: Sequence[SensingStep]) -> None:

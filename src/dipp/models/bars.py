@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
+import time
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -13,6 +15,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dipp.models.watch import Share, watching
 
 LOGGER = logging.getLogger("dipp")
+TIMED = 1 << 20
+"""Pixels that the network predicts before the time is estimated."""
+LONG = 30.0
+"""Seconds that are worth a line."""
+SMALLER = "--preset swift asks the network at most four times"
+"""What takes less time to encode."""
+PREVIEW = "--noisy leaves out the last and largest call, and --steps shows a preview"
+"""What takes less time to decode."""
 
 
 @functools.cache
@@ -67,22 +77,70 @@ class PictureBar(Share):
         self.bars.update(self._task, completed=self._before + self.pixels * self.done, state=state)
 
 
+class Forecast:
+    """A watch that says how long the work will take, once its first predictions were timed, if that is long."""
+
+    def __init__(self, name: str, pixels: float, faster: str, bar: PictureBar | None) -> None:
+        self.name, self.pixels, self.faster, self.bar = name, pixels, faster, bar
+        self._done, self._timed = 0, 0
+        self._began: float | None = None  # when the first prediction was there: before that, the network is loaded
+
+    def begin(self, images: int, pixels: int, steps: int) -> None:
+        """Pass it on to the bar."""
+        if self.bar is not None:
+            self.bar.begin(images, pixels, steps)
+
+    def step(self, number: int) -> None:
+        """Pass it on to the bar."""
+        if self.bar is not None:
+            self.bar.step(number)
+
+    def predicted(self, pixels: int) -> None:
+        """Pass it on to the bar, and say how long the rest takes as soon as enough was timed."""
+        if self.bar is not None:
+            self.bar.predicted(pixels)
+        self._done += pixels
+        if self._began is None:
+            self._began = time.monotonic()
+            return
+        self._timed += pixels
+        if self._timed - pixels < TIMED <= self._timed:
+            left = (time.monotonic() - self._began) / self._timed * (self.pixels - self._done)
+            if left > LONG:
+                LOGGER.info(f"{self.name}: about {_words(left)} to go; {self.faster}")
+
+
+def _words(seconds: float) -> str:
+    """Return a time in words, rounded up."""
+    return f"{math.ceil(seconds / 10) * 10} seconds" if seconds <= 110 else f"{math.ceil(seconds / 60)} minutes"
+
+
 @contextlib.contextmanager
-def shown(name: str, sizes: Sequence[int], *, wanted: bool = True) -> Iterator[None]:
+def shown(
+    name: str, sizes: Sequence[int], calls: float = 0.0, faster: str = "", *, wanted: bool = True
+) -> Iterator[None]:
     """Show a bar while pictures are encoded or decoded within a `with` block, if this is a terminal.
+
+    Where the work takes long, a line says how long, on a terminal and elsewhere.
 
     Args:
         name: What is being done.
         sizes: Number of pixels of each picture.
-        wanted: False shows nothing.
+        calls: Network calls for each picture, in calls at its full resolution; 0 if nothing is known of them.
+        faster: What would take less time.
+        wanted: False shows and says nothing.
     """
-    if not wanted or not console().is_terminal:
+    if not wanted:
         yield
         return
-    bar = PictureBar(name, sizes)
-    with bar.bars, watching(bar):
+    bar = PictureBar(name, sizes) if console().is_terminal else None
+    with (
+        bar.bars if bar is not None else contextlib.nullcontext(),
+        watching(Forecast(name, calls * sum(sizes), faster, bar)),
+    ):
         yield
-        bar.finish()
+        if bar is not None:
+            bar.finish()
 
 
 class Counter(Share):

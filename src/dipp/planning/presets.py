@@ -35,7 +35,18 @@ DIFFC = Coding(Gaussian(), Functional())
 SENSED = tuple(Coding(Sign(period=12), code) for code in (Pairs(), Flat(), StepLimited(Fraction(2))))
 """Codings of sensing with four groups a pass, one for each code that the planner may take."""
 DEFAULT_BPP = 1.0
-"""Payload bits per pixel of sensing plans, at most, by default."""
+"""Payload bits per pixel of sensing plans, at most and by default: of pictures up to `FULL_RATE` pixels."""
+FULL_RATE = 1 << 20
+"""Pixels from which on the default rate falls. Neighbours differ less in larger photographs, and a file must not be
+larger than the JPEG that it was made from."""
+
+
+def default_bpp(pixels: int) -> float:
+    """Return the default rate of a picture, in payload bits per pixel: 1, and 0.54 for 12 megapixels.
+
+    Above `FULL_RATE` pixels it falls with their fourth root, so that 16 times the pixels take 8 times the bits.
+    """
+    return float(DEFAULT_BPP * min(1.0, (FULL_RATE / pixels) ** 0.25))
 
 
 class Plans(Protocol):
@@ -203,7 +214,7 @@ class SensingPreset(Preset):
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
         if table.residuals is None:
             raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
-        own = denoiser.schedule, geometry, self.calls, DEFAULT_BPP
+        own = denoiser.schedule, geometry, self.calls, default_bpp(geometry.pixels)
         return SensingPlanner(table.residuals, *own, coarse=denoiser.any_size)
 
 

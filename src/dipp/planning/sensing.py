@@ -42,7 +42,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
-from dipp.planning.levels import level_at
+from dipp.planning import levels
 from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats
 from dipp.planning.residuals import Residuals
 from dipp.planning.tilts import largest_tilt
@@ -222,7 +222,10 @@ class SensingPlanner:
             raise DippError(f"budget: {budget} is too small for any step; {self._enough(budget)} will do")
         followed = self._follow(choices, tilts)
         quality, points = self.residuals.psnr(followed.snr), list[Point]()
+        quick = self._quick(choices, followed)
         for i in np.lexsort((-quality, followed.bits)):
+            if not quick[i]:
+                continue
             if points and quality[i] <= points[-1].psnr + LEAST_GAIN:
                 continue
             plan = self._plan(choices[i], float(tilts[i]), followed, int(i))
@@ -298,12 +301,22 @@ class SensingPlanner:
             bits[on] += cost.bits
         return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
 
+    def _quick(self, choices: Sequence[Choice], followed: Followed) -> NDArray[np.bool_]:
+        """Return which choices send no more than `levels.WORK` pixels through the network, or have few steps."""
+        steps, pixels = np.array([choice.steps for choice in choices]), self.geometry.pixels
+        if not self.coarse or self.calls * pixels <= levels.WORK:
+            return np.ones(len(choices), bool)
+        before = followed.gains.cumsum(axis=1)[:, :-1]
+        asked = np.arange(1, followed.gains.shape[1]) < steps[:, None]
+        total = (levels.work(before, pixels) * asked).sum(axis=1)
+        return np.asarray((total * pixels <= levels.WORK) | (steps <= levels.FEW))
+
     def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
         """The plan of one of the choices that were followed."""
         columns = (followed.clips, followed.gains, followed.sizes, followed.index_bits, followed.kls)
         steps, snr = list[SensingStep](), 0.0
         for clip, gain, size, bits, kl in zip(*(one[number, : choice.steps].tolist() for one in columns), strict=True):
-            level = level_at(snr, self.geometry.pixels) if self.coarse and steps else 0
+            level = levels.level_at(snr, self.geometry.pixels) if self.coarse and steps else 0
             steps.append(SensingStep(tilt, clip, gain, int(size), int(bits), choice.code.exponent_units(kl), level))
             snr += gain
         return Plan(Coding(Sign(period=self.geometry.channels * choice.groups), choice.code), tuple(steps))

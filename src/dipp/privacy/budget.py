@@ -27,7 +27,10 @@ SLACK = 1 + 2.0**-28
 """Estimates of charges are raised by this factor: far more than floating-point error and η."""
 FAR_LESS = 0.8
 """Share of a budget below which a plan says why it does not use more."""
-BOUND = "bound by the rate, not by the budget: --bpp allows a better picture in more bits"
+BOUND = (
+    "bound by the rate, not by the budget: --bpp allows a better picture in more bits than the default, which is 1 bit "
+    "per pixel, and less above 1 megapixel"
+)
 NO_BETTER = "by its calibration this denoiser would not show more; one that was trained or calibrated on more might"
 AS_ASKED = "its steps end at the timestep that was asked for"
 

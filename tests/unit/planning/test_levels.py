@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dipp import models
+from dipp.core.geometry import Geometry
 from dipp.core.steps import MAX_LEVEL
-from dipp.planning.levels import level_at
+from dipp.models import embedded
+from dipp.planning.levels import WORK, level_at, work
+from dipp.planning.presets import default_bpp
+from dipp.planning.sensing import SensingPlanner
+from dipp.planning.table import ErrorTable
+from dipp.privacy.budget import Budget
 
 SNRS = st.floats(1e-6, 1e3)
 PIXELS = st.integers(1, 1 << 26)
@@ -26,3 +34,29 @@ def test_small_pictures_have_no_level() -> None:
 def test_levels_rise_with_the_size_and_fall_with_the_snr(snr: float, more: float, pixels: int, larger: int) -> None:
     level = level_at(max(snr, more), min(pixels, larger))
     assert 0 <= level <= level_at(min(snr, more), max(pixels, larger)) <= MAX_LEVEL
+
+
+def test_work_is_a_quarter_at_each_level() -> None:
+    pixels = 12_000_000
+    assert work(np.array([[1.0, 0.3], [0.04, 0.005]]), pixels).tolist() == [[1, 1 / 4], [1 / 16, 1 / 64]]
+
+
+def test_large_pictures_take_less_work_and_fewer_bits() -> None:
+    """The largest tilts leave states of high SNR, which are predicted at the full resolution."""
+    costs, schedule = ErrorTable.of_model(embedded.FOLDER), models.schedule(embedded.FOLDER)
+    assert costs.residuals is not None
+    plans = {}
+    for height, width in ((512, 768), (3000, 4000)):
+        geometry = Geometry(height, width, 3)
+        planner = SensingPlanner(costs.residuals, schedule, geometry, 19, default_bpp(geometry.pixels), coarse=True)
+        plans[height] = planner.choose(Budget.pure(4.0))
+    small, large = plans[512], plans[3000]
+    assert small.plan.work > 15
+    assert large.plan.work * 12_000_000 <= WORK
+    assert large.plan.work < large.plan.calls
+    assert large.bpp <= 0.55 < 0.99 < small.bpp
+
+
+def test_the_default_rate() -> None:
+    assert default_bpp(1) == default_bpp(1 << 20) == 1
+    assert default_bpp(1 << 24) == 0.5
