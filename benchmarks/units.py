@@ -1,6 +1,7 @@
 """Units larger than a pixel: dipp against rivals at the same unit and pure ε, on photographs.
 
     python benchmarks/units.py PHOTOGRAPHS --out benchmarks/results/units.json --sheet examples/units.jpg
+    python benchmarks/units.py CIFAR --cifar --count 256 --out benchmarks/results/units-cifar.json
 
 PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Centre crops of 512×512 are released:
 
@@ -11,12 +12,16 @@ PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Ce
 | `sharp` | `--unit pixel` at ε/b², the same promise for b×b pixels, as its planner expects; null if out of reach |
 | `DP-Pix` | means of cells with Laplace noise of scale 3·255/ε on each of three channels [Fan, 2018], as eight bits |
 | `DP-Pix, denoised` | the same before it is clipped, by the same network at the resolution of the cells |
-| `one shot` | one draw a cell among white signs, with 95 to 98 % of PrivUnitG's gain, by the same network |
+| `PrivUnitG` | one answer a cell about its coarse pixels (`experiments/comparisons/privunit.py`), by the same network |
 | `words` | one question of words, interpolated without a network |
 
-For `DP-Pix, denoised` and `one shot`, the SNR that the network is told and the scale of the signs are the best ones
-against the clean crops: advantages that `dipp` does not have. One shot takes at most ε = 16, the most that its index
-can use. PSNR in dB is the mean over crops.
+For `DP-Pix, denoised` and `PrivUnitG`, the SNR that the network is told is the best one against the clean crops. So are
+the number of coarse pixels and the norm that PrivUnitG shortens cells to. `dipp` has no such advantages. PSNR in dB is
+the mean over crops.
+
+*CIFAR-10*: CIFAR is the folder `cifar-10-batches-py`. Words are made from the first training pictures, by what
+`dipp words` runs, and questions are chosen on others of them. The first test pictures are released by the denoiser that
+ships. There the floor is the mean of training pictures, and PSNR is that of the mean squared error over all pictures.
 
 *Time*: a photograph of 768×512 and one of 4000×3000 (enlarged from it) at `--unit 16 --epsilon 8`, each in a process of
 its own, whose peak of resident memory is read at its end.
@@ -25,35 +30,44 @@ its own, whose peak of resident memory is read at its end.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from provenance import provenance, write
 
 import dipp
 from dipp import files, models
-from dipp.codec import questions
-from dipp.codec.grids import Cuts, interpolated
+from dipp.codec.grids import Cuts, interpolated, pooled
 from dipp.codec.options import planned
 from dipp.codec.pictures import Pixels
+from dipp.core.geometry import Geometry
 from dipp.core.signal import to_signal
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture
+from dipp.data import cifar
 from dipp.errors import DippError
 from dipp.models import embedded
+from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import Evidence
-from dipp.planning.questions import MOST, candidates_of, step_of
+from dipp.planning.questions import MOST, QuestionPlanner, candidates_of, step_of
+from dipp.privacy.budget import Budget
+from dipp.training import public_pictures, words
 from dipp.training.words import LABELS, Asking
+from experiments.comparisons import privunit
 
 HERE = Path(__file__).parent
 SIDE = 512
@@ -62,6 +76,20 @@ CASES: tuple[tuple[Unit, float], ...] = (
     (Picture(), 8.0),
     (Picture(), 32.0),
 )
+PARTS = (1, 2, 4)
+"""Coarse pixels along a side of a unit that PrivUnitG may answer about."""
+RADII = (0.5, 0.9, 1.0)
+"""Quantiles of the norms of cells that they may be shortened to."""
+CIFAR_SIDE = 32
+CIFAR_CASES: tuple[tuple[Unit, float], ...] = (
+    (Cells(4), 4.0),
+    *((Cells(8), epsilon) for epsilon in (4.0, 8.0, 16.0, 32.0)),
+    *((Cells(16), epsilon) for epsilon in (8.0, 16.0, 32.0)),
+    *((Picture(), epsilon) for epsilon in (8.0, 16.0, 64.0, 128.0)),
+)
+CIFAR_BITS = (3, 5, 6, 8, 9, 10)
+WORDED, TRIED = 2000, 128
+"""Training pictures that words are made from, and others on which questions are tried."""
 TIMED = ((768, 512), (4000, 3000))
 SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", HERE / "pictures/retina.png"]
 HIDDEN = ("16x16", "32x32", "64x64")
@@ -72,8 +100,9 @@ THUMB, GAP, CAPTION = 224, 6, 22
 
 
 def psnr(pictures: Any, originals: Pixels) -> float:
-    """Return the mean PSNR of pictures, as values from 0 to 255."""
+    """Return the mean PSNR of pictures, as values from 0 to 255; of small ones that of the mean squared error."""
     errors = np.square(np.asarray(pictures, np.float64) - originals).reshape(len(originals), -1).mean(1)
+    errors = errors.mean(keepdims=True) if originals.shape[1] == CIFAR_SIDE else errors
     return round(float(np.mean(10 * np.log10(255**2 / errors))), 2)
 
 
@@ -93,6 +122,16 @@ def onto_pixels(coarse: torch.Tensor, unit: Unit, parts: int, pixels: Pixels) ->
 def encoded(pixels: Pixels, **options: Any) -> tuple[Pixels, float]:
     """Return what dipp makes of crops, and its payload bits per pixel."""
     codec = dipp.Codec.from_pretrained(size=pixels.shape[1:3], **options)
+    archive = codec.encode(list(pixels), odometer=False)
+    return np.stack(list(codec.decode(archive))), archive.payload_bpp
+
+
+def asked_pictures(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, float]:
+    """Return what questions by a denoiser's own words tell of pictures, and the payload bits per pixel."""
+    if denoiser.books is None:
+        raise DippError("words: the denoiser has none")
+    planner = QuestionPlanner(denoiser.books, Geometry.of(pixels.shape[1:]), (unit,))
+    codec = dipp.Codec(denoiser, planner.choose(Budget(epsilon, unit=unit)).plan, table=denoiser.books.digest)
     archive = codec.encode(list(pixels), odometer=False)
     return np.stack(list(codec.decode(archive))), archive.payload_bpp
 
@@ -124,22 +163,35 @@ def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tu
     return shown(blocks[:, :, : pixels.shape[1], : pixels.shape[2]]), max(tried, key=lambda one: psnr(one, pixels))
 
 
-def one_shot(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
-    """Return what one draw among white signs tells of each unit, unbiased and denoised at the best SNR."""
-    step = step_of(candidates_of(min(epsilon, MOST), signs=True), min(epsilon, MOST))
-    asked = Asking(denoiser, unit, pixels)
-    for _, _, ask in asked.rounds(step):
-        ask(denoiser)
-    truth = questions.coarse(asked.flat, asked.geometry, unit, step)
-    signs = asked.state.permute(0, 2, 3, 1).reshape(len(pixels), -1).numpy()
-    power = float(np.square(truth).mean())
-    scale = power / max(float((signs * truth).mean()), 1e-4)
-    snrs = [factor / max(scale**2 - power, 1e-6) for factor in LABELS]
-    tried = [
-        shown(onto_pixels(denoiser.predict(Evidence(scale * asked.state, snr)), unit, step.parts, pixels))
-        for snr in snrs
+def shortened_means(pixels: Pixels, unit: Unit, parts: int) -> tuple[NDArray[Any], tuple[int, ...]]:
+    """Return the coarse pixels of each unit (units × dimensions) of square pictures, and their shape before."""
+    signal = torch.from_numpy(to_signal(pixels).astype(np.float32)).permute(0, 3, 1, 2)
+    coarse = pooled(signal, Cuts(*(unit.divisions(side, parts) for side in pixels.shape[1:3])))
+    images, channels, height, width = coarse.shape
+    shape = images, channels, height // parts, parts, width // parts, parts
+    cells = coarse.reshape(shape).permute(0, 2, 4, 1, 3, 5)
+    return cells.reshape(-1, channels * parts**2).numpy(), tuple(cells.shape)
+
+
+def priv_unit(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
+    """Return what one answer of PrivUnitG tells of each unit, denoised; the best of several sizes, norms and SNRs."""
+    generator, tried = np.random.default_rng(0), []
+    for parts in PARTS:
+        vectors, shape = shortened_means(pixels, unit, parts)
+        norms = np.linalg.norm(vectors, axis=1)
+        for radius in np.quantile(norms, RADII):
+            answers = privunit.released(vectors, radius, epsilon, generator)
+            noise = privunit.variance(radius, epsilon)
+            power = max(float(np.square(answers).mean()) - noise, 1e-3)
+            folded = torch.from_numpy(answers.astype(np.float32)).reshape(shape).permute(0, 3, 1, 4, 2, 5)
+            state = folded.reshape(len(pixels), shape[3], shape[1] * parts, shape[2] * parts)
+            shrunk = onto_pixels(state * (power / (power + noise)), unit, parts, pixels)
+            tried.append((psnr(shown(shrunk), pixels), state, parts, 1 / noise))
+    _, state, parts, snr = max(tried, key=lambda one: one[0])
+    found = [
+        shown(onto_pixels(denoiser.predict(Evidence(state, factor * snr)), unit, parts, pixels)) for factor in LABELS
     ]
-    return max(tried, key=lambda one: psnr(one, pixels))
+    return max(found, key=lambda one: psnr(one, pixels))
 
 
 def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
@@ -153,17 +205,17 @@ def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) 
     return shown(onto_pixels(asked.state, unit, step.parts, pixels))
 
 
-def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> dict[str, Any]:
-    """Return the PSNR of every method at a unit and ε."""
+def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser, floor: Any) -> dict[str, Any]:
+    """Return the PSNR of every method at a unit and ε; `floor` is a picture, or a colour, that is known before."""
     area = unit.side**2 if isinstance(unit, Cells) else pixels.shape[1] * pixels.shape[2]
-    own = encoded(pixels, epsilon=epsilon, unit=unit)
+    own = asked_pictures(pixels, unit, epsilon, denoiser)
     noisy, denoised = dp_pix(pixels, unit, epsilon, denoiser)
     found = {
         "dipp": own[0],
-        "floor": np.broadcast_to(np.rint(pixels.mean((0, 1, 2))), pixels.shape),
+        "floor": np.broadcast_to(np.rint(floor), pixels.shape),
         "DP-Pix": noisy,
         "DP-Pix, denoised": denoised,
-        "one shot": one_shot(pixels, unit, epsilon, denoiser),
+        "PrivUnitG": priv_unit(pixels, unit, epsilon, denoiser),
         "words": plain_words(pixels, unit, epsilon, denoiser),
     }
     quality: dict[str, float | None] = {name: psnr(pictures, pixels) for name, pictures in found.items()}
@@ -185,6 +237,22 @@ def cropped(path: Path) -> Pixels:
         pixels = np.asarray(image.convert("RGB"))
     top, left = ((side - SIDE) // 2 for side in pixels.shape[:2])
     return pixels[top : top + SIDE, left : left + SIDE]
+
+
+def cifar_words(pixels: Pixels, denoiser: Any) -> Denoiser:
+    """Return the denoiser with words of training pictures, and the table of what was tried on others of them."""
+    found = words.books(denoiser, pixels[:WORDED], print, CIFAR_BITS)
+    known = replace(denoiser, books=Books(found, [], ""))
+    rows = []
+    for unit, epsilon in CIFAR_CASES:
+        side = unit.side if isinstance(unit, Cells) else CIFAR_SIDE
+        for shape in words.SHAPES:
+            each = epsilon / sum(split**2 for split in shape)
+            if each <= MOST and candidates_of(each).bits in CIFAR_BITS:
+                rows += words.tried(known, unit, side, epsilon, shape, pixels[WORDED:])
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()
+    chosen: Denoiser = replace(known, books=Books(found, [row.to_dict() for row in rows], digest))
+    return chosen
 
 
 def timed(path: Path, width: int, height: int) -> dict[str, Any]:
@@ -254,6 +322,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sheet", type=Path)
+    parser.add_argument("--cifar", action="store_true", help="the folder is CIFAR-10's")
     parser.add_argument("--time", type=int, nargs=2, help="time one photograph, resized to this width and height")
     arguments = parser.parse_args()
     if arguments.time:
@@ -263,14 +332,30 @@ def main() -> None:
     if arguments.sheet:
         with files.atomic(arguments.sheet) as part:
             sheet(denoiser).save(part, "JPEG", quality=88, subsampling=0)
-    if arguments.out:
-        pixels, source = crops(arguments.photographs, arguments.count), provenance()
-        timings = list(times(min(arguments.photographs.glob("*.png"))))
-        rows = list[dict[str, Any]]()
-        for unit, epsilon in CASES:
-            rows.append(compared(pixels, unit, epsilon, denoiser))
-            print(rows[-1], flush=True)
-            write(arguments.out, {**source, "photographs": len(pixels), "rows": rows, "time": timings})
+    if arguments.out and arguments.cifar:
+        training = public_pictures.load(arguments.photographs, CIFAR_SIDE, WORDED + TRIED).pixels
+        pixels = np.stack(list(cifar.read(arguments.photographs / "test_batch")[0]))[: arguments.count]
+        known = cifar_words(training, denoiser)
+        compare(CIFAR_CASES, pixels, known, training.mean(0), {**provenance(), "pictures": len(pixels)}, arguments.out)
+    elif arguments.out:
+        pixels = crops(arguments.photographs, arguments.count)
+        facts = {
+            **provenance(),
+            "photographs": len(pixels),
+            "time": list(times(min(arguments.photographs.glob("*.png")))),
+        }
+        compare(CASES, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)
+
+
+def compare(
+    cases: tuple[tuple[Unit, float], ...], pixels: Pixels, denoiser: Denoiser, floor: Any, facts: Any, out: Path
+) -> None:
+    """Compare all methods in every case, and write what is known after each."""
+    rows = list[dict[str, Any]]()
+    for unit, epsilon in cases:
+        rows.append(compared(pixels, unit, epsilon, denoiser, floor))
+        print(rows[-1], flush=True)
+        write(out, {**facts, "rows": rows})
 
 
 if __name__ == "__main__":

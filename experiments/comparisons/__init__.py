@@ -5,4 +5,5 @@
 | `channels` | logistic and Huber noise as channels |
 | `gaussian` | the (ε, δ) of Gaussian diffusion without a code |
 | `unclipped` | presets along timesteps with the sign channel, as they were before residuals were clipped |
+| `privunit` | PrivUnitG, one private Gaussian answer about a vector |
 """
