@@ -1,14 +1,17 @@
 """What the decoded picture alone tells an ordinary reader: the colour of a pixel, and the characters of a plate.
 
     python benchmarks/readers.py --out benchmarks/results/readers.json --sheet docs/plates.jpg
+    python benchmarks/readers.py --cells --out benchmarks/results/readers-cells.json
 
 The certificate bounds what a file adds for somebody who knows every other pixel. A reader of the decoded picture has
-the neighbours of a pixel instead, which say much the same. Two questions are measured, on files of `dipp encode` with
-its default options:
+the neighbours of a pixel instead, which say much the same. Three questions are measured, on files of `dipp encode`
+with its default options:
 
 - *pixels*: "is this the pixel's colour, or is it that one?", where that one is the colour of another random pixel of
   the same picture, if it differs. The reader takes the colour that is nearer to the decoded pixel; a tie counts half.
   A guess is right in 50 % of cases.
+- *cells* (`--cells`): the same of square cells, in files whose unit is the cell. The reader takes the content that is
+  nearer to the decoded cell, over all its pixels.
 - *plates*: number plates in letters of several heights. The reader compares each decoded character with all letters and
   digits of the typeface, and takes the letter that correlates best. A guess is right once in 36 times.
 """
@@ -35,6 +38,8 @@ ROOT = Path(__file__).parents[1]
 PICTURES = sorted(path for folder in ("examples", "benchmarks") for path in (ROOT / folder / "pictures").glob("*.png"))
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PLATE_EPSILONS = (0.25, 0.5, 1.0, 2.0)
+SIDES = (8, 16, 32, 64)
+CELL_EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 HEIGHTS = (14, 28, 80)
 """Heights of the plates' letters, in pixels."""
 PLATES = ("KX52JRT", "B7946QE", "HM03WUG")
@@ -45,9 +50,9 @@ ROAD = (112, 116, 120)
 GAP, CAPTION = 8, 20
 
 
-def released(pixels: Pixels, epsilon: float, preset: str) -> Pixels:
+def released(pixels: Pixels, epsilon: float, preset: str, unit: str | int = "pixel") -> Pixels:
     """Return what a file of the picture shows."""
-    codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, size=pixels.shape[:2])
+    codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, unit=unit, size=pixels.shape[:2])
     (decoded,) = codec.decode(codec.encode([pixels], odometer=False))
     return decoded
 
@@ -67,16 +72,31 @@ def sheet(shown: dict[str, list[Pixels]]) -> Image.Image:
     return page
 
 
+def by_cell(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Ask about the cells of every picture, at every side and ε of a cell."""
+    rows: list[dict[str, Any]] = []
+    for side, epsilon, path in itertools.product(SIDES, CELL_EPSILONS, PICTURES):
+        original = pictures.read(path)
+        right = about_cells(original, released(original, epsilon, "sharp", side), side, rng)
+        rows.append({"side": side, "epsilon": epsilon, "picture": path.stem, "right": right})
+        print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     """Encode, decode, ask and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="ε = 1, one picture and one small plate, by the preset swift"
     )
+    parser.add_argument("--cells", action="store_true", help="ask about cells, and nothing else")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sheet", type=Path, help="where the picture of the plates goes")
     arguments = parser.parse_args()
     facts, rng = provenance(), np.random.default_rng(0)
+    if arguments.cells:
+        write(arguments.out, {**facts, "questions": QUESTIONS, "cells": by_cell(rng)})
+        return
     quick, preset = arguments.quick, "swift" if arguments.quick else "sharp"
     about_pixels: list[dict[str, Any]] = []
     for epsilon, path in itertools.product((1.0,) if quick else EPSILONS, PICTURES[:1] if quick else PICTURES):
