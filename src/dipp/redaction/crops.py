@@ -9,7 +9,7 @@ import numpy as np
 from dipp.redaction.regions import Mask
 
 CONTEXT = 48
-"""Known pixels around a region that the finest level sees, at least."""
+"""Known pixels around a region that painting sees, at least; around a large one half of its side."""
 JOIN = 32
 """Regions that are nearer to each other than this are painted together."""
 
@@ -33,7 +33,7 @@ def crops(unknown: Mask) -> Iterator[tuple[tuple[slice, slice], Mask]]:
         for axis in (0, 1):
             places = np.flatnonzero(own.any(axis=1 - axis))
             first, last = int(places[0]), int(places[-1]) + 1
-            context = max(CONTEXT, (last - first) // 4)
+            context = max(CONTEXT, (last - first) // 2)
             spans.append(slice(max(0, first - context), min(unknown.shape[axis], last + context)))
         part = spans[0], spans[1]
         yield part, own[part]

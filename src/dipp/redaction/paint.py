@@ -9,9 +9,10 @@ region (`crops`).
 
 **Surroundings** (`Painter`). A pyramid of means of the known pixels is filled from the coarsest level on. On each level
 the denoiser is asked, at rising SNR, for the expected picture behind the current one, whose unknown pixels got noise of
-a fixed seed; the unknown pixels take its answer, and the known ones are put back. A share of the harmonic
-interpolation (`smooth`) is mixed in, which knows less of edges and errs less in large regions. Both are smooth, which
-shows beside a photograph: at the end, the painting gets grain as strong as that of the surroundings (`grain`).
+a fixed seed; the unknown pixels take its answer, and the known ones are put back. What a large region shows is guessed
+several times with other noise, and the mean is taken. In thick regions a share of the harmonic interpolation
+(`smooth`) is mixed in, which knows less of edges and errs less far away from all that is known. The result is smooth,
+which shows beside a photograph: at the end, the painting gets grain as strong as that of the surroundings (`grain`).
 """
 
 from __future__ import annotations
@@ -40,16 +41,23 @@ Signal = NDArray[np.float32]
 Fill = Callable[[Signal, Mask], Signal]
 
 COARSEST = 24
-"""Pixels of the side of a region at the coarsest level, about."""
+"""Pixels of the side of a region at the coarsest level, at most."""
+TRIES = 4
+"""Paintings with other noise whose mean is taken."""
+TRIED = 1 << 17
+"""Pixels of all tries on a level, at most: on finer levels there are fewer of them, and one on the finest."""
 LARGEST_CALL = 1 << 20
 """Pixels of a crop for which the denoiser is asked; on finer levels, what is painted is only scaled up."""
-SNRS = {"coarse": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 64.0), "fine": (32.0,)}
-"""SNRs of the calls on the coarsest level, on those between, and on the finest."""
-SHARE = np.float32(0.7)
-"""Share of the denoiser's painting; the rest is the harmonic interpolation. (12 photographs of the Kodak suite, two
-boxes in each, PSNR inside: of 64×64 20.60 dB by the denoiser alone, 20.57 mixed; of 128×128 16.96 and 17.31.)"""
-GRAIN = 3.14 / math.sqrt(8 / 9)
-"""Deviation of white noise in which a quarter of the pixels differ by less than 1 from the mean of their nine."""
+SNRS = {"coarse": (4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 64.0), "fine": (32.0,)}
+"""SNRs of the calls on the coarsest level, on those between, and on the finest. They begin high: from SNR 1 on, the
+denoiser invents things that the surroundings do not suggest."""
+THIN = 64
+"""Thickness in pixels up to which a region is painted by the denoiser alone. In a thicker one its share is
+√(`THIN`/thickness), and the rest is the harmonic interpolation. (`benchmarks/painting.py` compares them.)"""
+FLATTEST = 0.1
+"""Share of the known pixels by which grain is measured: those that differ least from the mean of their nine."""
+GRAIN = 7.96 / math.sqrt(8 / 9)
+"""Deviation of white noise in which that share of the pixels differ by less than 1 from the mean of their nine."""
 SWEEPS = 12
 """Sweeps of the harmonic interpolation, on each level."""
 SEED = bytes(randomness.SEED_BYTES)
@@ -73,14 +81,21 @@ class Painter:
     denoiser: Denoiser
 
     def __call__(self, known: Signal, unknown: Mask) -> Signal:
+        """Return the picture with what the surroundings suggest where nothing is known, and with their grain."""
+        return grain(self.plain(known, unknown), unknown)
+
+    def plain(self, known: Signal, unknown: Mask) -> Signal:
         """Return the picture with what the surroundings suggest where nothing is known."""
         grey = known.shape[2] == 1
         if unknown.all():
             return known
         colours = known.repeat(3, axis=2) if grey else known
-        mixed = SHARE * self._painted(colours, unknown) + (1 - SHARE) * smooth(colours, unknown)
+        share = np.float32(min(1.0, math.sqrt(THIN / thickness(unknown))))
+        mixed = share * self._painted(colours, unknown)
+        if share < 1:
+            mixed += (1 - share) * smooth(colours, unknown)
         painted = np.where(unknown[..., None], mixed, colours)
-        return grain(painted.mean(axis=2, keepdims=True) if grey else painted, unknown)
+        return painted.mean(axis=2, keepdims=True) if grey else painted
 
     def _painted(self, known: Signal, unknown: Mask) -> Signal:
         levels = [(known, unknown)]
@@ -88,35 +103,49 @@ class Painter:
         while side > COARSEST and min(levels[-1][1].shape) >= 16:
             levels.append(halved(*levels[-1]))
             side /= 2
-        picture = smooth(*levels[-1])
+        tries = [smooth(*levels[-1])] * TRIES
         calls = itertools.count()
         for level in range(len(levels) - 1, -1, -1):
             given, missing = levels[level]
-            if level < len(levels) - 1:
-                picture = np.where(missing[..., None], doubled(picture, given.shape), given)
-            if picture.shape[0] * picture.shape[1] > LARGEST_CALL:
-                continue
             name = "coarse" if level == len(levels) - 1 else "fine" if level == 0 else "middle"
+            tries = means(tries, 1 if name == "fine" else min(TRIES, max(1, TRIED // missing.size)))
+            if name != "coarse":
+                tries = [np.where(missing[..., None], doubled(one, given.shape), given) for one in tries]
+            if missing.size > LARGEST_CALL:
+                continue
             for snr in SNRS[name]:
                 source = randomness.stream(SEED, step=next(calls), purpose="paint")
-                drawn = normals(source, picture.shape) * missing[..., None]
-                state = picture + drawn / np.float32(math.sqrt(snr))
-                picture = np.where(missing[..., None], self._expected(state, snr), given)
-        return picture
+                drawn = normals(source, (len(tries), *given.shape)) * missing[..., None]
+                found = self._expected(np.stack(tries) + drawn / np.float32(math.sqrt(snr)), snr)
+                tries = list(np.where(missing[..., None], found, given))
+        (painted,) = means(tries, 1)
+        return painted
 
-    def _expected(self, state: Signal, snr: float) -> Signal:
-        """Return the denoiser's expected picture behind a noisy one (H, W, 3)."""
+    def _expected(self, states: Signal, snr: float) -> Signal:
+        """Return the denoiser's expected pictures behind noisy ones (N, H, W, 3)."""
         import torch
 
-        batch = torch.from_numpy(np.ascontiguousarray(state.transpose(2, 0, 1))[None])
-        found: Signal = self.denoiser.predict(Evidence(batch, float(snr)))[0].permute(1, 2, 0).cpu().numpy()
+        batch = torch.from_numpy(np.ascontiguousarray(states.transpose(0, 3, 1, 2)))
+        found: Signal = self.denoiser.predict(Evidence(batch, float(snr))).permute(0, 2, 3, 1).cpu().numpy()
         return found
+
+
+def means(pictures: list[Signal], count: int) -> list[Signal]:
+    """Return the means of `count` groups of pictures, as equal in size as can be."""
+    return pictures if len(pictures) <= count else [np.mean(pictures[at::count], axis=0) for at in range(count)]
+
+
+def thickness(unknown: Mask) -> float:
+    """Return the largest width of a mask: twice the distance between an unknown pixel and the nearest known one."""
+    from scipy import ndimage
+
+    return 2 * float(ndimage.distance_transform_edt(unknown).max())
 
 
 def grain(picture: Signal, unknown: Mask) -> Signal:
     """Return a picture with grain in its unknown pixels: grey noise of a fixed seed, as strong as around them.
 
-    How strong follows from the quarter of the known pixels that differ least from the mean of their nine: edges and
+    How strong follows from the tenth of the known pixels that differ least from the mean of their nine: edges and
     textures hardly move it, and it is 0 for drawings and clean paper.
     """
     luma = picture.mean(axis=2)
@@ -129,7 +158,7 @@ def grain(picture: Signal, unknown: Mask) -> Signal:
         whole &= clear[part]
     if not whole.any():
         return picture
-    strength = GRAIN * float(np.quantile(np.abs(luma - total / 9)[whole], 0.25))
+    strength = GRAIN * float(np.quantile(np.abs(luma - total / 9)[whole], FLATTEST))
     drawn = normals(randomness.stream(SEED, step=0, purpose="grain"), luma.shape)
     return np.where(unknown[..., None], picture + np.float32(strength) * drawn[..., None], picture)
 

@@ -134,11 +134,11 @@ def test_a_picture_that_another_denoiser_painted_is_not_blamed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-@pytest.mark.parametrize("levels", [0.01, 0.5, 8])
+@pytest.mark.parametrize("levels", [0.5, 8])
 def test_painting_may_round_differently_elsewhere(
     kind: str, levels: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundredth of a level may move a coefficient by a step, which is many levels."""
+    """Half a level may move a coefficient by a step, which is many levels."""
     paints = paint.Painter.__call__
 
     def elsewhere(self: paint.Painter, known: Any, unknown: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import shutil
 import struct
@@ -346,3 +347,37 @@ def test_libvips_opens_what_is_written(kind: str, tmp_path: Path) -> None:
     assert found.shape == scene().shape
     if kind != "JPEG":
         np.testing.assert_array_equal(found, opened(made.content))
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+SHOWN = """async (address) => {
+    const image = new Image();
+    image.src = address;
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight);
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    return [image.naturalWidth, image.naturalHeight, ...context.getImageData(0, 0, canvas.width, canvas.height).data];
+}"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_chromium_shows_what_is_written() -> None:
+    """It shows the pixels that Pillow reads, and turns a JPEG as its EXIF data say (and a PNG or WebP not at all)."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    with playwright.sync_playwright() as found:
+        browser = found.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        for kind in ("JPEG", "PNG", "WEBP"):
+            ways: dict[str, dict[str, Any]] = {"JPEG": {"exif": tags}, "PNG": {}, "WEBP": {"lossless": True}}
+            made = grey(saved(scene(), kind, **ways[kind]), boxes="raw").content
+            address = f"data:image/{kind.lower()};base64,{base64.b64encode(made).decode()}"
+            width, height, *values = page.evaluate(SHOWN, address)
+            shown = np.array(values, np.uint8).reshape(height, width, 4)[..., :3]
+            with Image.open(io.BytesIO(made)) as image:
+                known = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+            assert shown.shape == known.shape
+            assert np.abs(shown.astype(int) - known).max() <= (3 if kind == "JPEG" else 0)
+        browser.close()
