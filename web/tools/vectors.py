@@ -449,7 +449,9 @@ def _golden(path: Path) -> dict[str, Any]:
     return {
         "name": path.stem,
         "file": data.hex(),
-        "readable": coding.channel.name == "sign" and coding.code.name in ("flat", "pairs", "closest"),
+        "readable": made.release.latents is None
+        and coding.channel.name == "sign"
+        and coding.code.name in ("flat", "pairs", "closest"),
         "kind": made.release.plan.kind,
         "claims": claims,
         "window": None if made.release.window is None else [made.release.window.low, made.release.window.high],
