@@ -30,6 +30,7 @@ from dipp.format.release import Release
 from dipp.models.books import NAME, Books
 from dipp.models.latent import LatentDenoiser
 from dipp.planning.presets import DIFFC
+from dipp.planning.questions import Row
 from dipp.training import latents
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -176,3 +177,6 @@ def test_commands(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch)
     code, out, _ = run("plan", "--unit", "picture", "--epsilon", "8", "--model", model)
     assert code == 0
     assert "dB of the latents" in out
+    # Fewer draws that tell something are expected to leave what the latents' own deviation leaves, and not less.
+    rows = [Row.from_dict(row) for row in (Books.read(model) or pytest.fail("no words")).table]
+    assert all(row.floor > 20 and row.expected(0.5) >= min(row.floor, row.psnr) - 1e-6 for row in rows)

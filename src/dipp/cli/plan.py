@@ -33,7 +33,7 @@ def plan(
         require_drawing("plot", plot, overwrite=overwrite)
     denoiser, planner, budget, point = planned(device="cpu", **given(options))
     if as_json:
-        typer.echo(json.dumps(_facts(planner, point, budget), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_facts(planner, point, budget, denoiser.latents), indent=2, ensure_ascii=False))
     else:
         typer.echo(_text(planner, point, budget, options.final_timestep, denoiser.latents))
     if plot is not None:
@@ -41,7 +41,7 @@ def plan(
         typer.echo(f"frontier: {plot}", err=as_json)
 
 
-def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any]:
+def _facts(planner: Plans, point: Point, budget: Budget | None, latents: Latents | None) -> dict[str, Any]:
     """The plan as `--json` prints it: what it certifies (null if it cannot), what is expected of it, and its steps."""
     plan, found = point.plan, _certificate(planner, point, budget)
     return {
@@ -50,7 +50,7 @@ def _facts(planner: Plans, point: Point, budget: Budget | None) -> dict[str, Any
         "certificate": found.to_dict() if found else None,
         "expected": {"bpp": point.bpp, "psnr": point.psnr, "snr": point.snr},
         "bound_by_rate": point.bound,
-        "left": plan.left(planner.geometry),
+        "left": plan.left(planner.geometry) if latents is None else None,
         "steps": [dataclasses.asdict(step) for step in plan.steps],
     }
 

@@ -181,6 +181,8 @@ KINDS = ("UNet2DModel", UNET, FLUX)
 def of(name: str, config: Mapping[str, Any]) -> Conditioning:
     """Return how a network is asked, by its config, or raise if it asks for more than is known here."""
     kind = str(config.get("_class_name"))
+    if kind not in KINDS:
+        raise DippError(f"model: {name} has a VAE around a {kind}; one of {', '.join(KINDS)} is needed")
     if kind == FLUX:
         return Flux()
     other = {

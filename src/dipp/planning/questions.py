@@ -79,16 +79,18 @@ class Row(NamedTuple):
     """ε of the unit; all draws have equal shares of it."""
     psnr: float
     recipes: tuple[Recipe, ...]
+    floor: float = FLOOR
+    """PSNR in dB of a picture whose draws tell nothing; of latents, which vary less, it is higher."""
 
     def expected(self, epsilon: float) -> float:
         """Return the PSNR that the recipe is expected to have at another ε of the unit.
 
         It is that of the row, if as many draws or more tell something; of those that do not any more, the squared error
-        is that of `FLOOR`. So it never falls with ε.
+        is that of `floor`. So it never falls with ε.
         """
         told, own = self._told(epsilon), self._told(self.epsilon)
         error = 10 ** (-self.psnr / 10)
-        lost = (1 - min(told / own, 1)) * max(10 ** (-FLOOR / 10) - error, 0)
+        lost = (1 - min(told / own, 1)) * max(10 ** (-self.floor / 10) - error, 0)
         return -10 * math.log10(error + lost)
 
     def needed(self, psnr: float) -> float:
@@ -116,9 +118,10 @@ class Row(NamedTuple):
         return sum(one.split**2 * one.bits for one in self.recipes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row for JSON."""
-        own = {**self._asdict(), "psnr": round(self.psnr, 3)}
-        return own | {"recipes": [one._asdict() for one in self.recipes]}
+        """Return the row for JSON; it has the floor only where that is another than `FLOOR`."""
+        own = {**self._asdict(), "psnr": round(self.psnr, 3), "recipes": [one._asdict() for one in self.recipes]}
+        floor = round(own.pop("floor"), 3)
+        return own if floor == FLOOR else {**own, "floor": floor}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Row:

@@ -90,4 +90,5 @@ def _tried(denoiser: Denoiser, latents: Latents, epsilon: float, shape: tuple[in
         recipe = recipe._replace(scale=sign_scale(asked, recipe, each))
         recipes.append(asked_once(asked, recipe, each))
     error = asked.error(asked.steps[-1])
-    return Row(Picture.kind, latents.shape[1], epsilon, -10 * math.log10(error / 4), tuple(recipes))
+    psnr, floor = (-10 * math.log10(max(one, 1e-9) / 4) for one in (error, float(np.square(to_signal(latents)).mean())))
+    return Row(Picture.kind, latents.shape[1], epsilon, psnr, tuple(recipes), floor)

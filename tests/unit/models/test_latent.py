@@ -283,6 +283,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickles": (only_pickles, "pickled weights only"),
     "another component": (lambda f: edit(f / "model_index.json", prior=["diffusers", "Prior"]), "also has prior"),
     "inpainting": (lambda f: edit(f / UNET, in_channels=9), "maps 9 channels to 4"),
+    "another network": (lambda f: edit(f / UNET, _class_name="PhotoNet"), "a VAE around a PhotoNet"),
     "classes": (lambda f: edit(f / UNET, num_class_embeds=5), "a number of classes"),
     "images": (lambda f: edit(f / UNET, encoder_hid_dim_type="image_proj"), "encoder_hid_dim_type"),
     "another embedding": (lambda f: edit(f / UNET, addition_embed_type="image"), "addition_embed_type"),
