@@ -20,6 +20,8 @@ how much the two differ.
 **End to end.** The commands `dipp encode` and `dipp decode` of both trees on the photograph at ε = 4, each in a process
 of its own with all that it loads.
 
+**Chains, cells, boxes.** What the networks are for (`model_tasks`).
+
 **Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, ONNX Runtime, and Winograd's convolutions.
 """
 
@@ -45,6 +47,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from model_tasks import tasks
 from provenance import provenance, write
 
 from dipp import models
@@ -57,9 +60,10 @@ from dipp.models.evidence import Evidence
 from dipp.training.validation import gaussian_psnr
 
 SIZE = (512, 768)
+TASKS = ["chains", "cells", "boxes"]
 ROUNDS = {"new": 7, "old": 2}
 SEAM_SIDE, SEAM_WIDTH = 256, 4
-PARTS = ["end-to-end", "time", "engines", "seams", "quality"]
+PARTS = ["end-to-end", "time", "engines", "seams", "quality", *TASKS]
 """Parts of the benchmark. Commands come first: a process has at least the peak memory of its parent at the start."""
 PATIENCE = 900.0
 """Seconds after which a command is stopped, and counts as one that took so long."""
@@ -191,6 +195,7 @@ def main() -> None:
     """Measure both and write the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path, metavar="PICTURES.npz")
+    parser.add_argument("--new", type=Path, default=embedded.FOLDER, help="by default the one that ships")
     parser.add_argument("--old", type=Path)
     parser.add_argument("--photograph", type=Path, help="of 768×512, to look for seams in, and to encode")
     parser.add_argument("--checkout", type=Path, help="tree of an older commit, to encode with")
@@ -202,7 +207,7 @@ def main() -> None:
     with np.load(options.data, allow_pickle=False) as stored:
         sets = {name: stored[name] for name in stored}
     sets = {name: one if one.shape[1] <= 64 else one[: options.count] for name, one in sets.items()}
-    denoisers = {"new": models.load(embedded.FOLDER, options.device)}
+    denoisers = {"new": models.load(options.new, options.device)}
     if options.old:
         denoisers["old"] = models.load(options.old, options.device)
     result: dict[str, Any] = {
@@ -227,6 +232,7 @@ def main() -> None:
         ),
         "seams": ("seams", lambda: seams(pictures.read(options.photograph))),
         "quality": ("PSNR on Gaussian states, by SNR", lambda: quality(denoisers, sets)),
+        **{part: (part, functools.partial(tasks, part, denoisers, sets)) for part in TASKS},
     }
     for part in options.parts:
         name, measure = parts[part]
