@@ -122,8 +122,10 @@ def bounded(precision: float | Tensor, largest: float = LARGEST) -> float | Tens
 
 def levels(precision: Tensor) -> Tensor:
     """Return the level of each of several maps of precision (N, …): a tensor (N,)."""
-    left = 1 / (1 + bounded(precision.double()) * DEVIATION**2)
-    return (1 / left.flatten(1).mean(1) - 1) / DEVIATION**2
+    power = bounded(precision) * DEVIATION**2
+    left = 1 / (1 + power)
+    # One less the share that is left is taken as a mean of its own: at low SNRs a difference would have few digits.
+    return (power * left).flatten(1).mean(1) / left.flatten(1).mean(1) / DEVIATION**2
 
 
 def _map(precision: float | Tensor, like: Tensor) -> Tensor:

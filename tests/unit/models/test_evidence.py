@@ -63,7 +63,7 @@ def test_the_level_keeps_the_variance_that_is_left(first: float, second: float, 
     precision = torch.tensor([first] * count + [second] * (100 - count)).view(1, 1, 10, 10)
     level = Evidence(torch.zeros(1, 3, 10, 10), precision).level
     left = (count / (1 + first / 4) + (100 - count) / (1 + second / 4)) / 100
-    assert 1 / (1 + level / 4) == pytest.approx(left, rel=1e-4)
+    assert level == pytest.approx(4 * (1 / left - 1), rel=1e-3)
     assert Evidence(torch.zeros(1, 3, 10, 10), first).level == first
 
 
