@@ -10,6 +10,7 @@ harmonic interpolation, of the painting of `dipp redact`, and of one call of a n
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -70,11 +71,12 @@ def boxes(denoisers: Mapping[str, Denoiser], pixels: Pixels) -> dict[str, Any]:
     for name, denoiser in denoisers.items():
         ways[f"painted, {name}"] = Painter(denoiser)
         if "precision" in denoiser.planes:
-            ways[f"one call, {name}"] = lambda known, unknown, denoiser=denoiser: told(denoiser, known, unknown)
+            ways[f"one call, {name}"] = functools.partial(told, denoiser)
     result: dict[str, Any] = {}
     for side in SIDES:
         unknown = np.zeros(pixels.shape[1:3], bool)
-        top, left = ((length - side) // 2 for length in unknown.shape)
+        height, width = pixels.shape[1:3]
+        top, left = (height - side) // 2, (width - side) // 2
         unknown[top : top + side, left : left + side] = True
         for way, paint in ways.items():
             signals = (np.asarray(to_signal(one), np.float32) * ~unknown[..., None] for one in pixels)
