@@ -156,7 +156,7 @@ class Chain:
 
         (height, width, channels), device = layout.geometry.shape, self.denoiser.device
         if not layout.chunks.count:
-            return torch.zeros((1, channels, height, width), device=device)
+            return torch.zeros((len(indices), channels, height, width), device=device)
         observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, device))
         values = torch.as_tensor(observed, dtype=torch.float32, device=device).reshape(len(indices), -1)
         noise = torch.zeros((len(indices), channels * height * width), device=device)

@@ -20,7 +20,7 @@ from PIL import Image
 
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
-from dipp.codec.decoding import SAMPLE_CALLS, Decoding
+from dipp.codec.decoding import EXPECTED, NOISY, SAMPLE_CALLS, Decoding, End
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import as_pixels, to_pixels
 from dipp.codec.trajectory import Diffusion
@@ -275,6 +275,15 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, 
     small = codec.encode(pictures(1), seed=SEED)
     if coding.certified:
         assert codec.encode(images).certificate.epsilon == coded.certificate.epsilon == small.certificate.epsilon
+
+
+def test_steps_that_touch_nothing_of_a_batch(denoiser: Denoiser) -> None:
+    """Most steps of sensing ask nothing of one pixel."""
+    codec, ends = Codec(denoiser, sensing_plan(groups=4)), list[End]()
+    assert 0 in codec.plan.chunk_counts(Geometry(1, 1, 3))
+    coded = codec.encode(pictures(2, 1, 1), seed=SEED, odometer=False, ends=ends.append)
+    for shown in (EXPECTED, NOISY):
+        np.testing.assert_array_equal(codec.decode(coded, shown), ends[0].pictures(shown))
 
 
 def test_a_denoiser_of_one_channel() -> None:
