@@ -174,7 +174,8 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
         first = advice.Headline.of(claim)
         lines.append(f"bound        {found['grade']}: {first.bound}")
         lines += [f"measured     {first.measured}"] if first.measured else []
-        lines.append(f"by size      {statements.prices((one['window'], one['epsilon']) for one in claim['by_size'])}")
+        told = statements.prices((one["window"], one["epsilon"]) for one in claim["by_size"])
+        lines.append(f"by size      {told}{units.from_dict(claim['unit']).beyond}")
         whole = facts["whole"]
         if whole is not None:
             size = f"height × width {whole['height']}×{whole['width']}"

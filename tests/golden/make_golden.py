@@ -22,16 +22,19 @@ from helpers.golden_codec import (
     LATENT,
     MADE_UP,
     MIXED,
+    REGIONS,
     SOURCED,
     codec_of,
     images,
     made_up_archive,
     reconstructions,
+    regions_archive,
 )
 from helpers.networks import tiny_network
 from helpers.questions import books as words
 
 from dipp import models
+from dipp.codec.decoder import Decoder
 from dipp.models import books
 from dipp.models.books import Books
 
@@ -51,6 +54,11 @@ def main(folder: Path) -> None:
         target = folder / f"{name}.dipp"
         if not target.exists():
             made_up_archive(name).save(target)
+    if not (target := folder / f"{REGIONS}.dipp").exists():
+        archive = regions_archive(denoiser)
+        archive.save(target)
+        (picture,) = Decoder(denoiser).pictures(archive)
+        np.savez_compressed(folder / f"{REGIONS}.npz", allow_pickle=False, picture=picture)
     for name in CODED:
         target = folder / f"{name}.dipp"
         if target.exists():

@@ -22,7 +22,7 @@ import numpy as np
 
 LAPLACE, GAUSSIAN, SIGN = range(3)
 FLAT, PAIRS, PPR, PFR, CLOSEST = range(5)
-PIXEL, CELL, PICTURE = range(3)
+PIXEL, CELL, PICTURE, REGION = range(4)
 LN2 = struct.unpack(">d", bytes.fromhex("3FE62E42FEFA39EF"))[0]
 MAX_PIXELS = 2**31 - 1
 FIELD_LENGTHS = {
@@ -34,6 +34,7 @@ FIELD_LENGTHS = {
     6: (8, 8),
     7: (3, 3),
     8: (1, 4096),
+    9: (1, MAX_PIXELS),
 }
 
 
@@ -128,6 +129,8 @@ class Archive(SimpleNamespace):
         if self.code != CLOSEST:
             return self.chunk_count(step, height * width, channels)
         parts = 4 * int(self.steps[step]["split"])
+        if self.unit == REGION:
+            return len(self.places) * (parts // 4) ** 2
         rows, columns = (
             min(length, parts) if self.unit == PICTURE else -(-length // (self.side // parts))
             for length in (height, width)
@@ -172,7 +175,8 @@ def read_header(cursor: Cursor) -> Archive:
         fields.get(8, b"").decode()
     except UnicodeDecodeError:
         raise Refused("the prompt is not UTF-8") from None
-    unit, side = read_unit(cursor.take(cursor.varint(1, 65536)))
+    unit, side, places = read_unit(cursor.take(cursor.varint(1, 1 << 24)))
+    require(9 not in fields or unit == REGION, "surroundings without regions")
     channels, channel = cursor.varint(1, 16), cursor.varint(0, 2)
     period = cursor.varint(1, 65535) if channel == SIGN else 1
     require(period == 1 or period >= channels, "the period is too short")
@@ -213,21 +217,90 @@ def read_header(cursor: Cursor) -> Archive:
     require(all(a[1:] != b[1:] for a, b in itertools.pairwise(runs)), "runs of one size are apart")
     require(all(height * width <= MAX_PIXELS for _, height, width in runs), "an image is too large")
     images = sum(run[0] for run in runs)
+    require(unit != REGION or images <= 1, "regions of several images")
+    require_inside(places, runs)
     return Archive(
         model=model, seed=seed, fields=fields, window=read_window(fields.get(3)), grey=read_grey(fields.get(3), images),
         channels=channels, channel=channel, period=period, code=code, alpha=alpha, apart=apart, claim=claim,
-        unit=unit, side=side, latents=latents, sensing=sensing, steps=steps, runs=runs, indices=[],
+        unit=unit, side=side, places=places, latents=latents, sensing=sensing, steps=steps, runs=runs, indices=[],
     )  # fmt: skip
 
 
-def read_unit(content: bytes) -> tuple[int, int]:
-    """The number of the unit, and the side of a cell."""
+def read_unit(content: bytes) -> tuple[int, int, list[Place]]:
+    """The number of the unit, the side of a cell, and the places of regions."""
     if content[0] == CELL and len(content) == 3:
         side = int.from_bytes(content[1:], "little")
         require(2 <= side <= 4096, "a cell has another side")
-        return CELL, side
+        return CELL, side, []
+    if content[0] == REGION:
+        return REGION, 0, read_places(content[1:])
     require(len(content) == 1 and content[0] in (PIXEL, PICTURE), "unknown unit: upgrade")
-    return content[0], 0
+    return content[0], 0, []
+
+
+def read_places(content: bytes) -> list[Place]:
+    require(len(content) % 4 == 0, "a number is cut off")
+    numbers, places, masked = [*struct.unpack(f"<{len(content) // 4}I", content)], list[Place](), 0
+    while numbers and len(places) <= 1024:
+        require(len(numbers) >= 6 + numbers[min(5, len(numbers) - 1)], "a place is cut off")
+        count = numbers[5]
+        unit, left, top, width, height = numbers[:5]
+        place = Place(unit, left, top, width, height, tuple(numbers[6 : 6 + count]))
+        numbers = numbers[6 + count :]
+        require(max(place.box) <= MAX_PIXELS and min(place.width, place.height) >= 1, "a box means nothing")
+        require(place.width * place.height <= MAX_PIXELS, "a box is too large")
+        require(place.unit <= len({one.unit for one in places}), "units are not numbered in order")
+        runs = place.runs
+        require(not runs or (sum(runs) == place.width * place.height and 0 not in runs[1:]), "runs mean nothing")
+        require(not runs or (len(runs) > 1 and not (runs[0] == 0 and len(runs) == 2)), "runs mean nothing")
+        masked += place.width * place.height if runs else 0
+        places.append(place)
+    require(1 <= len(places) <= 1024 and masked <= 1 << 26, "too many or too large")
+    for first, second in itertools.combinations(places, 2):
+        require(first.unit == second.unit or not first.pixels(second), "two units share a pixel")
+    return places
+
+
+def require_inside(places: list[Place], runs: list[tuple[int, int, int]]) -> None:
+    for (_, height, width), place in itertools.product(runs, places):
+        require(place.left + place.width <= width and place.top + place.height <= height, "a box lies outside")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A box of a unit, and the runs of its mask."""
+
+    unit: int
+    left: int
+    top: int
+    width: int
+    height: int
+    runs: tuple[int, ...]
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        return self.unit, self.left, self.top, self.width, self.height, *self.runs
+
+    def mask(self) -> np.ndarray[Any, Any]:
+        inside = np.ones(self.width * self.height, bool)
+        if self.runs:
+            inside = np.repeat(np.arange(len(self.runs)) % 2 == 1, self.runs)
+        return inside.reshape(self.height, self.width)
+
+    def pixels(self, other: Place) -> bool:
+        """Whether they share a pixel."""
+        low = max(self.top, other.top), max(self.left, other.left)
+        high = (
+            min(self.top + self.height, other.top + other.height),
+            min(self.left + self.width, other.left + other.width),
+        )
+        if low[0] >= high[0] or low[1] >= high[1]:
+            return False
+        parts = (
+            one.mask()[low[0] - one.top : high[0] - one.top, low[1] - one.left : high[1] - one.left]
+            for one in (self, other)
+        )
+        return bool(np.logical_and(*parts).any())
 
 
 def read_questions(cursor: Cursor, count: int) -> dict[str, list[Any]]:
@@ -246,7 +319,8 @@ def require_questions(steps: list[dict[str, Any]], unit: int, side: int) -> None
         require(step["candidate"] == 1 or step["scale"] == 1, "words have no scale")
         require(1 <= m < n and step["b"] <= step["a"], "weights mean nothing")
         require(m * step["a"] + (n - m) * step["b"] <= 1 << 62, "weights are too large")
-        require(unit == PICTURE or side % (4 * step["split"]) == 0, "a cell cannot be divided so")
+        require(unit != REGION or step["rounds"] == 1, "regions are asked in one round")
+        require(unit in (PICTURE, REGION) or side % (4 * step["split"]) == 0, "a cell cannot be divided so")
 
 
 def closest_price(step: dict[str, Any]) -> tuple[float, float]:
@@ -392,7 +466,10 @@ def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:
     smallest = min((height * width for height, width in archive.sizes_of_runs), default=MAX_PIXELS)
     costs, integers = [], []
     if archive.code == CLOSEST:
-        prices = [(step["split"] ** 2, *closest_price(step)) for step in archive.steps]
+        owners = [place.unit for place in archive.places]
+        most = max(map(owners.count, owners), default=1)
+        prices = [(most * step["split"] ** 2, *closest_price(step)) for step in archive.steps]
+        require(max(touched for touched, _, _ in prices) <= 1024, "a unit has too many blocks")
         return math.fsum(t * e for t, e, _ in prices), math.fsum(t * r for t, _, r in prices), []
     for number, step in enumerate(archive.steps):
         own = step_integers(archive, step)

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from dipp.codec import asking
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
+from dipp.core.regions import Place, Regions
 from dipp.core.steps import MAX_LEVEL, Question, SensingStep
 from dipp.core.window import Window
 from dipp.format.archive import Archive
@@ -23,7 +25,7 @@ from dipp.privacy.budget import Budget
 from helpers.archives import FLAT, PPR, build, nine_steps, of_latents
 from helpers.broken_archives import made_of
 from helpers.codecs import make_plan, pictures
-from helpers.questions import PLANS
+from helpers.questions import PLANS, noise, question, questions_plan
 from helpers.sensing import sensing_plan
 
 MADE_UP = {"made-up-flat": FLAT, "made-up-ppr": PPR, "made-up-paper": PAPER, "made-up-diffc": DIFFC}
@@ -39,6 +41,8 @@ SOURCED = {"source-pairs": Window(-100, 900)}
 ASKED = {"asked-cells": PLANS["cells by signs"], "asked-picture": PLANS["picture"]}
 """Questions to cells, by words and by signs, and to whole pictures."""
 CODED = (*STEPPED, *SENSED, *MIXED, *SOURCED, *ASKED)
+REGIONS = "asked-regions"
+"""Two questions to three declared regions: one of two boxes, one with a mask, one at the picture's edge."""
 SIZES = ((8, 8), (13, 21), (7, 9), (40, 24))
 """Sizes of the pictures of `coded-sizes`: the denoiser's own, uneven ones, and one that it sees through windows."""
 SENSED_SIZES = ((8, 8), (8, 8), (7, 9), (1, 1))
@@ -100,3 +104,10 @@ def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:
         found["noisy"].append(state.cpu().numpy().ravel())
         found["mean"].append(codec.denoiser.x0(state, t).cpu().numpy().ravel())
     return {kind: np.concatenate(parts) for kind, parts in found.items()}
+
+
+def regions_archive(denoiser: Denoiser) -> Archive:
+    """Return an archive of answers about regions of noise."""
+    places = Place(0, 1, 2, 9, 8), Place(1, 12, 0, 5, 6, (2, 3, 3, 22)), Place(0, 0, 11, 3, 2), Place(2, 14, 9, 6, 4)
+    plan = questions_plan(Regions(places), question(), question(2, bits=5, best=2, epsilon=1.5))
+    return asking.ask(denoiser, plan, noise(13, 20, 3), noise(13, 20, 3, seed=1))

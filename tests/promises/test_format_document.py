@@ -14,7 +14,7 @@ import pytest
 from helpers import format_draws, format_reader
 from helpers.archives import FLAT, build, nine_steps, sealed, small_plan
 from helpers.broken_archives import Sample, broken, read, seeds
-from helpers.golden_codec import ASKED, CODED, LATENT, MADE_UP
+from helpers.golden_codec import ASKED, CODED, LATENT, MADE_UP, REGIONS
 from helpers.ledgers import terms
 from helpers.networks import tiny_denoiser
 from helpers.paths import DOCS, GOLDEN
@@ -209,7 +209,7 @@ def agree(data: bytes) -> None:
         assert own == [(one.fraction_bits, one.sensitivity, one.clip) for one in stated]
 
 
-@pytest.mark.parametrize("name", [*MADE_UP, LATENT, *CODED])
+@pytest.mark.parametrize("name", [*MADE_UP, LATENT, *CODED, REGIONS])
 def test_the_reader_agrees_with_dipp_on_golden_files(name: str) -> None:
     agree((GOLDEN / f"{name}.dipp").read_bytes())
 

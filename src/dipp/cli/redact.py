@@ -23,6 +23,7 @@ from dipp.cli.options import (
 )
 from dipp.core.words import counted
 from dipp.errors import DippError
+from dipp.privacy.printing import upper
 
 if TYPE_CHECKING:
     from dipp.redaction.record import Record
@@ -41,6 +42,12 @@ class RedactOptions:
     odometer: Annotated[
         bool, typer.Option(help="Remember what was hidden and what was released, for this user on this machine.")
     ] = True
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Pure ε of each region: what its answers may tell of it. 0 never reads it.", show_default=True
+        ),
+    ] = 0.0
     model: Model = EMBEDDED
     device: Device = AUTO
 
@@ -54,9 +61,10 @@ def redact(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replace regions of pictures without reading them; the rest does not change by a bit.
+    """Replace regions of pictures; the rest does not change by a bit. By default they are never read.
 
-    Beside each picture its record is written, NAME.record.json, which `dipp check` checks.
+    Beside each picture its record is written, NAME.record.json, which `dipp check` checks. With --epsilon, a name in
+    .dipp gets surroundings and answers in one file, for `dipp info` and `dipp decode`.
     """
     from dipp.redaction.redact import MISSED, Redactor, named, read
 
@@ -107,9 +115,22 @@ def check(
     typer.echo(
         f"file         the one of the record\n"
         f"regions      {_summary(found)}\n"
-        f"painted      again from the surroundings alone: {checked.repainted}\n"
-        f"certificate  ε = 0 for what the regions hide; the rest was released as it was\n{MISSED}"
+        f"painted      again from the surroundings{_asked(found)} alone: {checked.repainted}\n"
+        f"certificate  {_promised(found)}; the rest was released as it was\n{MISSED}"
     )
+
+
+def _asked(record: Record) -> str:
+    """Return what else regions are painted from, in words."""
+    return " and the answers of the record" if "answers" in record.facts else ""
+
+
+def _promised(record: Record) -> str:
+    """Return what the certificate of a record promises, in words."""
+    epsilon = record.facts["certificate"]["epsilon"]
+    if epsilon:
+        return f"ε = {upper(epsilon)} pure for each region, and for anything in it"
+    return "ε = 0 for what the regions hide"
 
 
 def _check_release(folder: Path, device: str, as_json: bool) -> None:
@@ -181,4 +202,8 @@ def _summary(record: Record) -> str:
     """Return what was hidden, in words."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(record.kinds.items()))
     total = sum(record.kinds.values())
-    return f"{counted(total, 'region')} hidden ({kinds}), {record.share:.1%} of it" if total else "nothing to hide"
+    if not total:
+        return "nothing to hide"
+    epsilon = record.facts["certificate"]["epsilon"]
+    asked = f", asked at ε = {upper(epsilon)} each" if epsilon else ""
+    return f"{counted(total, 'region')} hidden ({kinds}), {record.share:.1%} of it{asked}"

@@ -7,6 +7,8 @@
 | `charging` | all pictures are charged to the odometer before the first is encoded |
 | `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
 | `questions`, `grids` | what questions ask and their candidates; coarse pictures and interpolation |
+| `told` | what answers have told of regions, beside what was painted there |
+| `asking`, `surroundings` | regions are asked about what they show; a picture without them, in a file |
 | `encoder` | the one place where the private pixels are read |
 | `decoder`, `decoding` | the indices of a file, and where they lead; flags of decoding, the last state as a picture |
 | `archive` | `dipp.open`: an archive that decodes itself |

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dipp import scoring
 from dipp.codec import questions
+from dipp.codec.pictures import Pixels
 from dipp.codec.questions import ASKED, Asked
 from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
@@ -100,11 +101,15 @@ class Chain:
     """Geometry of what is coded: of the pictures, or of their latents."""
     picture: Geometry | None = None
     """Geometry of the pictures, if latents are coded."""
+    base: Pixels | None = field(default=None, repr=False)
+    """Public: the picture (H, W, C) whose regions were painted without reading them; None for other units."""
 
     @classmethod
-    def of_pictures(cls, plan: Plan, denoiser: Denoiser, seed: bytes, picture: Geometry) -> Chain:
+    def of_pictures(
+        cls, plan: Plan, denoiser: Denoiser, seed: bytes, picture: Geometry, base: Pixels | None = None
+    ) -> Chain:
         """Return the chain of pictures of a geometry, whatever the denoiser codes of them."""
-        return cls(plan, denoiser, seed, denoiser.geometry_of(picture), picture)
+        return cls(plan, denoiser, seed, denoiser.geometry_of(picture), picture, base)
 
     @property
     def size(self) -> Geometry:
@@ -132,7 +137,7 @@ class Chain:
     @functools.cached_property
     def trajectory(self) -> Trajectory:
         """How the state moves."""
-        return trajectory(self.plan, self.denoiser, self.geometry)
+        return trajectory(self.plan, self.denoiser, self.geometry, self.base)
 
     def run(
         self, images: Sequence[int], choose: Choose, steps: int | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.codec import batches, questions, work
+from dipp.codec import batches, questions, surroundings, work
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoding import EXPECTED, Decoding, End
 from dipp.codec.pictures import Pixels
@@ -89,10 +89,15 @@ class Decoder:
         numbers: Sequence[int],
         grey: NDArray[np.bool_],
         decoding: Decoding = EXPECTED,
+        base: Pixels | None = None,
     ) -> End:
-        """Decode the states of images of one geometry, from a row of indices for each."""
+        """Decode the states of images of one geometry, from a row of indices for each.
+
+        `base` is the painted picture of regions, where the release does not carry it.
+        """
         self._require_model(release)
-        chain = Chain.of_pictures(release.plan, self.denoiser, release.seed, geometry)
+        base = surroundings.of(release, geometry) if base is None else base
+        chain = Chain.of_pictures(release.plan, self.denoiser, release.seed, geometry, base)
         steps = decoding.steps_of(release.plan)
         watch.begin(len(rows), len(rows) * geometry.pixels, self.calls(release.plan, decoding))
         state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(chain.geometry)), steps)

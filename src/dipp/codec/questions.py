@@ -23,6 +23,7 @@ from dipp.core.chunking import Chunks
 from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
+from dipp.core.regions import Regions
 from dipp.core.signal import to_signal
 from dipp.core.steps import BLOCK, SIGNS, WORDS, Question, SensingStep, Step
 from dipp.core.unit import Integers, Unit
@@ -63,7 +64,8 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
         return Asked(signs, np.float32(step.scale) * signs, flipped)
     if denoiser.books is None:
         raise DippError("words: the model has none, which units larger than a pixel need; make them with `dipp words`")
-    book = denoiser.books.book(family(plan.steps, number, turn), step.index_bits)
+    painted = isinstance(plan.unit, Regions)
+    book = denoiser.books.book(family(plan.steps, number, turn, painted=painted), step.index_bits)
     if book.words.shape[1] != BLOCK**2 * denoiser.channels:
         raise DippError(
             f"words: those of the model are not for {denoiser.channels} channels; make them with `dipp words`"
@@ -117,11 +119,8 @@ def coarse(pixels: Any, geometry: Geometry, unit: Unit, step: Question) -> Any:
     Returns:
         Images × coordinates of the coarse pictures, float32: means of the signal, in [−1, 1].
     """
-    rows, columns = (unit.divisions(side, step.parts) for side in (geometry.height, geometry.width))
-    pictures = pixels.reshape(len(pixels), *geometry.shape)
-    sums = np.add.reduceat(np.add.reduceat(pictures, rows[:-1], axis=1, dtype=np.int64), columns[:-1], axis=2)
-    counts = np.multiply.outer(np.diff(rows), np.diff(columns))[..., None]
-    return to_signal(sums / counts).astype(np.float32).reshape(len(pixels), -1)
+    means = unit.means(pixels.reshape(len(pixels), *geometry.shape), step.parts)
+    return to_signal(means).astype(np.float32).reshape(len(pixels), -1)
 
 
 def slots(chunks: Chunks, geometry: Geometry) -> Integers:

@@ -8,6 +8,7 @@ unit variance over all coordinates, 0 where the step does not touch) is known. E
 | `Diffusion` | steps along timesteps | x_t, of the noise schedule | x_T, common randomness |
 | `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | nothing: SNR 0 |
 | `Answers` | questions | what is known of the coarse pixels | nothing: mid-grey |
+| `told.Told` | questions to regions | likewise, of the coarse pixels of regions | what was painted there |
 
 **Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and
 of the new observation x̂0 + z/√g:
@@ -35,8 +36,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dipp.codec.grids import Cuts, averaged, between, interpolated, pooled, rounds, squares, steadied
+from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
+from dipp.core.regions import Regions
 from dipp.core.steps import WORDS, Question, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
@@ -260,6 +263,15 @@ TRAJECTORIES: dict[str, Callable[[Plan, Denoiser, Geometry], Trajectory]] = {
 """The trajectory of each kind of steps."""
 
 
-def trajectory(plan: Plan, denoiser: Denoiser, geometry: Geometry | None = None) -> Trajectory:
-    """Return the trajectory of a plan for pictures of a geometry, or raise if the plan does not fit the denoiser."""
+def trajectory(
+    plan: Plan, denoiser: Denoiser, geometry: Geometry | None = None, base: Pixels | None = None
+) -> Trajectory:
+    """Return the trajectory of a plan for pictures of a geometry, or raise if the plan does not fit the denoiser.
+
+    `base` is the painted picture of regions; without it, nothing can be predicted of them.
+    """
+    if isinstance(plan.unit, Regions):
+        from dipp.codec.told import Told
+
+        return Told(plan, denoiser, base)
     return TRAJECTORIES[plan.kind](plan, denoiser, geometry or denoiser.geometry())

@@ -4,9 +4,9 @@ A block has n public candidates. T is the set of the m that are nearest to its p
 index is drawn with the heavy weight for each candidate in T, and with the light one for each other. The law, its proof
 and its price stand in `core.closest`.
 
-*What a unit pays.* A unit of split × split blocks takes part in split² draws of a step. Each depends on that
-unit alone and costs ε = ln(a/b), whatever was drawn before. So the ε add up, and so do the ρ. Other units' draws do not
-depend on it at all: k units pay k times as much.
+*What a unit pays.* A unit of split × split blocks takes part in split² draws of a step, for each of its places if it
+has several (`core.regions`). Each depends on that unit alone and costs ε = ln(a/b), whatever was drawn before. So the ε
+add up, and so do the ρ. Other units' draws do not depend on it at all: k units pay k times as much.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Closest(Code):
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:  # noqa: ARG002
         """Return the price of the draws of a unit, whatever its content and however little of it changes.
 
-        `touched` is a power of four, so that the products are exact.
+        The products are exact, or round by less than the 2^−50 that the prices of a draw were raised by.
         """
         if not isinstance(terms, Weights) or not apart:
             raise DippError("closest: weights, and a draw for each block, are needed")

@@ -5,6 +5,7 @@
 | `geometry` | height, width and channels of a picture |
 | `unit`, `units` | what a certificate protects: the face of a public partition of a picture's coordinates; its kinds |
 | `latents` | the shape of a picture's latents, and the one unit that they can certify |
+| `regions` | declared regions as a unit |
 | `randomness` | the common randomness that both sides share; the one source of private bytes |
 | `beacon` | a published random value that is mixed into the public seed |
 | `selection` | integer scores in, one index out, by the exact law: the privacy-critical core |

@@ -112,10 +112,10 @@ class Deal(ABC):
         """Return the chunks of each step of a picture."""
 
     @abstractmethod
-    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:
+    def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:
         """Return how often a unit takes part in the selections of a step, at most."""
 
-    def require_touched(self, touched: int, mask: Mask, channels: int) -> None:
+    def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
         """Raise if a unit cannot take part so often in the selections of a step, as a ledger says."""
         if touched != (wanted := self._touches(mask, channels)):
             raise DippError(f"touched: {wanted} in every step is needed with period {mask.period}")
@@ -152,7 +152,7 @@ class Shuffled(Deal):
         sizes = np.array([step.chunk_size for step in steps])
         return np.asarray(-(-mask.counts(len(sizes), geometry) // sizes), np.int64)
 
-    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
+    def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
         """Return the coordinates of a pixel that a step touches."""
         return self._touches(mask, channels)
 
@@ -189,7 +189,7 @@ class ByUnit(Deal):
         """Return the units that each step touches."""
         return mask.units(len(steps), unit, geometry)
 
-    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
+    def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
         """Return 1: a unit is a chunk."""
         return 1
 
@@ -231,16 +231,17 @@ class ByBlock(ByUnit):
         grids = (step.grid(unit, geometry)[1] for step in steps)
         return np.array([-(-grid.height // BLOCK) * -(-grid.width // BLOCK) for grid in grids], np.int64)
 
-    def touches(self, mask: Mask, channels: int, step: CodedStep) -> int:  # noqa: ARG002
-        """Return the blocks of a unit."""
+    def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
+        """Return the blocks of a unit: split² of each of its places."""
         if not isinstance(step, Question):
             raise DippError(f"step: a question divides units into blocks, got steps of {step.kind}")
-        return step.split**2
+        return unit.most_places * step.split**2
 
-    def require_touched(self, touched: int, mask: Mask, channels: int) -> None:  # noqa: ARG002
-        """Raise if this is not the number of blocks of a unit that is divided by a power of two."""
-        if touched not in {4**i for i in range(6)}:
-            raise DippError(f"touched: 1, 4, 16, 64, 256 or 1024 blocks of a unit are needed, got {touched}")
+    def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
+        """Raise if this is not the number of blocks of a unit whose places are divided by a power of two."""
+        if touched not in {unit.most_places * 4**i for i in range(6)}:
+            several = f" times its {unit.most_places} places" * (unit.most_places > 1)
+            raise DippError(f"touched: 1, 4, 16, 64, 256 or 1024 blocks of a unit{several} are needed, got {touched}")
 
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
         """Deal by the grid of blocks alone, in the order of the rounds."""

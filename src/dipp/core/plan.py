@@ -113,7 +113,7 @@ class Plan:
 
     def touches(self, channels: int, step: CodedStep) -> int:
         """Return how often a unit takes part in the selections of a step, at most."""
-        return self.code.deal.touches(self.mask, channels, step)
+        return self.code.deal.touches(self.mask, channels, step, self.unit)
 
     def deal(self, seed: bytes, number: int, geometry: Geometry) -> Chunks:
         """Return the chunks of step `number`, the same for all images of a geometry.

@@ -25,6 +25,7 @@ from dipp.core.channels import Channel
 from dipp.core.closest import MAX_TOTAL, Weights
 from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
+from dipp.core.regions import Regions
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.core.unit import Unit
 from dipp.core.words import counted
@@ -324,12 +325,13 @@ class Question(CodedStep):
 
     def require_unit(self, unit: Unit) -> None:
         """Raise if the unit cannot be divided into the step's coarse pixels."""
-        unit.divisions(1, self.parts)
+        unit.require_parts(self.parts)
+        if isinstance(unit, Regions) and self.rounds > 1:
+            raise DippError("rounds: must be 1 for regions, whose surroundings are known before any answer")
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
         """Return unit and geometry of the coarse picture."""
-        height, width = (unit.pieces(side, self.parts) for side in (geometry.height, geometry.width))
-        return unit.divided(self.parts), Geometry(height, width, geometry.channels)
+        return unit.grid(geometry, self.parts)
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
         """Return the integers of an unclipped step of gain 1; no draw of a question depends on them."""

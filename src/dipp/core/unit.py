@@ -146,6 +146,37 @@ class Unit(ABC):
         """Return this unit on the coarse picture that has one pixel for each of the parts of `divisions`."""
         raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts")
 
+    @property
+    def beyond(self) -> str:
+        """What a price by size leaves out, in words that follow it; empty if units cover the whole picture."""
+        return ""
+
+    def require_within(self, geometry: Geometry) -> None:  # noqa: B027 - most units divide any picture
+        """Raise if the unit is one of parts that do not lie in a picture of this geometry."""
+
+    def require_parts(self, parts: int) -> None:
+        """Raise if a unit cannot be divided into `parts` × `parts` coarse pixels."""
+        self.divisions(1, parts)
+
+    @property
+    def most_places(self) -> int:
+        """Number of places that are divided for one unit, at most: 1, but for regions that share an id."""
+        return 1
+
+    def grid(self, geometry: Geometry, parts: int) -> tuple[Unit, Geometry]:
+        """Return unit and geometry of the coarse picture of `parts` × `parts` coarse pixels for each place of a unit.
+
+        A file may state any geometry, so nothing of its size is allocated.
+        """
+        height, width = (self.pieces(side, parts) for side in (geometry.height, geometry.width))
+        return self.divided(parts), Geometry(height, width, geometry.channels)
+
+    def means(self, pictures: Any, parts: int) -> Any:
+        """Return the coarse pixels of pictures (N, H, W, C), private ones too: means over pixels of one unit each."""
+        rows, columns = (self.divisions(side, parts) for side in pictures.shape[1:3])
+        sums = np.add.reduceat(np.add.reduceat(pictures, rows[:-1], axis=1, dtype=np.int64), columns[:-1], axis=2)
+        return sums / np.multiply.outer(np.diff(rows), np.diff(columns))[..., None]
+
     def to_bytes(self) -> bytes:
         """Return the number of the kind, and the parameters behind it: what `from_bytes` reads."""
         return bytes([self.number]) + self._parameters_to_bytes()

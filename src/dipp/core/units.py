@@ -4,6 +4,7 @@
 |---|---|---|
 | `pixel` | all channels of one pixel | w·h |
 | `cell` b | everything in one b×b square of a grid from the top left corner | (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1) |
+| `region` | everything in one declared region (`core.regions`); what lies outside all of them is public | see there |
 | `picture` | everything but the size | 1 |
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dipp.core.geometry import Geometry
+from dipp.core.regions import Regions
 from dipp.core.unit import Integers, Size, Unit, within
 from dipp.errors import DippError
 
@@ -236,7 +238,7 @@ class Picture(Unit):
         return self
 
 
-UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel, Cells, Picture)}
+UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel, Cells, Picture, Regions)}
 """The kinds of units by number. A new kind needs its class and an entry here."""
 
 

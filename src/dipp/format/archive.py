@@ -270,10 +270,10 @@ def whole_facts(certificate: Certificate | None, geometries: Iterable[Geometry])
         geometries: The geometries of the pictures.
 
     Returns:
-        None without a certificate, or without pictures.
+        None without a certificate, without pictures, or if units do not cover a picture.
 
     """
-    if certificate is None:
+    if certificate is None or certificate.unit.beyond:
         return None
     largest = certificate.unit.largest(geometries)
     if largest is None:

@@ -19,6 +19,7 @@ from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.latents import MAX_PROMPT, Latents
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
+from dipp.core.regions import Regions
 from dipp.errors import DippError
 from dipp.format import codings, source, steps
 from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
@@ -30,7 +31,7 @@ VERSION = 3
 """The version of the format. Formats 1 and 2 came before the first release, and are no longer read."""
 LAST_OF_OLD = "89b0fc8"
 """The last commit that reads formats 1 and 2."""
-SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN, LATENTS, PROMPT = 1, 2, 3, 4, 5, 6, 7, 8
+SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN, LATENTS, PROMPT, SURROUNDINGS = range(1, 10)
 """Keys of the fields."""
 FIELD_BYTES = {
     SEED_GIVEN: (0, 0),
@@ -41,11 +42,12 @@ FIELD_BYTES = {
     HIDDEN: (8, 8),
     LATENTS: (3, 3),
     PROMPT: (1, MAX_PROMPT),
+    SURROUNDINGS: (1, MAX_PIXELS),
 }
 """Fields that this version of dipp knows, and their least and largest lengths."""
 MAX_FIELDS = 255
 """The number of keys: a header with more fields than are known here has an unknown one among them."""
-MAX_UNIT_BYTES = 1 << 16
+MAX_UNIT_BYTES = 1 << 24
 """Largest length of a unit's bytes."""
 TOGETHER, SEPARATE = 0, 1
 """How touched coordinates are dealt to chunks: whether channels of a pixel may share one."""
@@ -97,6 +99,7 @@ class Header:
             HIDDEN: None if release.hidden is None else struct.pack("<2I", *release.hidden),
             LATENTS: None if release.latents is None else bytes(astuple(release.latents)),
             PROMPT: release.prompt.encode() or None,
+            SURROUNDINGS: release.surroundings,
         }
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
         return varint(len(stored)) + b"".join(varint(key) + varint(len(value)) + value for key, value in stored)
@@ -127,8 +130,11 @@ class Header:
             window=window,
             latents=Latents(*fields[LATENTS]) if LATENTS in fields else None,
             prompt=_read_text(fields.get(PROMPT, b"")),
+            surroundings=fields.get(SURROUNDINGS),
         )
         runs = _read_runs(reader)
+        if isinstance(plan.unit, Regions) and runs[:, 0].sum() > 1:
+            raise damaged("regions are those of one image")
         found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
         if claim != release.claim(found.smallest):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dipp.core.beacon import Beacon
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.latents import Latents, require_prompt
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
+from dipp.core.regions import Regions
 from dipp.core.unit import Size
 from dipp.core.window import Window
 from dipp.errors import DippError
@@ -57,6 +58,9 @@ class Release:
     """The shape of the latents that were coded in the place of pixels; None if pixels were."""
     prompt: str = ""
     """The public text that a latent model was told."""
+    surroundings: bytes | None = field(default=None, repr=False)
+    """A PNG of what lies around regions, with what is painted in them without reading them; None for other units, and
+    where the picture is a file of its own."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -72,6 +76,8 @@ class Release:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
         if self.hidden is not None:
             self.plan.unit.met(*self.hidden)  # raises if it is not a size
+        if self.surroundings is not None and not isinstance(self.plan.unit, Regions):
+            raise DippError("surroundings: only regions have any")
         checked("channels", self.channels, 1, MAX_CHANNELS)
         if self.latents is not None and self.plan.coding.certified:
             self.latents.require_unit(self.plan.unit)
@@ -89,7 +95,9 @@ class Release:
 
     def geometry(self, height: int, width: int) -> Geometry:
         """Return the geometry of an image of this size: all have the channels of the release."""
-        return Geometry(height, width, self.channels)
+        found = Geometry(height, width, self.channels)
+        self.plan.unit.require_within(found)
+        return found
 
     def coded(self, geometry: Geometry) -> Geometry:
         """Return the geometry of what is coded of an image: its own, or that of its latents."""

@@ -7,7 +7,7 @@ differ by from one kind of prediction:
 |---|---|
 | `raw` | mid-grey: nothing is known |
 | `between 1` … `between 3` | the neighbours that have answered in earlier rounds |
-| `again` | the network's, from answers to a question of the same division |
+| `again` | the network's, from answers to a question of the same division; of a region, what is painted there |
 | `finer` | the network's, from answers to a question of a coarser division |
 
 A book has 2^bits words, the centres of clusters of public blocks, and the number of public blocks of each cluster. What
@@ -46,9 +46,11 @@ TABLE = "questions"
 """Key of the planner's table in the metadata."""
 
 
-def family(steps: tuple[Question, ...], number: int, turn: int) -> str:
-    """Return the family of the words of a round of step `number`."""
+def family(steps: tuple[Question, ...], number: int, turn: int, *, painted: bool = False) -> str:
+    """Return the family of the words of a round of step `number`; `painted` says if it is predicted by a painting."""
     if number == 0:
+        if painted:
+            return AGAIN
         return RAW if turn == 0 else f"between {turn}"
     return AGAIN if steps[number - 1].split == steps[number].split else FINER
 

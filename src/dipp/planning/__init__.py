@@ -7,6 +7,7 @@
 | `sensing`, `tilts` | clipped sensing: the plan of the best picture within a budget and a rate; the largest tilts |
 | `levels` | at which resolution a step of sensing is predicted |
 | `questions` | questions to units: the plan of the best picture within a budget |
+| `regions` | questions to regions: how a budget is divided among draws |
 | `presets` | recipes: sensing in so many network calls, or a coding along timesteps with the sizes of its code |
 | `verification` | whether a release is what a model's public table gives |
 """

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dipp.core import units
+from dipp.core.regions import Regions
 from dipp.core.unit import Size, Unit
 from dipp.core.units import Picture, Pixel
 from dipp.privacy.printing import lower, upper
@@ -111,6 +112,11 @@ class Headline(NamedTuple):
             return (
                 f"{'no' if self.covers_all else 'perhaps'}, because ε is about the whole picture, and one of "
                 f"{upper(self.epsilon, 3)} {likeness}; other pictures of the same people are not covered"
+            )
+        if isinstance(self.unit, Regions):
+            return (
+                "outside the regions everything is as it was; inside perhaps, because the answers may allow a likeness "
+                "unless ε is small"
             )
         return (
             f"perhaps, because ε is about single {self.unit.plural}, and whatever is larger pays for each that it "

@@ -230,8 +230,10 @@ class Certificate:
         if first.ndim != 3 or first.shape[-1] != self.channels:
             raise DippError(f"first, second: shapes (H, W, {self.channels}) are needed, got {first.shape}")
         changes, geometry = np.abs(first.astype(np.int16) - second).reshape(-1), Geometry.of(first.shape)
-        largest = np.zeros(self.unit.count(geometry), np.int16)
-        np.maximum.at(largest, self.unit.ids(geometry), changes)
+        largest, ids = np.zeros(self.unit.count(geometry), np.int16), self.unit.ids(geometry)
+        if changes[ids < 0].any():  # what lies in no unit is released as it is
+            return math.inf
+        np.maximum.at(largest, ids.clip(0), changes)
         if not all(ledger.metric for ledger in self.releases):
             return self.for_units(int(np.count_nonzero(largest))).epsilon if largest.any() else 0.0
         found = _sum([_between(ledger, changes, largest) for ledger in self.releases])
@@ -323,7 +325,7 @@ class Certificate:
     @property
     def sizes(self) -> str:
         """The prices of square windows in words."""
-        return statements.prices((side, one.epsilon) for side, one in self.for_units(1).by_size)
+        return statements.prices((side, one.epsilon) for side, one in self.for_units(1).by_size) + self.unit.beyond
 
     def table(self) -> str:
         """Return the certificate as a table: a line for each run of equal steps, the worst unit, and what it means.

@@ -141,7 +141,7 @@ class Ledger:
         for one in self.selections:
             deal = one.rule.deal
             deal.require_unit(self.unit)
-            deal.require_touched(one.touched, self.mask, self.channels)
+            deal.require_touched(one.touched, self.mask, self.channels, self.unit)
 
     @classmethod
     def planned(cls, plan: Plan, smallest: Geometry) -> Ledger:

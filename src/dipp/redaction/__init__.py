@@ -13,6 +13,7 @@
 | `colour` | standard colour spaces instead of profiles |
 | `crops`, `paint` | rectangles around regions, and what is painted in them |
 | `sources` | files as redaction sees them: open, drop, fill, write |
+| `answers` | regions with ε above 0: what they are as units, and what is made of their answers |
 | `charging` | redactions on the odometer, and what several of them leave hidden |
 | `record` | the record of a redaction, its certificate and its check |
 | `detect` | detectors of faces and of text, which belong to no promise |

@@ -17,6 +17,7 @@ import numpy as np
 from dipp.codec import pictures
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
+from dipp.privacy.certificate import Certificate
 from dipp.redaction.regions import Mask, mask_of_runs, runs
 from dipp.redaction.sources import Source
 
@@ -35,12 +36,20 @@ class Left:
     """Their share of the picture."""
 
 
-def charge(meter: Meter, name: str, content: bytes, source: Source, mask: Mask) -> None:
-    """Charge the release of everything that a mask (H, W) does not hide; warn if earlier releases hid others."""
+def charge(
+    meter: Meter, name: str, content: bytes, source: Source, mask: Mask, asked: Certificate | None = None
+) -> None:
+    """Charge the release of everything that a mask (H, W) does not hide; warn if earlier releases hid others.
+
+    `asked` is the certificate of what is told about the regions: a row of its own, with its finite ε.
+    """
     meter.prepare()
     made = row(meter, 0, name, content, source, mask)
     different = differs(meter.odometer, made.picture, mask)
-    meter.charge(fresh_release(), COMMAND, [made])
+    rows = [made]
+    if asked is not None:
+        rows.append(Charge(1, made.picture, asked.epsilon, asked.rho, made.name, asked.unit))
+    meter.charge(fresh_release(), COMMAND, rows)
     if different:
         LOGGER.warning(f"odometer: {name} was released before with other regions: {different}")
 

@@ -94,7 +94,7 @@ class DicomSource(Source):
 
 def _inverted(fill: Fill) -> Fill:
     """Return a fill for values whose small ones are bright: it fills the picture as it is shown."""
-    return lambda known, unknown: -fill(-known, unknown)
+    return lambda known, unknown, part: -fill(-known, unknown, part)
 
 
 def read(content: bytes, *, accept_lossy: bool) -> DicomSource:

@@ -4,6 +4,9 @@
 hidden cells. *Proof.* Readers give arrays of values to `without` and to nothing else, after looking at their shapes
 alone; its result does not depend on hidden cells, and all that follows (painting, coding, the record) sees that
 result. `tests/promises` gives arrays that cannot be looked at to everything before it.
+
+With ε above 0, there is one other way: `Source.levels` gives the pixels of the original to `codec.asking.ask`, whose
+answers are all that follows from them (`redaction.answers`).
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 A `Fill` takes a picture without its hidden pixels and gives one with pixels there:
 
-    (known pixels (H, W, C) in [−1, 1], with zeros where nothing is known; mask of what is not known) → pixels
+    (known pixels (H, W, C) in [−1, 1], with zeros where nothing is known; mask of what is not known; rows and columns)
+    → pixels
 
 It reads nothing else, and it is deterministic: equal surroundings are painted alike. It is called on a crop around each
-region (`crops`).
+region (`crops`), whose rows and columns of the picture it is told. `Pasted` takes pixels from another picture.
 
 **Surroundings** (`Painter`). A pyramid of means of the known pixels is filled from the coarsest level on. On each level
 the denoiser is asked, at rising SNR, for the expected picture behind the current one, whose unknown pixels got noise of
@@ -21,7 +22,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
 Signal = NDArray[np.float32]
 """(H, W, C) in [−1, 1]."""
-Fill = Callable[[Signal, Mask], Signal]
+Part = tuple[slice, slice]
+"""Rows and columns of a picture; a part of a JPEG may go beyond its edges, to the end of the last MCU."""
+Fill = Callable[[Signal, Mask, Part], Signal]
 
 COARSEST = 24
 """Pixels of the side of a region at the coarsest level, at most."""
@@ -64,14 +67,28 @@ SEED = bytes(randomness.SEED_BYTES)
 """Seed of the noise, which is the same for every picture."""
 
 
-def grey(known: Signal, unknown: Mask) -> Signal:
+def grey(known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG001
     """Return the picture with mid-grey where nothing is known."""
     return np.where(unknown[..., None], np.float32(0), known)
 
 
-def black(known: Signal, unknown: Mask) -> Signal:
+def black(known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG001
     """Return the picture with black where nothing is known."""
     return np.where(unknown[..., None], np.float32(-1), known)
+
+
+@dataclass(frozen=True, eq=False)
+class Pasted:
+    """The fill that takes pixels from a public picture of the same size: one that was made of answers."""
+
+    picture: NDArray[np.uint8] = field(repr=False)
+    """(H, W, 3); its channels are equal if the surroundings are grey."""
+
+    def __call__(self, known: Signal, unknown: Mask, part: Part) -> Signal:
+        """Return the picture with the pixels of the other one where nothing is known."""
+        own = self.picture[part][..., : known.shape[2]].astype(np.float32) / np.float32(127.5) - 1
+        beyond = [(0, known.shape[axis] - own.shape[axis]) for axis in (0, 1)]
+        return np.where(unknown[..., None], np.pad(own, (*beyond, (0, 0)), "edge"), known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +97,7 @@ class Painter:
 
     denoiser: Denoiser
 
-    def __call__(self, known: Signal, unknown: Mask) -> Signal:
+    def __call__(self, known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG002
         """Return the picture with what the surroundings suggest where nothing is known, and with their grain."""
         return grain(self.plain(known, unknown), unknown)
 

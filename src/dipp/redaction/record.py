@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from dipp import __version__, files
+from dipp.codec.archive import Archive
 from dipp.errors import DippError
 from dipp.models import embedded
-from dipp.redaction import paint
+from dipp.redaction import answers, paint
 from dipp.redaction.formats import own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.regions import Margin, Mask, Placed, Region, mask_of_runs, runs
@@ -36,6 +37,10 @@ PUBLIC = ("position", "size", "kind", "id", "number")
 """What a record tells of regions."""
 NOT_COVERED = "What no region covers is not protected: what a detector missed, hair, clothes, places, other pictures."
 CHOSEN = "Whoever has the file learns where regions are, of which kind and how many: declaring them told that."
+UNIT = (
+    "A region is every pixel of the cells that it meets (in a JPEG: of the MCUs), as they are stored. Regions with one "
+    "id, or that share a cell, are one unit, which pays ε for all that it answers."
+)
 TOLERANCE = 2
 """Grey levels by which painting may differ on another machine."""
 
@@ -58,8 +63,9 @@ class Record:
         margin: Margin,
         fill: str,
         model: str | None,
+        archive: Archive | None = None,
     ) -> Record:
-        """Return the record of a file that was just made."""
+        """Return the record of a file that was just made; `archive` has the answers, if regions were asked."""
         width, height = placed.size
         across, down = source.cell
         return cls(
@@ -80,7 +86,8 @@ class Record:
                 "hidden": {"cell": [across, down], "runs": runs(cells), "pixels": int(source.covered(cells).sum())},
                 "fill": fill,
                 "model": model,
-                "certificate": certificate(placed.regions, source.assumptions),
+                **({} if archive is None else {"answers": answers.spelt(archive)}),
+                "certificate": certificate(placed.regions, source.assumptions, archive),
             }
         )
 
@@ -120,13 +127,21 @@ class Record:
         return float(self.facts["hidden"]["pixels"] / (width * height))
 
 
-def certificate(regions: Sequence[Region], assumptions: Sequence[str]) -> dict[str, Any]:
-    """Return what is promised for regions: ε = 0 for each, and nothing for what lies outside.
+def certificate(
+    regions: Sequence[Region], assumptions: Sequence[str], archive: Archive | None = None
+) -> dict[str, Any]:
+    """Return what is promised for regions: ε = 0 for each, or that of answers; and nothing for what lies outside.
 
     *Proof.* Two pictures that differ in a region alone, and are compressed alike, become the same file (`hidden`): the
     law of what is released does not depend on the region, so that ε = 0, and no number of regions adds to it. Regions
-    with one id are one unit: what belongs to one person.
+    with one id are one unit: what belongs to one person. Of answers, everything else follows from such a file: the
+    price is that of the archive (`codec.asking`).
     """
+    if archive is not None:
+        found = archive.certificate
+        said = [CHOSEN, NOT_COVERED, UNIT, *found.assumptions, *assumptions]
+        units = found.unit.total(0, 1)
+        return {**promise(len(regions), units, said), "epsilon": found.epsilon, "rho": found.rho}
     named = {region.id for region in regions if region.id is not None}
     return promise(
         len(regions), len(named) + sum(one.id is None for one in regions), [CHOSEN, NOT_COVERED, *assumptions]
@@ -194,22 +209,32 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     same = np.array_equal(cells, mask_of_runs(hidden["runs"], *cells.shape))
     if not same or hidden["pixels"] != int(source.covered(cells).sum()):
         raise DippError(f"{path.name}: the record's regions do not cover what it says was hidden; do not trust it")
-    promised = facts["certificate"]
-    wanted = certificate(regions, ())
+    promised, archive = facts["certificate"], None
+    if "answers" in facts:
+        archive = answers.read(facts["answers"])
+        placed = Placed(regions, source.size, int(facts["turned"]))
+        if archive.release.plan.unit != answers.unit_of(source, placed, margin):
+            raise DippError(f"{path.name}: the record's answers are about other regions; do not trust it")
+    wanted = certificate(regions, (), archive)
     if any(promised[name] != wanted[name] for name in ("unit", "epsilon", "rho", "delta", "outside")):
         raise DippError(f"{path.name}: the record's certificate does not follow from its regions; do not trust it")
     fill = paint.fill(facts["fill"], str(embedded.FOLDER), device)
     if isinstance(fill, paint.Painter) and facts["model"] != fill.denoiser.identity:
         raise DippError(f"{path.name}: another denoiser painted its regions, so they cannot be painted again here")
-    return Checked(len(regions), _repainted(path, content, source, cells, fill))
+    shown: paint.Fill = fill
+    if archive is not None:
+        denoiser = answers.denoiser_of(fill, str(embedded.FOLDER), device)
+        shown = answers.shown(denoiser, archive, answers.base_of(source, cells, fill))
+    exact = archive is None and not isinstance(fill, paint.Painter)
+    return Checked(len(regions), _repainted(path, content, source, cells, shown, exact=exact))
 
 
-def _repainted(path: Path, content: bytes, source: Source, cells: Mask, fill: paint.Fill) -> str:
+def _repainted(path: Path, content: bytes, source: Source, cells: Mask, fill: paint.Fill, *, exact: bool) -> str:
     """Return how a file and its second redaction compare; raise if they differ by more than rounding."""
     if content == source.redacted(cells, fill):
         return "same bytes"
     levels = source.distance(cells, fill)
-    if levels > (TOLERANCE if isinstance(fill, paint.Painter) else 0):
+    if levels > (0 if exact else TOLERANCE):
         raise DippError(f"{path.name}: its regions hold something that does not follow from their surroundings")
     if content != source.redacted(np.zeros_like(cells), paint.grey):
         raise DippError(f"{path.name}: dipp redact did not write it so, and it may hold more than its picture")

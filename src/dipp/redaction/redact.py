@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +13,17 @@ from typing import Any, Unpack
 import numpy as np
 
 from dipp import files
+from dipp.codec import asking
+from dipp.codec.archive import Archive
 from dipp.codec.options import RunOptions, takes
+from dipp.core.geometry import Geometry
+from dipp.core.regions import Regions
 from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.odometer import Meter
-from dipp.redaction import charging, formats, paint, tracks
+from dipp.planning.regions import plan_of_regions
+from dipp.privacy.certificate import Certificate
+from dipp.redaction import answers, charging, formats, paint, tracks
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.record import Record, beside
 from dipp.redaction.regions import Box, Declared, Margin, Mask, Pixels, Placed, Region
@@ -31,6 +38,7 @@ SUFFIXES = {
     "DICOM": (".dcm", ".dicom", ""),
 }
 """Endings of names, by what is written; the first is the usual one."""
+ARCHIVE = ".dipp"
 MISSED = "What no region covers is not protected: look at every picture before you give it away."
 ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if ending} | {
     ".avif",
@@ -50,6 +58,8 @@ class Redacted:
     """The file, as bytes."""
     record: Record
     """What was done."""
+    archive: Archive | None = field(default=None, repr=False)
+    """The picture as a `.dipp` file, where regions were asked: its surroundings, and the answers; None for ε = 0."""
 
     @property
     def kind(self) -> str:
@@ -59,10 +69,15 @@ class Redacted:
     def save(self, path: str | Path) -> Path:
         """Write the file, and its record beside it as NAME.record.json; return where the record is.
 
+        A name that ends in .dipp gets the archive, which has its certificate in itself, and no record.
+
         Raises:
             DippError: The name's ending is that of another format, or a file cannot be written.
         """
         target = Path(path)
+        if target.suffix.lower() == ARCHIVE and self.archive is not None:
+            self.archive.save(target)
+            return target
         require_suffix(target, self.kind)
         self.record.facts["output"]["name"] = target.name
         with files.atomic(target) as part:
@@ -116,6 +131,13 @@ class RedactOptions(RunOptions, total=False):
     """Whether a picture without regions is written all the same, without its metadata. By default not."""
 
 
+class AskOptions(RedactOptions, total=False):
+    """How pictures are redacted whose regions may be asked."""
+
+    epsilon: float
+    """What may be told of each region, as pure ε: 0 (the default) never reads it."""
+
+
 @dataclass(frozen=True)
 class Redactor:
     """How pictures are redacted: options that are the same for all of them."""
@@ -124,6 +146,8 @@ class Redactor:
     kinds: tuple[str, ...] | None = None
     """Kinds of regions that are hidden; None for all."""
     fill: str = paint.PAINT
+    epsilon: float = 0.0
+    """Pure ε of each region; 0 never reads it."""
     oriented: bool | None = None
     """Whether boxes are meant in the picture as it is shown; None lets recorded sizes decide."""
     accept_lossy: bool = False
@@ -134,7 +158,7 @@ class Redactor:
     """The odometer; None counts nothing."""
 
     @classmethod
-    def of(cls, **options: Unpack[RedactOptions]) -> Redactor:
+    def of(cls, **options: Unpack[AskOptions]) -> Redactor:
         """Return the options as users write them."""
         boxes, fill, kinds = options.get("boxes"), options.get("fill", paint.PAINT), options.get("kinds")
         if boxes is not None and boxes not in ORIENTED:
@@ -150,6 +174,7 @@ class Redactor:
             Margin.parse(options.get("margin", 0)),
             chosen,
             fill,
+            _epsilon(options.get("epsilon", 0)),
             oriented,
             options.get("accept_lossy", False),
             options.get("allow_none", False),
@@ -186,12 +211,13 @@ class Redactor:
             target: Where it will be saved; a name whose ending is that of another format is refused at once.
         """
         opened = self.opened(name, content, declared)
-        if target is not None:
+        if target is not None and not (target.suffix.lower() == ARCHIVE and self.epsilon):
             require_suffix(target, opened.source.kind)
-        redacted = self.filled(name, opened)
+        unit = answers.unit_of(opened.source, opened.placed, self.margin) if self.epsilon else None
+        redacted = self.filled(name, opened) if unit is None else self.answered(name, content, opened, unit)
         if OTHERS in opened.source.assumptions:
             LOGGER.warning(f"{name}: {OTHERS}")
-        if self.meter is not None:
+        if self.meter is not None and unit is None:
             charging.charge(self.meter, name, content, opened.source, opened.hidden)
         return redacted
 
@@ -208,6 +234,28 @@ class Redactor:
             raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
         return Opened(source, placed, source.cells(placed.mask(self.margin)))
 
+    def answered(self, name: str, content: bytes, opened: Opened, unit: Regions) -> Redacted:
+        """Return a picture whose regions were asked; it is charged before anything of them is read."""
+        fill, source = paint.fill(self.fill, self.model, self.device), opened.source
+        denoiser = answers.denoiser_of(fill, self.model, self.device)
+        plan, base = plan_of_regions(unit, self.epsilon), answers.base_of(source, opened.cells, fill)
+        if self.meter is not None:
+            certificate = Certificate.of(plan, Geometry.of(base.shape))
+            charging.charge(self.meter, name, content, source, opened.hidden, certificate)
+        archive = asking.ask(denoiser, plan, base, source.levels())
+        made = source.redacted(opened.cells, answers.shown(denoiser, archive, base))
+        about = source, opened.placed, opened.cells
+        record = Record.of(
+            name,
+            made,
+            *about,
+            margin=self.margin,
+            fill=self.fill,
+            model=denoiser.identity,
+            archive=archive,
+        )
+        return Redacted(made, record, archive)
+
     def filled(self, name: str, opened: Opened) -> Redacted:
         """Return a picture with its regions replaced."""
         fill = paint.fill(self.fill, self.model, self.device)
@@ -217,20 +265,30 @@ class Redactor:
         return Redacted(content, Record.of(name, content, *about, margin=self.margin, fill=self.fill, model=model))
 
 
-@takes(RedactOptions)
+def _epsilon(given: float) -> float:
+    """Return ε of regions, or raise."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
+        raise DippError(f"epsilon: 0, which never reads a region, or a number above 0 is needed, got {given!r}")
+    return float(given)
+
+
+@takes(AskOptions)
 def redact(
     image: str | os.PathLike[str] | bytes,
     *,
     regions: str | os.PathLike[str] | Sequence[Any] | np.ndarray[Any, Any],
-    **options: Unpack[RedactOptions],
+    **options: Unpack[AskOptions],
 ) -> Redacted:
-    """Replace regions of a picture without reading them; the rest of the picture does not change by a bit.
+    """Replace regions of a picture; the rest of the picture does not change by a bit.
+
+    By default, regions are never read: ε = 0. With `epsilon`, each of them answers questions about what it shows, and
+    nobody learns more of it than ε allows.
 
     Args:
         image: A JPEG, PNG, TIFF, WebP or DICOM file: its path, or its bytes.
         regions: A file, or a folder of files, that declares regions; or boxes (LEFT, TOP, WIDTH, HEIGHT) in pixels; or
             a mask of shape (H, W), true where something is hidden.
-        options: Other keywords, which `RedactOptions` describes.
+        options: Other keywords, which `AskOptions` describes.
 
     Returns:
         The file and its record; `save` writes both.

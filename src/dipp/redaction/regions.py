@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -287,6 +287,11 @@ class Placed:
     """Width and height as the picture is stored."""
     turned: int = 1
     """EXIF orientation of the picture that coordinates lie in; 1 for the picture as it is stored."""
+
+    def each(self) -> Iterator[Placed]:
+        """Yield the regions one by one."""
+        for region in self.regions:
+            yield Placed((region,), self.size, self.turned)
 
     def mask(self, margin: Margin) -> Mask:
         """Return the pixels (H, W) of the stored picture that regions hide."""

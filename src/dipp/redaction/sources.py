@@ -49,6 +49,10 @@ OTHERS = "The original held other pictures beside the first (pages, frames, view
 NO_PROFILE = "The original had a colour profile that is no standard one. It was dropped; colours are taken for sRGB."
 
 
+STRIP = 16
+"""Rows of MCUs that are decoded at a time."""
+
+
 @dataclass(frozen=True, eq=False)
 class Source(ABC):
     """A picture that is to be redacted."""
@@ -76,6 +80,16 @@ class Source(ABC):
     @abstractmethod
     def marked(self) -> NDArray[Any]:
         """Return the decoded values (H, W, C). They are private, unless the file was redacted."""
+
+    def levels(self) -> NDArray[np.uint8]:
+        """Return the pixels (H, W, 3) that answers about regions are given from; a grey value is repeated.
+
+        They are private, unless the file was redacted. Each depends on the stored values of its own cell alone.
+
+        Raises:
+            DippError: The file has pixels of more than eight bits, or is DICOM.
+        """
+        raise DippError(f"epsilon: the regions of a {self.kind} file can only be hidden with 0; convert it to PNG")
 
     @abstractmethod
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
@@ -136,6 +150,16 @@ class JpegSource(Source):
         with Image.open(io.BytesIO(coefficients.write(self.picture)), formats=["JPEG"]) as image:
             return np.asarray(image.convert("RGB"))
 
+    def levels(self) -> NDArray[np.uint8]:
+        """Return the pixels as decoders have them that repeat colours and do not interpolate them."""
+        (width, height), (wide, tall) = self.size, self.cell
+        rows, columns = -(-height // tall), -(-width // wide)
+        strips = [
+            np.rint(blocks.pixels(self.picture, top, min(top + STRIP, rows), 0, columns)).astype(np.uint8)
+            for top in range(0, rows, STRIP)
+        ]
+        return _coloured(np.concatenate(strips)[:height, :width])
+
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
         """Return the file with some MCUs coded anew, with its own quantisation tables."""
         return coefficients.write(_filled(_erased(self.picture, cells), cells, fill))
@@ -155,6 +179,12 @@ class JpegSource(Source):
             levels = np.where(part.covered, steps * one.quantisation, 0.0)[inside]
             most = max(most, float(levels.max(initial=0.0)))
         return most
+
+
+def _coloured(values: Any) -> NDArray[np.uint8]:
+    """Return pixels (H, W, 3) of values with one channel or three."""
+    found: NDArray[np.uint8] = np.concatenate([values] * 3, axis=2) if values.shape[2] == 1 else values
+    return found
 
 
 def _erased(picture: Jpeg, cells: Mask) -> Jpeg:
@@ -191,7 +221,8 @@ def _painted(erased: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
         # What lies beyond the right and lower edge of the picture is as good as any other surroundings.
         known = (blocks.pixels(erased, top, bottom, left, right) / 127.5 - 1).astype(np.float32)
         unknown = cells[top:bottom, left:right].repeat(tall, axis=0).repeat(wide, axis=1)
-        painted = fill(np.where(unknown[..., None], np.float32(0), known), unknown)
+        place = slice(top * tall, bottom * tall), slice(left * wide, right * wide)
+        painted = fill(np.where(unknown[..., None], np.float32(0), known), unknown, place)
         made = blocks.coefficients(erased, (np.clip(painted, -1, 1).astype(np.float64) + 1) * 127.5)
         for at, (part, one) in enumerate(zip(made, erased.components, strict=True)):
             place = slice(top * one.down, bottom * one.down), slice(left * one.across, right * one.across)
@@ -234,6 +265,12 @@ class RasterSource(Source):
     def marked(self) -> NDArray[Any]:
         """Return the pixels of the file."""
         return self.picture.values
+
+    def levels(self) -> NDArray[np.uint8]:
+        """Return the pixels without alpha."""
+        if self.picture.values.dtype != np.uint8:
+            raise DippError("epsilon: regions of 16-bit pixels can only be hidden with 0; reduce them to 8 bits")
+        return _coloured(self.picture.values[..., :-1] if self.picture.alpha else self.picture.values)
 
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
         """Return the file with some pixels filled; they become opaque."""
@@ -282,7 +319,7 @@ def filled(
     for part, own in crops(unknown):
         low, high = _range(painted[part], unknown[part], whole)
         known = ((painted[part].astype(np.float32) - low) * np.float32(2 / (high - low)) - 1).astype(np.float32)
-        signal: Signal = fill(np.where(unknown[part][..., None], np.float32(0), known), unknown[part])
+        signal: Signal = fill(np.where(unknown[part][..., None], np.float32(0), known), unknown[part], part)
         levels = np.rint((np.clip(signal, -1, 1).astype(np.float64) + 1) / 2 * (high - low) + low)
         painted[part] = np.where(own[..., None], levels.astype(values.dtype), painted[part])
     if alpha:

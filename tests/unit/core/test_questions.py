@@ -191,10 +191,10 @@ def test_blocks_come_row_by_row_in_each_round() -> None:
 
 def test_a_unit_pays_for_its_blocks_or_nothing() -> None:
     for split in SPLITS:
-        assert BY_BLOCK.touches(Everywhere(), 3, question(split)) == split**2
-        BY_BLOCK.require_touched(split**2, Everywhere(), 3)
+        assert BY_BLOCK.touches(Everywhere(), 3, question(split), Picture()) == split**2
+        BY_BLOCK.require_touched(split**2, Everywhere(), 3, Picture())
     for wrong in (0, 2, 3, 9, 4096):
         with pytest.raises(DippError, match=r"^touched"):
-            BY_BLOCK.require_touched(wrong, Everywhere(), 3)
+            BY_BLOCK.require_touched(wrong, Everywhere(), 3, Picture())
     with pytest.raises(DippError, match=r"^step: a question"):
-        BY_BLOCK.touches(Everywhere(), 3, SensingStep(1.0, 0.5, 1.0, 1, 4))
+        BY_BLOCK.touches(Everywhere(), 3, SensingStep(1.0, 0.5, 1.0, 1, 4), Picture())

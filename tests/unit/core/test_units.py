@@ -13,15 +13,20 @@ from hypothesis import strategies as st
 
 from dipp.core import units
 from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
+from dipp.core.regions import Place, Regions
 from dipp.core.unit import Unit
 from dipp.core.units import UNITS, Cells, Picture, Pixel
 from dipp.errors import DippError
 
 SIDES = st.integers(1, 9)
 GEOMETRIES = st.builds(Geometry, SIDES, SIDES, st.integers(1, 4))
-EXAMPLES: tuple[Unit, ...] = (Pixel(), Cells(2), Cells(3), Cells(4), Picture())
+WHOLE: tuple[Unit, ...] = (Pixel(), Cells(2), Cells(3), Cells(4), Picture())
+EXAMPLES: tuple[Unit, ...] = (
+    *WHOLE,
+    Regions((Place(0, 1, 2, 3, 4), Place(1, 5, 2, 2, 2, (1, 3)), Place(0, 7, 0, 1, 1))),
+)
 """At least one unit of every kind."""
-PARTITIONS = (*EXAMPLES, Band(1), Band(3))
+PARTITIONS = (*WHOLE, Band(1), Band(3))
 """And some of a toy, which are larger than a pixel."""
 
 

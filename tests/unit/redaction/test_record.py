@@ -141,9 +141,9 @@ def test_painting_may_round_differently_elsewhere(
     """Half a level may move a coefficient by a step, which is many levels."""
     paints = paint.Painter.__call__
 
-    def elsewhere(self: paint.Painter, known: Any, unknown: Any) -> Any:
+    def elsewhere(self: paint.Painter, known: Any, unknown: Any, part: Any) -> Any:
         drawn = np.random.default_rng(0).normal(0, levels / 127.5, known.shape).astype(np.float32)
-        return paints(self, known, unknown) + drawn * unknown[..., None]
+        return paints(self, known, unknown, part) + drawn * unknown[..., None]
 
     with monkeypatch.context() as patch:
         patch.setattr(paint.Painter, "__call__", elsewhere)

@@ -1,0 +1,176 @@
+"""The promise of redaction with ε above 0: a region decides its answers alone, and the surroundings stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.redaction import BOX, inside, pair, saved, scene
+from helpers.taint import LeakError, Private
+from PIL import Image
+
+import dipp
+from dipp.core import randomness
+from dipp.errors import DippError
+from dipp.odometer import Meter
+from dipp.redaction import charging, record, sources
+from dipp.redaction.redact import Redacted
+from dipp.scoring.blocks import Blocks
+
+OTHER = (70, 60, 20, 16)
+KINDS: dict[str, dict[str, Any]] = {
+    "PNG": {},
+    "JPEG": {"quality": 90, "subsampling": 0},
+    "JPEG 4:2:0": {"quality": 80, "subsampling": 2},
+}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def redacted(content: bytes, epsilon: float = 8.0, **options: Any) -> Redacted:
+    given: dict[str, Any] = {"regions": [BOX], "fill": "grey", "odometer": False, "device": "cpu", **options}
+    return dipp.redact(content, epsilon=epsilon, **given)
+
+
+def file_of(pixels: Any, kind: str) -> bytes:
+    return saved(pixels, kind.split()[0], **KINDS[kind])
+
+
+@pytest.fixture
+def same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets, private integers and the public seed are the same for every picture."""
+    monkeypatch.setattr(Blocks, "nearest", lambda self, count: np.tile(np.arange(count), (len(self.present), 1)))
+    monkeypatch.setattr(randomness, "private_bytes", lambda count: bytes(range(8)) * (count // 8))
+    monkeypatch.setattr(randomness, "fresh_seed", lambda: bytes(16))
+
+
+@pytest.mark.usefixtures("same_answers")
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_the_answers_fixed_pictures_that_differ_in_a_region_become_the_same(kind: str) -> None:
+    made = [redacted(file_of(pixels, kind)) for pixels in pair()]
+    assert made[0].content == made[1].content
+    assert made[0].record.to_json() == made[1].record.to_json()
+    archives = [one.archive.to_bytes() for one in made if one.archive is not None]
+    assert len(archives) == 2
+    assert archives[0] == archives[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_surroundings_are_those_of_epsilon_0(kind: str, tmp_path: Path) -> None:
+    """And the record is checked: the regions follow from surroundings and answers."""
+    content = file_of(pair()[0], kind)
+    never, asked = redacted(content, 0), redacted(content, 64)
+    opened = [sources.open_source(one.content) for one in (never, asked)]
+    cells = opened[0].covered(opened[0].cells(inside(opened[0].marked().shape)))
+    levels = [one.levels() for one in opened]
+    np.testing.assert_array_equal(levels[0][~cells], levels[1][~cells])
+    assert (levels[0][cells] != levels[1][cells]).any()
+    path = tmp_path / ("a.png" if kind == "PNG" else "a.jpg")
+    read = record.Record.read(asked.save(path))
+    assert record.check(path, read, "cpu").repainted == "same bytes"
+    assert 63 < read.facts["certificate"]["epsilon"] <= 64
+    assert asked.archive is not None
+    (picture,) = asked.archive.decode(device="cpu")
+    np.testing.assert_array_equal(picture[~cells], levels[1][~cells])
+
+
+def test_records_that_contradict_themselves(tmp_path: Path) -> None:
+    made = redacted(file_of(pair()[0], "PNG"))
+    path = tmp_path / "a.png"
+    facts = json.loads(made.save(path).read_text())
+    other = redacted(file_of(scene(), "PNG"), regions=[OTHER]).record.facts["answers"]
+    certificate = facts["certificate"]
+    for change, said in (
+        ({"certificate": {**certificate, "epsilon": 1.0}}, "does not follow from its regions"),
+        ({"answers": other}, "answers are about other regions"),
+        ({"answers": "AAAA"}, "archive|damaged"),
+        ({"answers": redacted(file_of(pair()[0], "PNG"), 64).record.facts["answers"]}, "does not follow"),
+    ):
+        with pytest.raises(DippError, match=said):
+            record.check(path, record.Record({**facts, **change}), "cpu")
+    without = {key: value for key, value in facts.items() if key != "answers"}
+    with pytest.raises(DippError, match="does not follow from its regions"):
+        record.check(path, record.Record(without), "cpu")
+
+
+def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every value that `levels` gives of the original is private, and comes out where sets are made, once."""
+    real, nearest, opened = sources.RasterSource.levels, Blocks.nearest, []
+
+    def levels(self: Any) -> Any:
+        opened.append(self)
+        return Private(real(self)) if len(opened) == 2 else real(self)  # the first is the painted picture
+
+    def bare(self: Blocks, count: int) -> Any:
+        assert isinstance(self.content, Private)
+        object.__setattr__(self, "content", self.content.open("nearest"))
+        return nearest(self, count)
+
+    monkeypatch.setattr(sources.RasterSource, "levels", levels)
+    with pytest.raises(LeakError):
+        redacted(file_of(pair()[0], "PNG"))
+    opened.clear()
+    monkeypatch.setattr(Blocks, "nearest", bare)
+    Private.opened.clear()
+    assert redacted(file_of(pair()[0], "PNG")).archive is not None
+    assert Private.opened == {"nearest": 1}
+
+
+def test_it_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside is infinite, the region pays its ε, and a second time adds up, even if the encoder then fails."""
+    meter, content = Meter(folder=tmp_path), file_of(pair()[0], "PNG")
+    redacted(content, odometer=meter)
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(Blocks, "nearest", fail)
+    with pytest.raises(RuntimeError):
+        redacted(content, odometer=meter)
+    mark = meter.mark(charging._known_by(content, sources.open_source(content)))
+    entries = meter.odometer.history(mark)
+    told = [entry.epsilon for entry in entries if entry.unit.kind == "region"]
+    assert len(told) == 2
+    assert all(7.9 < epsilon <= 8 for epsilon in told)
+    left = charging.left(meter.odometer, mark)
+    assert left is not None
+    assert (left.releases, left.pixels) == (2, BOX[2] * BOX[3])
+    assert meter.odometer.spent(mark).releases == 2
+
+
+def test_regions_that_share_a_cell_or_an_id_are_one_unit() -> None:
+    from dipp.redaction.answers import unit_of
+    from dipp.redaction.regions import Box, Margin, Placed, Region
+
+    source = sources.open_source(file_of(scene(), "JPEG 4:2:0"))
+    boxes = [Region(Box(x, 2, x + 4, 6), id=name) for x, name in ((0, None), (10, "a"), (33, "b"), (70, "a"))]
+    unit = unit_of(source, Placed(tuple(boxes), source.size), Margin())
+    assert unit is not None
+    assert [(place.unit, place.left, place.width) for place in unit.places] == [
+        (0, 0, 16),
+        (0, 0, 16),
+        (1, 32, 16),
+        (0, 64, 16),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epsilon": -1.0}, "epsilon: 0, which never reads a region"),
+        ({"epsilon": float("nan")}, "epsilon: 0, which never reads a region"),
+        ({"epsilon": True}, "epsilon: 0, which never reads a region"),
+    ],
+)
+def test_epsilons_that_are_none(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(DippError, match=said):
+        redacted(file_of(scene(), "PNG"), **given)
+
+
+def test_pixels_of_16_bits_can_only_be_hidden_with_0() -> None:
+    wide = Image.fromarray(scene()[..., 0].astype(np.uint16) * 251)
+    with pytest.raises(DippError, match="16-bit pixels can only be hidden with 0"):
+        redacted(saved(np.asarray(wide), "PNG"))

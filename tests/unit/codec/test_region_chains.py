@@ -1,0 +1,224 @@
+"""Regions with ε above 0, from the private pixels to the picture: locality, ledgers, prices, files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.golden_codec import REGIONS as REGIONS_FILE
+from helpers.paths import GOLDEN
+from helpers.questions import Blurred, noise, question, questions_plan
+
+from dipp.codec import asking, questions, surroundings
+from dipp.codec.archive import Archive
+from dipp.codec.chain import Chain, StepLayout
+from dipp.codec.decoder import IndexReader
+from dipp.codec.encoder import Selector
+from dipp.codes import Closest
+from dipp.core.geometry import Geometry
+from dipp.core.regions import Place, Regions
+from dipp.errors import DippError
+from dipp.planning.regions import plan_of_regions
+from dipp.privacy.certificate import Certificate
+from dipp.scoring.blocks import Blocks
+
+SEED = bytes(16)
+REGIONS = Regions(
+    (Place(0, 2, 3, 9, 8), Place(1, 14, 2, 6, 7, (2, 3, 3, 34)), Place(0, 0, 20, 3, 2), Place(2, 20, 4, 5, 5))
+)
+"""Three units: one of two boxes, one with a mask, and one that touches it."""
+PLAN = questions_plan(REGIONS, question(), question(2, bits=5, best=2, epsilon=1.5))
+GEOMETRY = Geometry(24, 26, 3)
+BASE, PICTURE = noise(*GEOMETRY.shape), noise(*GEOMETRY.shape, seed=1)
+IDS = REGIONS.ids(GEOMETRY).reshape(GEOMETRY.shape)
+OF = {unit: np.equal(IDS, unit) for unit in (-1, 0, 1, 2)}
+"""The coordinates of each unit, and of what lies outside."""
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def asked(picture: Any = PICTURE) -> Archive:
+    return asking.ask(Blurred(), PLAN, BASE, picture, seed=SEED)
+
+
+def contents_of(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[StepLayout, Any]]:
+    """The sets T, or the contents, of each step for a picture, while the transcript is another one's."""
+    found: list[tuple[StepLayout, Any]] = []
+    chain = Chain(PLAN, Blurred(), SEED, GEOMETRY, base=BASE)
+    reader = IndexReader(transcript, PLAN.chunk_counts(GEOMETRY))
+    selector = Selector(PLAN, SEED, picture.reshape(1, -1), "cpu")
+
+    def choose(layout: StepLayout, x_hat: Any) -> Any:
+        blocks = selector.blocks(layout, x_hat)
+        found.append((layout, blocks.nearest(blocks.terms.best) if sets else blocks))
+        return reader(layout, x_hat)
+
+    chain.run([0], choose)
+    return found
+
+
+def test_a_region_moves_no_other_regions_sets() -> None:
+    """Under a fixed transcript: what lies outside moves no T, and a region its own alone."""
+    transcript = asked().batch(0, 1)
+    before = contents_of(PICTURE, transcript)
+    for unit in (-1, 0, 1, 2):
+        other = np.where(OF[unit], np.uint8(255) - PICTURE, PICTURE)
+        moved = 0
+        for (layout, ours), (_, theirs) in zip(before, contents_of(other, transcript), strict=True):
+            coarse_unit, coarse = layout.step.grid(REGIONS, GEOMETRY)
+            owner = coarse_unit.of(layout.chunks.order, coarse)[layout.chunks.offsets[:-1]]
+            np.testing.assert_array_equal(ours[owner != unit], theirs[owner != unit])
+            moved += int((ours[owner == unit] != theirs[owner == unit]).sum())
+        assert moved > 0 if unit >= 0 else moved == 0
+
+
+def loss(picture: Any, other: Any, transcript: Any) -> float:
+    """The largest loss of the answers between two pictures, by the exact law of every draw."""
+    total, steps = 0.0, [contents_of(one, transcript, sets=False) for one in (picture, other)]
+    for (_, first), (_, second) in zip(*steps, strict=True):
+        laws = [[one.log_law() for one in Closest().outcomes(blocks)] for blocks in (first, second)]
+        total += sum(float(np.abs(one - two).max()) for one, two in zip(*laws, strict=True))
+    return total
+
+
+def test_no_two_contents_of_a_region_exceed_the_price_and_some_reach_it() -> None:
+    """The worst unit has two boxes: twice the draws of the others."""
+    transcript, worst = asked().batch(0, 1), {-1: 0.0, 0: 0.0, 1: 0.0, 2: 0.0}
+    for seed in range(12):
+        for unit in worst:
+            other = np.where(OF[unit], noise(*GEOMETRY.shape, seed=seed + 2) // 128 * 255, PICTURE)
+            worst[unit] = max(worst[unit], loss(PICTURE, other, transcript))
+    claimed = asked().certificate.epsilon
+    draws = [step.weights.epsilon for step in PLAN.steps]
+    assert claimed == pytest.approx(2 * draws[0] + 8 * draws[1])
+    assert worst[-1] == 0
+    assert 0.99 * claimed < worst[0] <= claimed
+    assert 0.99 * claimed / 2 < max(worst[1], worst[2]) <= claimed / 2
+
+
+def leaking(self: Selector, layout: StepLayout, x_hat: Any) -> Blocks:
+    """A score that reads the next region: the negative control."""
+    found = REAL(self, layout, x_hat)
+    return dataclasses.replace(found, content=found.content + np.roll(found.content, 1, axis=0))
+
+
+REAL = Selector.blocks
+
+
+def test_a_score_that_reads_the_next_region_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    transcript, worst = asked().batch(0, 1), 0.0
+    monkeypatch.setattr(Selector, "blocks", leaking)
+    for seed in range(12):
+        other = np.where(OF[0], noise(*GEOMETRY.shape, seed=seed + 2) // 128 * 255, PICTURE)
+        worst = max(worst, loss(PICTURE, other, transcript))
+    assert worst > asked().certificate.epsilon
+
+
+def test_the_file_and_the_picture() -> None:
+    archive = asked()
+    again = Archive.from_bytes(archive.to_bytes())
+    assert again.to_bytes() == archive.to_bytes()
+    assert again.certificate == archive.certificate
+    assert again.certificate.unit == REGIONS
+    picture = asking.decoded(Blurred(), again, BASE)
+    np.testing.assert_array_equal(picture[OF[-1]], BASE[OF[-1]])
+    assert all((picture[OF[unit]] != BASE[OF[unit]]).any() for unit in range(3))
+    own = surroundings.of(again.release, GEOMETRY)
+    assert own is not None
+    np.testing.assert_array_equal(own, BASE)
+    short = asking.alone(again)
+    assert short.size < again.size
+    np.testing.assert_array_equal(asking.decoded(Blurred(), short, BASE), picture)
+    with pytest.raises(DippError, match="has none; check it with `dipp check`"):
+        surroundings.of(short.release, GEOMETRY)
+
+
+def test_the_golden_file() -> None:
+    """What was written once is read for ever, within rounding: no network computes the picture of regions."""
+    archive = Archive.from_bytes((GOLDEN / f"{REGIONS_FILE}.dipp").read_bytes())
+    (picture,) = archive.decode(GOLDEN / "denoiser", device="cpu")
+    with np.load(GOLDEN / f"{REGIONS_FILE}.npz") as expected:
+        levels = np.abs(picture.astype(int) - expected["picture"])
+    assert levels.max() <= 1  # the interpolation of floats may round a level
+    assert archive.release.plan.unit.to_dict()["kind"] == "region"
+
+
+def test_nothing_but_answers_depends_on_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the sets fixed, files of different pictures are the same: surroundings too."""
+    monkeypatch.setattr(Blocks, "nearest", lambda self, count: np.tile(np.arange(count), (len(self.present), 1)))
+    monkeypatch.setattr("dipp.core.randomness.private_bytes", lambda count: bytes(range(8)) * (count // 8))
+    assert len({asked(picture).to_bytes() for picture in (PICTURE, 255 - PICTURE, BASE)}) == 1
+
+
+def another_epsilon(code: Closest, scored: Blocks) -> Any:
+    return REAL_DRAW(code, dataclasses.replace(scored, terms=dataclasses.replace(scored.terms, heavy=1 << 20)))
+
+
+def twice(code: Closest, scored: Blocks) -> Any:
+    REAL_DRAW(code, scored)
+    return REAL_DRAW(code, scored)
+
+
+REAL_DRAW = Closest.draw
+
+
+@pytest.mark.parametrize("draw", [another_epsilon, twice])
+def test_another_draw_than_the_planned_one_writes_no_file(draw: Callable[..., Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(Closest, "draw", draw)
+    with pytest.raises(DippError, match="ledger"):
+        asked()
+
+
+def test_blocks_of_two_regions_write_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deal that joins regions is no deal of units: the recorder sees it in the chunks."""
+    real = Regions.grid
+
+    def joined(self: Regions, geometry: Geometry, parts: int) -> Any:
+        return Regions((Place(0, 0, 0, parts, 4 * parts),)), real(self, geometry, parts)[1]
+
+    monkeypatch.setattr(Regions, "grid", joined)
+    with pytest.raises(DippError, match=r"touched: .* times its 2 places are needed, got 4"):
+        asked()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda: asking.ask(Blurred(), PLAN, BASE[:20], PICTURE[:20]), "does not lie in the picture of 26×20"),
+        (lambda: asking.decoded(Blurred(), asked(), noise(25, 26, 3)), "a picture of another size"),
+        (lambda: questions_plan(REGIONS, question(rounds=4)), "rounds: must be 1 for regions"),
+        (lambda: plan_of_regions(REGIONS, 0.0), "a number above 0 is needed"),
+        (lambda: asked().decode(noisy=True), "model: the file was made with"),
+    ],
+)
+def test_what_does_not_fit(change: Callable[[], Any], said: str) -> None:
+    with pytest.raises(DippError, match=said):
+        change()
+
+
+@pytest.mark.parametrize("content", [b"no picture", surroundings.packed(noise(23, 26, 3))])
+def test_surroundings_that_are_none(content: bytes) -> None:
+    release = dataclasses.replace(asked().release, surroundings=content)
+    with pytest.raises(DippError, match="an RGB picture of 26×24 as PNG is needed"):
+        surroundings.of(release, GEOMETRY)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 15.9, 31.0, 64.0, 300.0, 5000.0])
+def test_a_plan_keeps_and_uses_its_budget(epsilon: float) -> None:
+    plan = plan_of_regions(REGIONS, epsilon)
+    price = Certificate.of(plan, GEOMETRY).epsilon
+    assert price <= epsilon
+    assert price > 0.99 * min(epsilon, 16 * plan.touches(3, plan.steps[0]))
+
+
+def test_absent_coarse_pixels_have_no_content() -> None:
+    """Where a coarse pixel has no pixel of its region, picture and painting agree: nothing is asked about it."""
+    unit = Regions((Place(0, 0, 0, 8, 8, (40, 24)),))
+    plan = questions_plan(unit, question())
+    flat = [questions.coarse(one.reshape(1, -1), GEOMETRY, unit, plan.steps[0]) for one in (BASE, PICTURE)]
+    absent = ~unit.present(4).reshape(-1).repeat(3)
+    assert absent.any()
+    np.testing.assert_array_equal(flat[0][0, absent], flat[1][0, absent])

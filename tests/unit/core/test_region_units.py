@@ -1,0 +1,149 @@
+"""Regions as a unit: places and masks, what a coarse pixel depends on, windows, bytes and JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dipp.core import units
+from dipp.core.geometry import Geometry
+from dipp.core.regions import Place, Regions
+from dipp.errors import DippError
+
+SIDE = 12
+
+
+@st.composite
+def some_regions(draw: st.DrawFn) -> Regions:
+    """Units of one or two masks each, in a picture of 12×12; no pixel belongs to two."""
+    free = np.ones((SIDE, SIDE), bool)
+    places: list[Place] = []
+    unit = 0
+    for _ in range(draw(st.integers(1, 4))):
+        own = 0
+        for _ in range(draw(st.integers(1, 2))):
+            left, top, width, height = (draw(st.integers(0, 7)) for _ in range(4))
+            box = np.zeros((SIDE, SIDE), bool)
+            box[top : top + 1 + height, left : left + 1 + width] = True
+            mask = box & free & np.random.default_rng(draw(st.integers(0, 99))).choice([True, True, False], box.shape)
+            mask = mask if draw(st.booleans()) else box & free
+            if mask.any():
+                places.append(Place.of(unit, mask))
+                own += 1
+        for place in places[len(places) - own :] if own else []:
+            free[place.part] &= ~place.inside
+        unit += own > 0
+    return Regions(tuple(places)) if places else Regions((Place(0, 1, 1, 3, 3),))
+
+
+@given(some_regions())
+@settings(max_examples=60, deadline=None)
+def test_bytes_json_and_pixels(regions: Regions) -> None:
+    assert units.from_bytes(regions.to_bytes()) == regions == units.from_dict(regions.to_dict())
+    geometry = Geometry(SIDE, SIDE, 2)
+    ids = regions.ids(geometry).reshape(SIDE, SIDE, 2)
+    expected = np.full((SIDE, SIDE), -1)
+    for place in regions.places:
+        for row, column in np.argwhere(place.inside).tolist():
+            expected[place.top + row, place.left + column] = place.unit
+        assert Place.of(place.unit, np.pad(place.inside, 2))[3:] == place[3:]
+    np.testing.assert_array_equal(ids, np.dstack([expected] * 2))
+    assert {*np.unique(ids).tolist()} - {-1} == {*range(regions.count(geometry))}
+
+
+@given(some_regions(), st.integers(1, 14), st.integers(1, 14))
+@settings(max_examples=40, deadline=None)
+def test_a_window_meets_no_more_boxes(regions: Regions, width: int, height: int) -> None:
+    met = [
+        {
+            place.unit
+            for place in regions.places
+            if place.left < x + width and x < place.right and place.top < y + height and y < place.bottom
+        }
+        for x in range(-13, SIDE)
+        for y in range(-13, SIDE)
+    ]
+    assert regions.met(width, height) == max(map(len, met))
+
+
+@given(some_regions(), st.sampled_from([4, 8]), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_a_coarse_pixel_is_a_mean_over_one_unit(regions: Regions, parts: int, seed: int) -> None:
+    """What lies outside moves nothing, and a unit moves its own coarse pixels alone: to the bit."""
+    generator, geometry = np.random.default_rng(seed), Geometry(SIDE, SIDE, 3)
+    picture = generator.integers(0, 256, (1, *geometry.shape), np.uint8)
+    ids = regions.ids(geometry).reshape(geometry.shape)
+    means = regions.means(picture, parts)
+    coarse_unit, coarse = regions.grid(geometry, parts)
+    assert means.shape == (1, *coarse.shape)
+    owners = coarse_unit.ids(coarse).reshape(coarse.shape)
+    other = generator.integers(0, 256, picture.shape, np.uint8)
+    np.testing.assert_array_equal(regions.means(np.where(ids < 0, other, picture), parts), means)
+    for unit in range(regions.count(geometry)):
+        moved = regions.means(np.where(ids == unit, other, picture), parts)
+        np.testing.assert_array_equal(moved[0][owners != unit], means[0][owners != unit])
+    for at, place in enumerate(regions.places):
+        own = np.where(place.inside[..., None], picture[0][place.part], 0).astype(np.int64)
+        row, column = generator.integers(0, parts, 2).tolist()
+        spans = []
+        for index, side in ((row, place.height), (column, place.width)):
+            first = index * side // parts
+            spans.append(slice(first, max((index + 1) * side // parts, first + 1)))
+        count = place.inside[spans[0], spans[1]].sum()
+        expected = own[spans[0], spans[1]].sum(axis=(0, 1)) / max(count, 1)
+        np.testing.assert_array_equal(means[0, parts * at + row, column], expected)
+        assert regions.present(parts)[parts * at + row, column] == (count > 0)
+
+
+def test_what_a_unit_is() -> None:
+    regions = Regions(
+        (Place(0, 0, 0, 4, 4), Place(1, 10, 0, 4, 4), Place(0, 0, 10, 4, 4), Place(0, 2, 2, 8, 1, (2, 6)))
+    )
+    assert (regions.count(Geometry(20, 20, 3)), regions.most_places, regions.total(400, 1)) == (2, 3, 2)
+    assert (regions.met(1, 1), regions.met(2, 1), regions.met(99, 99)) == (1, 2, 2)
+    assert "what lies outside is not protected" in regions.words
+    with pytest.raises(DippError, match="does not lie in the picture of 13×13"):
+        regions.ids(Geometry(13, 13, 3))
+
+
+BOX = Place(0, 0, 0, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ((), "1 to 1024 places are needed, got 0"),
+        ((BOX,) * 1025, "1 to 1024 places"),
+        ((7,), "rows of unit, left"),
+        (((1, 0, 0, 4, 4),), "numbered in the order"),
+        ((BOX, (2, 9, 9, 4, 4)), "numbered in the order"),
+        ((BOX, (1, 3, 3, 4, 4)), "overlapping ones must be one unit"),
+        ((BOX, (1, 3, 3, 4, 4, (0, 1, 15))), "overlapping ones must be one unit"),
+        (((0, -1, 0, 4, 4),), "whole numbers from 0"),
+        (((0, 0.5, 0, 4, 4),), "whole numbers from 0"),
+        (((0, 0, 0, 0, 4),), "0×4 pixels is empty"),
+        (((0, 0, 0, 1 << 16, 1 << 16),), "empty or too large"),
+        (((0, 0, 0, 4, 4, (1, 14)),), "do not make a mask of 4×4"),
+        (((0, 0, 0, 4, 4, (0, 16)),), "do not make a mask of 4×4"),
+        (((0, 0, 0, 4, 4, (16,)),), "do not make a mask of 4×4"),
+        (((0, 0, 0, 4, 4, (1, 0, 1, 14)),), "do not make a mask of 4×4"),
+        (((0, 0, 0, 1 << 14, 1 << 14, (1, (1 << 28) - 1)),), "masks may have"),
+    ],
+)
+def test_places_that_are_none(places: Any, said: str) -> None:
+    with pytest.raises(DippError, match=said):
+        Regions(places)
+
+
+def test_regions_that_touch_are_two_units() -> None:
+    assert Regions((BOX, Place(1, 3, 3, 4, 4, (1, 15)))).count(Geometry(9, 9, 3)) == 2
+
+
+@pytest.mark.parametrize("content", [b"\3\0", b"\3" + b"\0" * 20, b"\3" + np.array([*BOX[:5], 2, 1], "<u4").tobytes()])
+def test_bytes_that_are_cut_off(content: bytes) -> None:
+    with pytest.raises(DippError, match=r"regions: (whole numbers of four bytes|a place is cut off)"):
+        units.from_bytes(content)
