@@ -4,9 +4,9 @@ Level ℓ predicts from means of 2^ℓ × 2^ℓ pixels, in 1/4^ℓ of the time (
 larger is what a prediction can see at all; and the more pixels a photograph has, the less neighbours differ. Level ℓ
 takes the place of level ℓ − 1 below the SNR
 
-    (pixels/(6·10^7))^(2/3) · 8^(1 − ℓ),
+    pixels/(3.5·10^7) · 8^(1 − ℓ),
 
-for 768×512 below 0.035 and 0.0044, for 4000×3000 below 0.34 and 0.043. Up to there, chains of photographs that the
+for 768×512 below 0.011 and 0.0014, for 4000×3000 below 0.34 and 0.043. Up to there, chains of photographs that the
 network was not trained on lose nothing on the average (`benchmarks/levels.py`). On states with Gaussian noise, levels
 would pay up to three times this SNR; but in a chain most pixels were not asked yet, and the network sees which were,
 as long as they are not averaged with others. Small pictures have no such SNR. A wrong level costs quality alone: it
@@ -22,10 +22,8 @@ from dipp.core.steps import MAX_LEVEL
 
 Floats = NDArray[np.float64]
 
-PIXELS = 6 * 10**7
+PIXELS = 35 * 10**6
 """Pixels of a picture that is predicted at half the resolution up to the SNR 1."""
-POWER = 2 / 3
-"""How the largest SNR of a level grows with the pixels."""
 FALL = 8.0
 """By how much the largest SNR of a level is above that of the next."""
 
@@ -43,5 +41,5 @@ def work(snrs: Floats, pixels: int) -> Floats:
 
 def level_at(snr: float, pixels: int) -> int:
     """Return the level at which a picture of this number of pixels is predicted from a state of this SNR."""
-    largest = (pixels / PIXELS) ** POWER
+    largest = pixels / PIXELS
     return sum(snr < largest / FALL**level for level in range(MAX_LEVEL))

@@ -21,7 +21,7 @@ PIXELS = st.integers(1, 1 << 26)
 
 
 def test_levels_of_photographs() -> None:
-    assert [level_at(snr, 512 * 768) for snr in (0.04, 0.034, 0.004, 0.0005)] == [0, 1, 2, 3]
+    assert [level_at(snr, 512 * 768) for snr in (0.012, 0.011, 0.0014, 0.00017)] == [0, 1, 2, 3]
     assert [level_at(snr, 12_000_000) for snr in (0.4, 0.3, 0.04, 0.005, 1e-9)] == [0, 1, 2, 3, MAX_LEVEL]
 
 

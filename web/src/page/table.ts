@@ -100,7 +100,7 @@ export function entryOf(table: Table, side: Side, epsilon: number, rate: number)
 
 /** The level at which a picture of a number of pixels is predicted from a state of this SNR (`dipp/planning/levels.py`). */
 export function levelAt(snr: number, pixels: number): number {
-  const largest = (pixels / 6e7) ** (2 / 3);
+  const largest = pixels / 35e6;
   return Array.from({ length: MAX_LEVEL }, (_, level) => largest / 8 ** level).filter((one) => snr < one).length;
 }
 
