@@ -3,7 +3,7 @@
 import type { Size } from "../core/geometry";
 import type { Box } from "./boxes";
 
-/** Known pixels around a region, at least. */
+/** Known pixels around a region that painting sees, at least; around a large one half of its side. */
 const CONTEXT = 48;
 /** Regions that are nearer to each other than this are painted together. */
 const JOIN = 32;
@@ -64,7 +64,7 @@ function around(own: Uint8Array, { width, height }: Size): Box {
     [top, bottom, left, right] = [Math.min(top, row), Math.max(bottom, row + 1), Math.min(left, column), Math.max(right, column + 1)];
   });
   const span = (first: number, last: number, length: number): [number, number] => {
-    const context = Math.max(CONTEXT, Math.floor((last - first) / 4));
+    const context = Math.max(CONTEXT, Math.floor((last - first) / 2));
     return [Math.max(0, first - context), Math.min(length, last + context)];
   };
   const [[up, down], [begin, end]] = [span(top, bottom, height), span(left, right, width)];
