@@ -13,7 +13,7 @@ on CUDA); VAE to latents and back. The median of some, after one that does not c
 
 **Chain.** A picture is encoded and decoded along timesteps by the coding of the preset `diffc`: `--steps` steps, evenly
 spread in log SNR, in chunks of 64 latents with indices of 16 bits. The public program of DiffC is said to encode a
-picture by this network in less than 10 seconds; it takes about 50 to 100 network calls, in fp16.
+picture by this network in less than 10 seconds; its configurations list about 160 timesteps, in fp16.
 
 Memory is the peak of the process on the CPU, which holds the weights once more while they are made, and what PyTorch
 has allocated on CUDA.

@@ -56,7 +56,8 @@ def _encoded(
         import transformers
     except ImportError:
         raise DippError(
-            f"model: {pipeline.name} has text encoders, which need transformers; pip install 'dp-dipp[latent]'"
+            f"model: {pipeline.name} has text encoders, which need transformers; in a checkout of dipp, pip install "
+            '".[latent]"'
         ) from None
     from dipp.models.denoiser import Numbers
     from dipp.models.engine import computed
