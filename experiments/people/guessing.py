@@ -19,9 +19,9 @@ from experiments.people.store import Store
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted(path for folder in ("examples", "benchmarks") for path in (ROOT / folder / "pictures").glob("*.png"))
 METHODS = (
-    *(Method("cells", side, epsilon) for side in (8, 16, 32) for epsilon in (1.0, 2.0, 4.0, 8.0, 16.0)),
-    *(Method("picture", 0, epsilon) for epsilon in (1.0, 2.0, 4.0, 8.0, 16.0)),
-    *(Method("pixel", 0, epsilon) for epsilon in (1.0,)),
+    *(Method("cells", 16, epsilon) for epsilon in (8.0, 4.0, 16.0)),
+    *(Method("picture", 0, epsilon) for epsilon in (8.0, 4.0, 16.0)),
+    *(Method("cells", side, epsilon) for side in (8, 32) for epsilon in (8.0, 4.0, 16.0)),
 )
 SIDES = (1, 8, 16, 32)
 

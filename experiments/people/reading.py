@@ -19,10 +19,10 @@ LINES = {8: (12, 4), 12: (12, 4), 16: (12, 4), 24: (12, 3), 32: (12, 2), 48: (6,
 METHODS = (
     Method("clean"),
     *(Method("cells", side, epsilon) for side in (8, 16, 32) for epsilon in (4.0, 8.0, 16.0)),
-    *(Method("picture", 0, epsilon) for epsilon in (8.0, 16.0)),
-    *(Method("blur", sigma) for sigma in (2, 4, 8)),
-    *(Method("pixelate", side) for side in (4, 8, 16)),
-    *(Method("pixel", 0, epsilon) for epsilon in (1.0, 0.5, 0.25, 2.0)),
+    *(Method("pixel", 0, epsilon) for epsilon in (1.0, 0.25, 0.5)),
+    *(Method("blur", sigma) for sigma in (4, 8)),
+    *(Method("pixelate", side) for side in (8, 16)),
+    Method("picture", 0, 16.0),
 )
 
 
