@@ -2,7 +2,7 @@
 
 | module | what it is |
 |---|---|
-| `faces` | the pictures of people, and which wear glasses |
+| `faces` | the pictures of people |
 | `methods` | ways to protect pictures: dipp by several units, redaction, blur, pixelation, noise |
 | `recognising` | stage `faces`: recognisers against every method, and what remains of the pictures |
 | `claims` | stage `claims`: attackers against the bound of whole pictures |

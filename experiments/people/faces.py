@@ -23,23 +23,6 @@ PEOPLE, EACH, HEIGHT, WIDTH = 40, 10, 112, 92
 LEFT_OUT = 2
 GALLERY = 5
 """Pictures of each person that an attacker has; the others are probes."""
-GLASSES = {
-    4: (0, 1, 2, 7, 8),
-    6: range(10),
-    7: (3, 4, 9),
-    13: (0, 1, 4, 5, 6, 7, 8, 9),
-    14: range(10),
-    17: (0, 1, 4, 5, 6, 7, 8, 9),
-    19: (0, 1, 2, 5, 9),
-    20: (0, 1, 2, 4, 6, 7, 8, 9),
-    27: range(10),
-    28: range(10),
-    31: range(10),
-    34: range(10),
-    36: (8, 9),
-    37: range(10),
-}
-"""Pictures (from 0) with glasses, by person (from 1): labelled by looking at each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +31,6 @@ class Faces:
 
     pictures: Pixels
     """People × 10 × 112 × 92 × 3; all channels are equal."""
-    glasses: NDArray[np.bool_]
-    """People × 10."""
 
     @property
     def people(self) -> int:
@@ -76,10 +57,7 @@ class Faces:
 def load(place: Path) -> Faces:
     """Read a folder or a sheet."""
     grey = _of_folder(place) if place.is_dir() else _of_sheet(place)
-    glasses = np.zeros((PEOPLE, EACH), bool)
-    for person, numbers in GLASSES.items():
-        glasses[person - 1, list(numbers)] = True
-    return Faces(np.repeat(grey[LEFT_OUT:, ..., None], 3, axis=4), glasses[LEFT_OUT:])
+    return Faces(np.repeat(grey[LEFT_OUT:, ..., None], 3, axis=4))
 
 
 def _of_sheet(path: Path) -> Pixels:

@@ -84,10 +84,9 @@ def _faces(records: list[dict[str, Any]]) -> str:
                 f"{one['PSNR']:.1f}" if one["family"] != "clean" else "",
                 _percent(one["faces found"]),
                 f"{100 * landmarks['median']:.0f} % of {landmarks['pictures']}" if landmarks else "",
-                _percent(one["glasses"]),
             ]
         )
-    head = ["method", "naive", "strongest (95 %)", "bound", "PSNR", "faces found", "landmarks", "glasses"]
+    head = ["method", "naive", "strongest (95 %)", "bound", "PSNR", "faces found", "landmarks"]
     return _table(head, rows)
 
 

@@ -45,8 +45,6 @@ from dipp.risk.recognition import Floats
 
 BOX = (14, 110, 10, 82)
 """Top, bottom, left and right of the face."""
-COPIES = 3
-"""Releases of the gallery from which a parrot learns, of methods that are random and cheap."""
 SNRS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SCALES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 TUNED = 20
@@ -71,11 +69,6 @@ class Method:
             f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part not in ("", None)
         )
 
-    @property
-    def copies(self) -> int:
-        """How often the gallery is released for a parrot."""
-        return COPIES if self.epsilon is not None and self.family not in ("pixel", "redacted") else 1
-
     def released(self, pictures: Pixels, tuning: Pixels) -> tuple[Pixels, Archive | None]:
         """Return what a receiver sees, and the archive where there is one; `tuning` are public pictures."""
         if codec := self.codec(tuning):
@@ -94,25 +87,25 @@ class Method:
 
 
 METHODS = (
-    Method("clean"),
-    Method("blur", 8),
-    Method("picture", 0, 4.0),
-    Method("cells", 16, 8.0),
-    Method("redacted", 0, 0.0),
     Method("pixelate", 16),
+    Method("cells", 16, 8.0),
     Method("picture", 0, 16.0),
-    Method("cells", 32, 8.0),
     Method("black box"),
+    Method("redacted", 0, 0.0),
+    Method("cells", 32, 8.0),
     Method("DP-Pix", 16, 8.0),
-    Method("DP-Pix, denoised", 16, 8.0),
-    Method("one shot", 16, 8.0),
-    Method("cells", 16, 4.0),
-    Method("blur", 16),
-    Method("pixelate", 28),
-    Method("blur", 4),
-    Method("pixelate", 8),
     Method("picture", 0, 8.0),
-    Method("pixel", 0, 1.0),
+    Method("clean"),
+    Method("cells", 16, 16.0),
+    Method("one shot", 16, 8.0),
+    Method("DP-Pix, denoised", 16, 8.0),
+    Method("picture", 0, 4.0),
+    Method("pixelate", 28),
+    Method("cells", 16, 4.0),
+    Method("pixelate", 8),
+    Method("blur", 4),
+    Method("blur", 16),
+    Method("blur", 8),
 )
 
 

@@ -7,25 +7,24 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from dipp.codec.pictures import Pixels
 from dipp.core.units import Picture
 from dipp.format.archive import Archive
 from dipp.risk import bounds, descriptors
-from dipp.risk.descriptors import Face
+from dipp.risk.descriptors import Dlib, Face
 from dipp.risk.likelihood import log_likelihoods
 from dipp.risk.networks import Restorer, SmallNetwork
-from dipp.risk.recognition import Fisherfaces, Floats, Integers, Recogniser, nearest, recognition
+from dipp.risk.recognition import Fisherfaces, Floats, Integers, Recogniser, recognition
 from experiments.people.faces import GALLERY, Faces
 from experiments.people.methods import METHODS, Method, denoiser, quality
 from experiments.people.store import Store
 
-BY_DLIB = 1
-"""Pictures of each person, of the gallery and of the probes, that dlib sees: it takes a third of a second each."""
-RESTORED = ("blur",)
-"""Families that the restoring attacker was tried on: it takes as long as all others together."""
+THOROUGH = (Method("clean"), Method("blur", 8))
+"""Methods that all recognisers are tried on; the others meet Fisherfaces, and the likelihood where there is one."""
+RESTORED = Method("blur", 8)
+"""Method that the restoring attacker is tried on: it takes as long as all others together."""
 SAMPLES = 2000
 """Bootstrap samples of the people, for intervals."""
 
@@ -42,28 +41,26 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
     """Return everything about a method."""
     gallery, owners = faces.gallery
     probes, who = faces.probes
-    copies = [_released(method, f"gallery-{copy}", gallery, gallery, store)[0] for copy in range(method.copies)]
+    protected, _ = _released(method, "gallery", gallery, gallery, store)
     shown, archive = _released(method, "probes", probes, gallery, store)
-    protected, of = np.concatenate(copies), np.tile(owners, len(copies))
-    described = [descriptors.face(one) for one in _few(shown)]
-    own = np.stack([face.descriptor for face in described])
-    scores: dict[str, tuple[Floats, Integers]] = {}
-    for recogniser in (Fisherfaces(), SmallNetwork()):
-        scores[f"naive {recogniser.name}"] = _clean(recogniser, faces)(shown), who
-        scores[f"parrot {recogniser.name}"] = recogniser.fit(protected, of)(shown), who
-    some = np.repeat(np.arange(faces.people), BY_DLIB)
-    clean_faces = _described(faces)
-    known = np.stack([face.descriptor for face in clean_faces[0]])
-    scores["naive dlib"] = nearest(own, known, some, faces.people), some
-    if method.family in RESTORED:
-        restored = Restorer().fit(protected, np.tile(gallery, (len(copies), 1, 1, 1)))
+    scores = {
+        "naive Fisherfaces": _clean(Fisherfaces(), faces)(shown),
+        "parrot Fisherfaces": Fisherfaces().fit(protected, owners)(shown),
+    }
+    if method in THOROUGH:
+        scores["naive network"] = _clean(SmallNetwork(), faces)(shown)
+        scores["parrot network"] = SmallNetwork().fit(protected, owners)(shown)
+        scores["naive dlib"] = _clean(Dlib(), faces)(shown[::GALLERY])
+    if method == RESTORED:
+        restored = Restorer().fit(protected, gallery)
         sharper = restored(shown)
-        scores["restoring Fisherfaces"] = Fisherfaces().fit(restored(protected), of)(sharper), who
-        scores["restoring naive Fisherfaces"] = _clean(Fisherfaces(), faces)(_sized(sharper, gallery)), who
+        scores["restoring Fisherfaces"] = Fisherfaces().fit(restored(protected), owners)(sharper)
+        scores["restoring naive Fisherfaces"] = _clean(Fisherfaces(), faces)(_sized(sharper, gallery))
     if archive is not None and method.family != "pixel":
         likely = log_likelihoods(archive, denoiser(), gallery).reshape(len(probes), faces.people, GALLERY)
-        scores["likelihood"] = np.logaddexp.reduce(likely, axis=2), who
-    attackers = {name: _result(*pair) for name, pair in scores.items()}
+        scores["likelihood"] = np.logaddexp.reduce(likely, axis=2)
+    described = _faces(shown)
+    attackers = {name: _result(one, who[:: len(who) // len(one)]) for name, one in scores.items()}
     return {
         "method": method.name,
         "family": method.family,
@@ -71,15 +68,13 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
         "epsilon": method.epsilon,
         "people": faces.people,
         "probes": len(probes),
-        "probes for dlib": len(own),
         "top-1 of the strongest": max(one["top-1"] for one in attackers.values()),
         "top-5 of the strongest": max(one["top-5"] for one in attackers.values()),
         "attackers": attackers,
         "bound": _bound(method, faces.people),
         "PSNR": round(quality(shown, probes), 2),
         "faces found": float(np.mean([face.found for face in described])),
-        "landmarks": _landmarks(described, clean_faces[1]),
-        "glasses": _glasses(faces, copies[0], shown),
+        "landmarks": _landmarks(described, _faces(probes)),
         "bits per pixel": None if archive is None else round(archive.payload_bpp, 5),
     }
 
@@ -99,22 +94,17 @@ def _released(
     return shown, archive
 
 
-def _few(pictures: Pixels) -> Pixels:
-    """Return the first `BY_DLIB` of every `GALLERY` pictures."""
-    return np.concatenate([pictures[i : i + BY_DLIB] for i in range(0, len(pictures), GALLERY)])
+def _faces(pictures: Pixels) -> list[Face]:
+    """Return what dlib finds in the first picture of each person."""
+    return [descriptors.face(one, describe=False) for one in pictures[::GALLERY]]
 
 
 @functools.lru_cache(maxsize=4)
 def _clean(recogniser: Recogniser, faces: Faces) -> Any:
-    """Return a recogniser that has learnt from the clean gallery."""
+    """Return a recogniser that has learnt from the clean gallery; dlib, from one picture of each person."""
+    if isinstance(recogniser, Dlib):
+        return recogniser.fit(*faces.part(0, 1))
     return recogniser.fit(*faces.gallery)
-
-
-@functools.lru_cache(maxsize=1)
-def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
-    """Return what dlib says of clean pictures of the gallery, and of the clean probes."""
-    gallery, probes = ([descriptors.face(one) for one in _few(part[0])] for part in (faces.gallery, faces.probes))
-    return gallery, probes
 
 
 def _sized(pictures: Pixels, like: Pixels) -> Pixels:
@@ -150,20 +140,3 @@ def _landmarks(described: list[Face], clean: list[Face]) -> dict[str, float] | N
         return None
     errors = [descriptors.misplaced(*pair) for pair in pairs]
     return {"median": round(float(np.median(errors)), 4), "pictures": len(pairs)}
-
-
-def _glasses(faces: Faces, gallery: Pixels, probes: Pixels) -> float:
-    """Return how well glasses are told, of people whom the recogniser has not seen: the mean of both rates.
-
-    Fisherfaces learn from all pictures of every other person, and are asked about the rest; then the other way round.
-    """
-    every = np.concatenate([part.reshape(faces.people, GALLERY, *part.shape[1:]) for part in (gallery, probes)], axis=1)
-    worn = faces.glasses.astype(np.int64)
-    rates: NDArray[np.float64] = np.zeros((2, 2))
-    for turn in (0, 1):
-        learnt = np.arange(faces.people) % 2 == turn
-        pictures = every[learnt].reshape(-1, *every.shape[2:])
-        scores = Fisherfaces().fit(pictures, worn[learnt].reshape(-1))(every[~learnt].reshape(-1, *every.shape[2:]))
-        guess, truth = scores.argmax(axis=1), worn[~learnt].reshape(-1)
-        rates[turn] = [(guess[truth == value] == value).mean() for value in (0, 1)]
-    return round(float(rates.mean()), 4)

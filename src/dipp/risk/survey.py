@@ -202,10 +202,10 @@ def _faces(shown: Sequence[Shown]) -> tuple[int, int] | str:
     """Return how many pictures dlib finds a face in before, and of these after; or what is needed."""
     if not descriptors.installed():
         return 'dlib: in a checkout of dipp, pip install ".[risk]"'
-    there = [one for one in shown if descriptors.face(one.original).found]
+    there = [one for one in shown if descriptors.face(one.original, describe=False).found]
     if not there:
         return "pictures in which dlib finds a face"
-    return len(there), sum(descriptors.face(one.released).found for one in there)
+    return len(there), sum(descriptors.face(one.released, describe=False).found for one in there)
 
 
 def _people(shown: Sequence[Shown]) -> list[list[Shown]]:

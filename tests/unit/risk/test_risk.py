@@ -106,6 +106,8 @@ def test_dlib_finds_a_face_and_knows_it_again() -> None:
         picture = np.asarray(image.convert("RGB"))
     one, other = descriptors.face(picture), descriptors.face(picture[:, ::-1].copy())
     assert one.found
+    assert one.descriptor is not None
+    assert other.descriptor is not None
     assert np.linalg.norm(one.descriptor - other.descriptor) < 0.5
     assert descriptors.misplaced(one, one) == 0
     assert not descriptors.face(np.zeros_like(picture)).found
