@@ -21,9 +21,13 @@ def stage(store: Store) -> None:
     parts = ("claims", "faces", "text", "guesses")
     found = {part: [json.loads(path.read_text()) for path in _paths(store.folder, part)] for part in parts}
     _write(store.folder / "results.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    tables = (_claims(found["claims"]), _faces(found["faces"]), _text(found["text"]), _guesses(found["guesses"]))
-    _write(store.folder / "tables.md", "\n\n".join(tables) + "\n")
+    _write(store.folder / "tables.md", "\n\n".join(tables(found)) + "\n")
     _draw(found, store.folder / "people.png")
+
+
+def tables(found: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Return the tables of the document: claims, who is recognised, what is read, what is guessed."""
+    return [_claims(found["claims"]), _faces(found["faces"]), _text(found["text"]), _guesses(found["guesses"])]
 
 
 def _paths(folder: Path, part: str) -> list[Path]:
@@ -46,20 +50,23 @@ def _percent(value: float | None) -> str:
 
 
 def _claims(records: list[dict[str, Any]]) -> str:
-    rows = [
-        [
-            f"{record['epsilon']:g}",
-            row["probes"],
-            row["attacker"],
-            str(row["people"]),
-            f"{100 * row['top-1']:.1f} %",
-            f"{100 * row['bounds'][0]:.1f} %",
-            *([f"{100 * row['top-5']:.1f} %", f"{100 * row['bounds'][1]:.1f} %"] if "top-5" in row else ["", ""]),
-        ]
-        for record in sorted(records, key=lambda one: one["epsilon"])
-        for row in record["rows"]
-    ]
-    return _table(["ε", "probes", "attacker", "people", "top-1", "bound", "top-5", "bound"], rows)
+    """Return a row for each ε: the likelihood on known pictures, the strongest on others, and made pictures."""
+    rows = []
+    for record in sorted(records, key=lambda one: one["epsilon"]):
+        known, made = (next(row for row in record["rows"] if row["probes"] == probes) for probes in ("known", "made"))
+        others = [row for row in record["rows"] if row["probes"] == "other"]
+        cells = [f"{record['epsilon']:g}"]
+        for number, top in enumerate(("top-1", "top-5")):
+            best = max(others, key=lambda row: row[top])
+            cells += [_tenth(known[top]), f"{_tenth(best[top])} ({best['attacker']})", _tenth(known["bounds"][number])]
+        rows.append([*cells, f"{_tenth(made['top-1'])} of {made['people']}", _tenth(made["bounds"][0])])
+    head = ["ε", "top-1: likelihood, known", "strongest, other", "bound"]
+    head += ["top-5: likelihood, known", "strongest, other", "bound", "made pictures", "their bound"]
+    return _table(head, rows)
+
+
+def _tenth(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _name(record: dict[str, Any]) -> str:
