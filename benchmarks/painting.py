@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from provenance import provenance, write
 from dipp import files
 from dipp.redaction import paint
 from dipp.redaction.crops import crops
-from dipp.redaction.paint import Fill, Signal
+from dipp.redaction.paint import Signal
 from dipp.redaction.regions import Mask
 
 HERE = Path(__file__).parent
@@ -52,7 +52,10 @@ def mean(known: Signal, unknown: Mask) -> Signal:
     return np.where(unknown[..., None], known[~unknown].mean(axis=0), known).astype(np.float32)
 
 
-def rivals() -> dict[str, Fill]:
+Way = Callable[[Signal, Mask], Signal]
+
+
+def rivals() -> dict[str, Way]:
     """Return the ways to fill a box, by name."""
     painter = paint.fill(paint.PAINT, "embedded", "cpu")
     assert isinstance(painter, paint.Painter)
@@ -70,7 +73,7 @@ class Case:
     box: Mask
     """(H, W): what is hidden of it."""
 
-    def filled(self, fill: Fill) -> Signal:
+    def filled(self, fill: Way) -> Signal:
         """Return the crop with its box filled."""
         return fill(np.where(self.box[..., None], np.float32(0), self.original), self.box)
 
