@@ -36,6 +36,20 @@ def test_every_chroma_sampling(across: int, down: int) -> None:
     assert coefficients.write(picture) == content
 
 
+@pytest.mark.parametrize(("across", "down"), [(2, 1), (1, 2), (2, 2), (4, 1)])
+def test_blocks_that_fill_up_mcus_are_read_as_they_are_written(across: int, down: int) -> None:
+    """Files without interleaved scans have none of them; a check of the written file must paint from the same ones."""
+    picture = coefficients.read(sampled(scene()[:81, :113], across, down))
+    for one in picture.components:
+        tall, wide = coefficients.blocks_of(picture, one)
+        one.blocks[tall:], one.blocks[:, wide:] = 7, 7
+        coefficients.fill_up(one, (tall, wide))
+    assert not any((one.blocks == 7).all(axis=2).any() for one in picture.components)
+    again = coefficients.read(coefficients.write(picture))
+    for one, other in zip(picture.components, again.components, strict=True):
+        np.testing.assert_array_equal(one.blocks, other.blocks)
+
+
 def test_components_that_are_red_green_and_blue() -> None:
     content = saved(scene(), "JPEG", quality=90, keep_rgb=True)
     picture = coefficients.read(content)

@@ -103,7 +103,10 @@ def read(content: bytes) -> Jpeg:
     parts = zip(factors, _tables(found), planes, strict=True)
     components = tuple(Component(across, down, table, plane) for (across, down), table, plane in parts)
     profile = b"".join(found.profile[number] for number in sorted(found.profile))
-    return Jpeg(found.width, found.height, components, _is_rgb(found), found.orientation, profile)
+    picture = Jpeg(found.width, found.height, components, _is_rgb(found), found.orientation, profile)
+    for one in components:
+        fill_up(one, blocks_of(picture, one))
+    return picture
 
 
 def _tables(found: Segments) -> list[NDArray[np.int64]]:
@@ -167,6 +170,22 @@ def _read_scan(
 def blocks_of(picture: Jpeg, component: Component) -> tuple[int, int]:
     """Return rows and columns of blocks of a component that are a part of the picture; others fill up its MCUs."""
     return _real((picture.height, picture.width), picture.mcu, (component.across, component.down))
+
+
+def fill_up(component: Component, real: tuple[int, int]) -> None:
+    """Set the blocks that only fill up MCUs as `write` does: like the block before them in their MCU, and flat.
+
+    Files have anything there, or nothing. What is painted must not depend on it: it is not written.
+    """
+    across, down, found = component.across, component.down, component.blocks
+    rows, columns = (np.arange(length) >= most for length, most in zip(found.shape[:2], real, strict=True))
+    for number in range(1, across * down):
+        row, column = divmod(number, across)
+        before = divmod(number - 1, across)
+        beyond = (rows[row::down, None] | columns[None, column::across])[..., None]
+        flat = np.zeros_like(found[row::down, column::across])
+        flat[..., 0] = found[before[0] :: down, before[1] :: across, 0]
+        found[row::down, column::across] = np.where(beyond, flat, found[row::down, column::across])
 
 
 def _kind(found: Segments, scan: Scan) -> int:
