@@ -7,10 +7,10 @@ takes the place of level ℓ − 1 below the SNR
     pixels/(3.5·10^7) · 8^(1 − ℓ),
 
 for 768×512 below 0.011 and 0.0014, for 4000×3000 below 0.34 and 0.043. Up to there, chains of photographs that the
-network was not trained on lose nothing on the average (`benchmarks/levels.py`). On states with Gaussian noise, levels
-would pay up to three times this SNR; but in a chain most pixels were not asked yet, and the network sees which were,
-as long as they are not averaged with others. Small pictures have no such SNR. A wrong level costs quality alone: it
-has no part in the privacy, and every reader finds it in the file.
+network was not trained on lost nothing that could be told from chance (`benchmarks/levels.py`). On states with Gaussian
+noise, levels would pay up to three times this SNR; but in a chain most pixels were not asked yet, and the network sees
+which were, as long as they are not averaged with others. Small pictures have no such SNR. A wrong level costs quality
+alone: it has no part in the privacy, and every reader finds it in the file.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ PIXELS = 35 * 10**6
 """Pixels of a picture that is predicted at half the resolution up to the SNR 1."""
 FALL = 8.0
 """By how much the largest SNR of a level is above that of the next."""
-
-
 WORK = 12 * 10**7
 """Pixels that the calls of a chain send through the network, at most: about a minute on two cores."""
 FEW = 5
