@@ -63,7 +63,7 @@ from dipp.models import embedded
 from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import Evidence
-from dipp.planning.questions import MOST, QuestionPlanner, candidates_of, step_of
+from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, step_of
 from dipp.privacy.budget import Budget
 from dipp.training import public_pictures, words
 from dipp.training.words import LABELS, Asking
@@ -244,7 +244,7 @@ def cifar_words(pixels: Pixels, denoiser: Any) -> Denoiser:
     """Return the denoiser with words of training pictures, and the table of what was tried on others of them."""
     found = words.books(denoiser, pixels[:WORDED], print, CIFAR_BITS)
     known = replace(denoiser, books=Books(found, [], ""))
-    rows = []
+    rows: list[Row] = []
     for unit, epsilon in CIFAR_CASES:
         side = unit.side if isinstance(unit, Cells) else CIFAR_SIDE
         for shape in words.SHAPES:
