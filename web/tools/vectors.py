@@ -34,6 +34,7 @@ from dipp.core.closest import Weights, best_of
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.price import Moved
+from dipp.core.regions import Regions
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import MAX_LEVEL, SIGNS, WORDS, Question, SensingStep
 from dipp.core.unit import Unit
@@ -450,6 +451,7 @@ def _golden(path: Path) -> dict[str, Any]:
         "name": path.stem,
         "file": data.hex(),
         "readable": made.release.latents is None
+        and made.release.plan.unit.kind != Regions.kind
         and coding.channel.name == "sign"
         and coding.code.name in ("flat", "pairs", "closest"),
         "kind": made.release.plan.kind,

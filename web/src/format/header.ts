@@ -24,7 +24,9 @@ const MAGIC = [0x44, 0x49, 0x50, 0x50];
 export const VERSION = 3;
 /** The last commit that reads formats 1 and 2, which came before the first release. */
 const LAST_OF_OLD = "89b0fc8";
-const [SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN, LATENTS] = [1, 2, 3, 4, 5, 6, 7];
+const [SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN] = [1, 2, 3, 4, 5, 6];
+/** Fields of files that this page does not decode, and what they are about. */
+const FOREIGN = new Map([[7, "latents of a diffusion model"], [9, "declared regions"]]);
 /** Fields that this page knows, and their least and largest lengths. */
 const FIELD_BYTES = new Map<number, readonly [number, number]>([
   [SEED_GIVEN, [0, 0]],
@@ -133,7 +135,7 @@ function readFields(reader: ByteReader): Map<number, Uint8Array> {
   let last = 0;
   for (let left = reader.varint("fields", 0, MAX_FIELDS); left; left -= 1) {
     last = reader.varint("field", last + 1, MAX_FIELDS);
-    if (last === LATENTS) throw new DippError(`it codes latents of a diffusion model: ${ELSEWHERE}`);
+    if (FOREIGN.has(last)) throw new DippError(`it codes ${FOREIGN.get(last)}: ${ELSEWHERE}`);
     const bytes = FIELD_BYTES.get(last);
     if (bytes === undefined) throw new DippError(`written by a newer dipp (field ${last} of the header); upgrade`);
     fields.set(last, reader.take(reader.varint("length", bytes[0], bytes[1])));
