@@ -20,7 +20,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, WORDS, CodedStep, Question, SensingStep, Step
 from dipp.core.unit import Unit
-from dipp.core.units import Cells, Pixel
+from dipp.core.units import Pixel
 from dipp.models.books import AGAIN, FINER, RAW, Book, Books
 from dipp.models.diffusion import NoiseSchedule
 from dipp.privacy.certificate import Certificate
@@ -82,7 +82,7 @@ class Subject:
         """Return a square picture for pixels; otherwise one of that many rows and columns of cells."""
         if self.unit == Pixel():
             return Geometry(side, side, CHANNELS)
-        cell = self.unit.side if isinstance(self.unit, Cells) else CELL
+        cell = self.unit.square or CELL
         height, width = (int(count * cell) for count in cells)
         return Geometry(height, width, CHANNELS)
 

@@ -27,7 +27,7 @@ from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
 from dipp.core.steps import SIGNS, WORDS, Question
 from dipp.core.unit import Unit
-from dipp.core.units import Cells, Pixel
+from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets, questions
 from dipp.privacy.certificate import Certificate
@@ -230,7 +230,7 @@ def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subje
         return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
     if not preset.any_unit:
         raise DippError(f"unit: plans of the preset {name} protect pixels alone, got {unit.short}; use another preset")
-    if isinstance(unit, Cells) and (unit.side % CELL or unit.side > MOST_CELL):
+    if unit.square is not None and (unit.square % CELL or unit.square > MOST_CELL):
         raise DippError(f"unit: cells of a multiple of {CELL} up to {MOST_CELL} can be audited, got {unit.short}")
     kinds = {"words": WORDS, "signs": SIGNS}
     return {

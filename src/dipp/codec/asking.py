@@ -18,7 +18,6 @@ from dipp.codec.pictures import Picture, Pixels
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.regions import Regions
 from dipp.errors import DippError
 from dipp.format.release import Release
 from dipp.privacy.ledger import Recorder
@@ -40,7 +39,7 @@ def ask(denoiser: Denoiser, plan: Plan, base: Pixels, pixels: Any, *, seed: byte
     Raises:
         DippError: The unit of the plan is not regions of this picture, or the denoiser has no words.
     """
-    if not isinstance(plan.unit, Regions) or denoiser.books is None:
+    if not plan.unit.surrounded or denoiser.books is None:
         raise DippError("regions: a plan that asks regions, and a model with words, are needed")
     public = randomness.fresh_seed() if seed is None else seed
     release = Release(

@@ -23,9 +23,8 @@ from dipp.core.chunking import Chunks
 from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.regions import Regions
 from dipp.core.signal import to_signal
-from dipp.core.steps import BLOCK, SIGNS, WORDS, Question, SensingStep, Step
+from dipp.core.steps import BLOCK, SIGNS, Question, SensingStep, Step
 from dipp.core.unit import Integers, Unit
 from dipp.errors import DippError
 from dipp.models.books import family
@@ -64,7 +63,7 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
         return Asked(signs, np.float32(step.scale) * signs, flipped)
     if denoiser.books is None:
         raise DippError("words: the model has none, which units larger than a pixel need; make them with `dipp words`")
-    painted = isinstance(plan.unit, Regions)
+    painted = plan.unit.surrounded
     book = denoiser.books.book(family(plan.steps, number, turn, painted=painted), step.index_bits)
     if book.words.shape[1] != BLOCK**2 * denoiser.channels:
         raise DippError(
@@ -87,7 +86,7 @@ ASKED: dict[str, Callable[[Plan, Denoiser, bytes, int, int], Asked | None]] = {
 
 def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
     """Raise if a file that asks by words was made with other words than a denoiser has; `table` is their digest."""
-    if not any(isinstance(step, Question) and step.candidate == WORDS for step in plan.steps):
+    if not any(step.worded for step in plan.steps):
         return
     if denoiser.books is None:
         raise DippError("words: the file was made with words, and this model has none; name another with --model")

@@ -13,7 +13,6 @@ from PIL import Image
 
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
-from dipp.core.regions import Regions
 from dipp.errors import DippError
 from dipp.format.release import Release
 
@@ -31,7 +30,7 @@ def of(release: Release, geometry: Geometry) -> Pixels | None:
     Raises:
         DippError: The file does not carry it, or it is no PNG of the right size.
     """
-    if not isinstance(release.plan.unit, Regions):
+    if not release.plan.unit.surrounded:
         return None
     if release.surroundings is None:
         raise DippError("surroundings: this archive belongs to a picture, and has none; check it with `dipp check`")

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
-from dipp.core.steps import BLOCK, ROUNDS, CodedStep, Question
+from dipp.core.steps import BLOCK, ROUNDS, CodedStep
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError
@@ -232,10 +232,8 @@ class ByBlock(ByUnit):
         return np.array([-(-grid.height // BLOCK) * -(-grid.width // BLOCK) for grid in grids], np.int64)
 
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
-        """Return the blocks of a unit: split² of each of its places."""
-        if not isinstance(step, Question):
-            raise DippError(f"step: a question divides units into blocks, got steps of {step.kind}")
-        return unit.most_places * step.split**2
+        """Return the blocks of a unit: those of each of its places."""
+        return unit.most_places * step.draws
 
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
         """Raise if this is not the number of blocks of a unit whose places are divided by a power of two."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.unit import Unit
-from dipp.core.units import Picture
 from dipp.errors import DippError
 
 REACH = 8.0
@@ -66,7 +65,7 @@ class Latents:
     @staticmethod
     def require_unit(unit: Unit) -> None:
         """Raise for any unit but the whole picture."""
-        if unit != Picture():
+        if not unit.whole:
             raise DippError(
                 "unit: a latent model mixes all pixels in its VAE, so it can certify whole pictures alone; pass "
                 f"--unit picture, got {unit.short}"

@@ -126,6 +126,7 @@ class Regions(Unit):
     places: tuple[Place, ...]
     """The places; rows of their numbers will do, as JSON has them."""
     kind, number = "region", 3
+    surrounded = True
 
     def __post_init__(self) -> None:
         try:
@@ -177,6 +178,13 @@ class Regions(Unit):
             "up",
             "what was mixed before the regions were read: a resize, a blur or lossy compression spreads an object of "
             "the scene beyond them; ε speaks of the decoded array",
+        )
+
+    def recognisable(self, epsilon: str, *, strong: bool) -> str:  # noqa: ARG002
+        """Return what can be recognised outside the regions, and inside."""
+        return (
+            "outside the regions everything is as it was; inside perhaps, because the answers may allow a likeness "
+            "unless ε is small"
         )
 
     @property

@@ -25,7 +25,6 @@ from dipp.core.channels import Channel
 from dipp.core.closest import MAX_TOTAL, Weights
 from dipp.core.columns import Column, floats
 from dipp.core.geometry import Geometry
-from dipp.core.regions import Regions
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.core.unit import Unit
 from dipp.core.words import counted
@@ -79,6 +78,16 @@ class CodedStep(ABC):
     def turns(self) -> int:
         """How many rounds the chunks of the step are asked in, each after the answers of those before it."""
         return 1
+
+    @property
+    def draws(self) -> int:
+        """How many blocks each place of a unit is divided into, with a draw each; raise if the step divides none."""
+        raise DippError(f"step: a question divides units into blocks, got steps of {self.kind}")
+
+    @property
+    def worded(self) -> bool:
+        """Whether the candidates of the step are words of the model's books."""
+        return False
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
         """Return the unit and the geometry of the coordinates that the step asks for: by default the picture's own."""
@@ -319,6 +328,16 @@ class Question(CodedStep):
         return self.rounds
 
     @property
+    def draws(self) -> int:
+        """The blocks of a place: split²."""
+        return self.split**2
+
+    @property
+    def worded(self) -> bool:
+        """Whether the question is asked by words, and not by random signs."""
+        return self.candidate == WORDS
+
+    @property
     def parts(self) -> int:
         """Coarse pixels along a side of a unit."""
         return BLOCK * self.split
@@ -326,8 +345,8 @@ class Question(CodedStep):
     def require_unit(self, unit: Unit) -> None:
         """Raise if the unit cannot be divided into the step's coarse pixels."""
         unit.require_parts(self.parts)
-        if isinstance(unit, Regions) and self.rounds > 1:
-            raise DippError("rounds: must be 1 for regions, whose surroundings are known before any answer")
+        if unit.surrounded and self.rounds > 1:
+            raise DippError(f"rounds: must be 1 for {unit.plural}, whose surroundings are known before any answer")
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
         """Return unit and geometry of the coarse picture."""
@@ -357,7 +376,7 @@ class Question(CodedStep):
     @classmethod
     def words(cls, steps: Sequence[Question], groups: int) -> str:  # noqa: ARG003
         """Return the number of questions, and how many indices a unit answers with."""
-        answers = "+".join(str(step.split**2) for step in steps)
+        answers = "+".join(str(step.draws) for step in steps)
         return f"{counted(len(steps), 'question')} to each unit, answered with {answers} draws"
 
 

@@ -34,6 +34,10 @@ class Unit(ABC):
     """Name of the kind in JSON and in words."""
     number: ClassVar[int]
     """Number of the kind in files."""
+    whole: ClassVar[bool] = False
+    """Whether each picture is one unit, so that ε speaks of everything in it."""
+    surrounded: ClassVar[bool] = False
+    """Whether units belong to one picture, and what lies outside all of them is public and known before any answer."""
 
     @property
     @abstractmethod
@@ -75,6 +79,19 @@ class Unit(ABC):
             "object of the scene over the pixels around it; ε speaks of the decoded array",
         )
 
+    def recognisable(self, epsilon: str, *, strong: bool) -> str:  # noqa: ARG002
+        """Return whether people and things can be recognised in a release, and why, in words.
+
+        Args:
+            epsilon: The ε of a unit, in digits.
+            strong: Whether such an ε is a strong bound (`privacy.advice`).
+        """
+        return (
+            f"perhaps, because ε is about single {self.plural}, and whatever is larger pays for each that it meets: "
+            "treat the people in the pictures as identifiable in the release, unless the price of an object of their "
+            "size is small"
+        )
+
     @property
     def _example(self) -> str:
         """An example of an object of several units; by default none."""
@@ -87,6 +104,11 @@ class Unit(ABC):
     def side_in(self, geometry: Geometry) -> float:
         """Return the side, in pixels, of a square as large as a unit of a picture, on the average."""
         return math.sqrt(geometry.pixels / self.count(geometry))
+
+    @property
+    def square(self) -> int | None:
+        """Side of the squares of pixels that units are; None if they have other shapes."""
+        return None
 
     def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
         """Return a number of units that pictures of this number of pixels have together, at least."""

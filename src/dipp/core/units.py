@@ -63,6 +63,18 @@ class Pixel(Unit):
             "what was mixed before encoding: after a resize or a blur, a pixel of the original is in many pixels",
         )
 
+    def recognisable(self, epsilon: str, *, strong: bool) -> str:  # noqa: ARG002
+        """Return yes: what identifies people consists of many pixels."""
+        return (
+            "yes, because an ε per pixel is about single pixels, and faces, plates, places and text (burnt-in names "
+            "too) are made of many: treat the people in the pictures as identifiable in the release"
+        )
+
+    @property
+    def square(self) -> int:
+        """Side of a pixel: 1."""
+        return 1
+
     def count(self, geometry: Geometry) -> int:
         """Return the number of pixels."""
         return geometry.pixels
@@ -127,6 +139,11 @@ class Cells(Unit):
         width, height = FACE
         return f"; {width}×{height} pixels, as a face may have, meet up to {self.met(*FACE)} and pay that many times ε"
 
+    @property
+    def square(self) -> int:
+        """Side of a whole cell."""
+        return self.side
+
     def count(self, geometry: Geometry) -> int:
         """Return the number of cells, those that are cut off included."""
         return -(-geometry.height // self.side) * -(-geometry.width // self.side)
@@ -188,6 +205,7 @@ class Picture(Unit):
     """A whole picture: everything but its size."""
 
     kind, number = "picture", 2
+    whole = True
 
     @property
     def words(self) -> str:
@@ -214,6 +232,14 @@ class Picture(Unit):
         return (
             "what other pictures of the same person, place or object show: each pays for itself, and their ε add up",
             "what somebody knows about the picture beforehand: ε bounds what the file adds to it",
+        )
+
+    def recognisable(self, epsilon: str, *, strong: bool) -> str:
+        """Return no where the bound is strong, and perhaps otherwise."""
+        answer, why = ("no", "leaves nobody sure of anything in it") if strong else ("perhaps", "may allow a likeness")
+        return (
+            f"{answer}, because ε is about the whole picture, and one of {epsilon} {why}; other pictures of the same "
+            "people are not covered"
         )
 
     def count(self, geometry: Geometry) -> int:  # noqa: ARG002

@@ -19,7 +19,6 @@ from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.latents import MAX_PROMPT, Latents
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
-from dipp.core.regions import Regions
 from dipp.errors import DippError
 from dipp.format import codings, source, steps
 from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
@@ -133,8 +132,8 @@ class Header:
             surroundings=fields.get(SURROUNDINGS),
         )
         runs = _read_runs(reader)
-        if isinstance(plan.unit, Regions) and runs[:, 0].sum() > 1:
-            raise damaged("regions are those of one image")
+        if plan.unit.surrounded and runs[:, 0].sum() > 1:
+            raise damaged(f"{plan.unit.plural} are those of one image")
         found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
         if claim != release.claim(found.smallest):
             raise DippError("the certificate in the file is not the one of its plan; do not trust the file")

@@ -15,7 +15,6 @@ from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.latents import Latents, require_prompt
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
-from dipp.core.regions import Regions
 from dipp.core.unit import Size
 from dipp.core.window import Window
 from dipp.errors import DippError
@@ -76,7 +75,7 @@ class Release:
             raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
         if self.hidden is not None:
             self.plan.unit.met(*self.hidden)  # raises if it is not a size
-        if self.surroundings is not None and not isinstance(self.plan.unit, Regions):
+        if self.surroundings is not None and not self.plan.unit.surrounded:
             raise DippError("surroundings: only regions have any")
         checked("channels", self.channels, 1, MAX_CHANNELS)
         if self.latents is not None and self.plan.coding.certified:

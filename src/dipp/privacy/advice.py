@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dipp.core import units
-from dipp.core.regions import Regions
 from dipp.core.unit import Size, Unit
-from dipp.core.units import Picture, Pixel
+from dipp.core.units import Pixel
 from dipp.privacy.printing import lower, upper
 
 DEFAULT_EPSILON = 1.0
@@ -46,10 +45,8 @@ SCALE = (
 READERS = {0.5: 86, 1.0: 92, 2.0: 95, 4.0: 96, 8.0: 96, 16.0: 97}
 """By ε per pixel, how often the decoded photograph alone was right about a pixel, in percent (`benchmarks/readers.py`).
 Nothing was measured of other units."""
-RECOGNISABLE = (
-    "yes, because an ε per pixel is about single pixels, and faces, plates, places and text (burnt-in names too) are "
-    "made of many: treat the people in the pictures as identifiable in the release"
-)
+RECOGNISABLE = PIXEL.recognisable("any size", strong=False)
+"""Whether people can be recognised where ε is per pixel, or where there is none: it depends on no ε."""
 
 
 class Headline(NamedTuple):
@@ -100,34 +97,17 @@ class Headline(NamedTuple):
     @property
     def recognisable(self) -> str:
         """Whether people and things can be recognised in the release, and why, in words."""
-        if self.hidden is not None and self.unit != Picture():
+        if self.hidden is not None and not self.unit.whole:
             return (
                 f"perhaps: the ε of {upper(self.epsilon, 3)} is that of {objects(self.hidden)}, and whatever is larger "
                 "pays more; treat the people in the pictures as identifiable if they are larger"
             )
-        if self.unit == PIXEL:
-            return RECOGNISABLE
-        if self.unit == Picture():
-            likeness = "leaves nobody sure of anything in it" if self.covers_all else "may allow a likeness"
-            return (
-                f"{'no' if self.covers_all else 'perhaps'}, because ε is about the whole picture, and one of "
-                f"{upper(self.epsilon, 3)} {likeness}; other pictures of the same people are not covered"
-            )
-        if isinstance(self.unit, Regions):
-            return (
-                "outside the regions everything is as it was; inside perhaps, because the answers may allow a likeness "
-                "unless ε is small"
-            )
-        return (
-            f"perhaps, because ε is about single {self.unit.plural}, and whatever is larger pays for each that it "
-            "meets: treat the people in the pictures as identifiable in the release, unless the price of an object of "
-            "their size is small"
-        )
+        return self.unit.recognisable(upper(self.epsilon, 3), strong=self.grade is SCALE[0])
 
     @property
     def covers_all(self) -> bool:
         """Whether a strong ε covers everything in a picture at once: nothing in it can then be recognised for sure."""
-        return self.unit == Picture() and self.grade is SCALE[0]
+        return self.unit.whole and self.grade is SCALE[0]
 
     def warnings(self, delta: float | None = None, count: int = 1) -> tuple[str, ...]:
         """Return the warnings that go with a release.

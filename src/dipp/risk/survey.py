@@ -29,8 +29,8 @@ from PIL import Image
 from dipp.codec import Codec, pictures
 from dipp.codec.options import PlanOptions
 from dipp.core.unit import Unit
-from dipp.core.units import Cells, Pixel
 from dipp.core.units import Picture as Whole
+from dipp.core.units import Pixel
 from dipp.data.listing import IMAGE_SUFFIXES
 from dipp.errors import DippError
 from dipp.models import embedded
@@ -161,7 +161,7 @@ def measured(shown: Sequence[Shown], certificate: Certificate, unit: Unit) -> Su
         faces=_or_missing("faces", _faces, shown, missing),
         recognised=_or_missing("recognised", _recognised, people, missing) or {},
         people=len(people),
-        allowed=bounds.recognised(certificate.epsilon, len(people)) if people and isinstance(unit, Whole) else None,
+        allowed=bounds.recognised(certificate.epsilon, len(people)) if people and unit.whole else None,
         characters=_or_missing("characters", _characters, shown, missing),
         missing=missing,
     )
@@ -184,7 +184,7 @@ def _psnr(shown: Shown) -> float:
 def _guesses(shown: Sequence[Shown], unit: Unit) -> dict[str, float]:
     """Return the shares of right guesses about pixels, cells of the unit's size, and pictures of equal size."""
     rng, found = np.random.default_rng(0), dict[str, float]()
-    for what, side in ((Pixel().short, 1), *([(unit.short, unit.side)] if isinstance(unit, Cells) else ())):
+    for what, side in {one.short: one.square for one in (Pixel(), unit) if one.square is not None}.items():
         rights = [guesses.about_cells(one.original, one.released, side, rng) for one in shown]
         if known := [right for right in rights if right is not None]:
             found[what] = float(np.mean(known))
