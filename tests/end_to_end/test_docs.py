@@ -397,7 +397,7 @@ def test_every_example_of_a_release_takes_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{one}.md" for one in ("index", "encode", "datasets", "choosing", "privacy", "page"))]
+    "page", ["README.md", *(f"docs/{one}.md" for one in ("index", "datasets", "choosing", "privacy", "page"))]
 )
 def test_pages_that_show_a_release_say_that_it_is_recognisable(page: str) -> None:
     assert re.search(r"recognisable:\s+yes", (ROOT / page).read_text(encoding="utf-8"), flags=re.I)
