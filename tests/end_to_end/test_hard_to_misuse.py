@@ -23,7 +23,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.units import Cells
 from dipp.models import bars
 from dipp.privacy import advice
-from dipp.privacy.advice import RECOGNISABLE
+from dipp.privacy.advice import RECOGNISABLE, Headline
 from dipp.privacy.budget import AS_ASKED, BOUND, NO_BETTER, Budget, why_unused
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
@@ -146,10 +146,10 @@ def test_encode_and_info_say_what_an_epsilon_is_worth(
     code, encoded, err = run("encode", pictures / "0.png", "-o", made, "--model", model, *budget, *PAPER)
     assert code == 0, err
     pure = dipp.open(made).certificate.epsilon
-    warned = advice.warnings(pure)
+    warned = Headline(pure).warnings()
     assert bool(warned) is (grade != "strong")
     for said in (encoded, run("info", made)[1], run("info", made, "--verify", "--model", model)[1]):
-        assert f"bound        {grade}: {advice.bound(pure)}\n" in said
+        assert f"bound        {grade}: {Headline(pure).bound}\n" in said
         assert f"measured     {advice.measured(pure)}\n" in said
         assert f"by size      ε of anything within a square of pixels, 1×1: {upper(pure)}, " in said
         assert f", 8×8: {upper(64 * pure)}, " in said
@@ -184,8 +184,8 @@ def test_a_dataset_says_it_too_and_what_is_not_covered(
     claim = json.loads(run("info", folder, "--json")[1])["certificate"]
     for text in (said, said := run("info", folder)[1]):
         assert f"recognisable {RECOGNISABLE}\n" in text
-        assert f"bound        hardly any: {advice.bound(claim['epsilon'])}\n" in text
-        assert f"warnings     {advice.warnings(claim['epsilon'])[0]}\n" in text
+        assert f"bound        hardly any: {Headline(claim['epsilon']).bound}\n" in text
+        assert f"warnings     {Headline(claim['epsilon']).warnings()[0]}\n" in text
     assert "images       6, 384 pixels in all" in said
     assert "bytes" in said
     code, checked, err = run("info", folder, "--verify", "--model", model)

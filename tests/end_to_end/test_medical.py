@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 import pydicom
 import pytest
+from helpers import dicoms
 from helpers.commands import Command
 from helpers.datasets import save_model, smooth_pictures, tiny_codec
 from helpers.networks import tiny_network
 from PIL import Image
-from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import (
     DeflatedExplicitVRLittleEndian,
-    ExplicitVRLittleEndian,
     RLELossless,
-    SecondaryCaptureImageStorage,
 )
 
 import dipp
@@ -45,27 +43,8 @@ SCAN = (np.arange(64).reshape(8, 8) * 10 + 100).astype(np.uint16)
 
 
 def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
-    """A DICOM file of these values, with a patient's name and with a window of its own."""
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID, meta.TransferSyntaxUID = SecondaryCaptureImageStorage, ExplicitVRLittleEndian
-    meta.MediaStorageSOPInstanceUID = "1.2.3"
-    made = FileDataset(None, {}, file_meta=meta, preamble=bytes(128))
-    made.SOPClassUID, made.SOPInstanceUID = meta.MediaStorageSOPClassUID, "1.2.3"
-    made.PatientName = NAME
-    made.Rows, made.Columns = values.shape[:2]
-    made.SamplesPerPixel = 1 if values.ndim == 2 else 3
-    made.PhotometricInterpretation = "MONOCHROME2" if values.ndim == 2 else "RGB"
-    if values.ndim == 3:
-        made.PlanarConfiguration = 0
-    made.BitsAllocated = made.BitsStored = 8 * values.dtype.itemsize
-    made.HighBit = made.BitsStored - 1
-    made.PixelRepresentation = int(values.dtype.kind == "i")
-    made.PixelData = values.tobytes()
-    for name, value in tags.items():
-        setattr(made, name, value)
-    stream = io.BytesIO()
-    pydicom.dcmwrite(stream, made)
-    return stream.getvalue()
+    """Return a DICOM file of these values, with a patient's name and with a window of its own."""
+    return dicoms.written(dicoms.dataset(values, NAME), **tags)
 
 
 # DICOM.

@@ -23,7 +23,7 @@ from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.format.release import Release
 from dipp.odometer import LimitError, Meter, Odometer
-from dipp.redaction.redact import RedactOptions
+from dipp.redaction.redact import AskOptions
 from dipp.release import PrivatizeOptions
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
@@ -37,6 +37,35 @@ def files(tmp_path: Path) -> list[Path]:
     for path, shape in zip(paths, ((8, 8, 3), (20, 12, 3), (9, 30)), strict=True):
         Image.fromarray(generator.integers(0, 256, shape, np.uint8)).save(path)
     return paths
+
+
+@dataclasses.dataclass(frozen=True)
+class Sides:
+    """What both sides of a comparison are given."""
+
+    files: list[Path]
+    model: Path
+    folder: Path
+    run: Command
+    caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch
+
+    def count_in(self, odometer: Path) -> None:
+        """Let an odometer of its own count what is released from here on, and forget what was said before."""
+        self.monkeypatch.setenv("DIPP_ODOMETER", str(odometer))
+        self.caplog.clear()
+
+
+@pytest.fixture
+def sides(
+    files: list[Path],
+    model: Path,
+    tmp_path: Path,
+    run: Command,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Sides:
+    return Sides(files, model, tmp_path, run, caplog, monkeypatch)
 
 
 def public(release: Release) -> Release:
@@ -71,7 +100,7 @@ def test_every_option_of_a_command_is_one_of_python() -> None:
     python = {
         "encode": {*EncodeOptions.__annotations__, "images"},
         "privatize": {*PrivatizeOptions.__annotations__, "src", "dst"},
-        "redact": {*RedactOptions.__annotations__, "regions", "images"},
+        "redact": {*AskOptions.__annotations__, "regions", "images"},
     }
     counting = {"odometer_limit", "odometer_size", "odometer_begin", "odometer_names"}
     other = {"output", "overwrite", "as_json", "gaps", *counting}
@@ -105,41 +134,32 @@ def test_a_beacon_is_given_as_in_the_command(files: list[Path], model: Path) -> 
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize(("options", "arguments"), BUDGETS, ids=lambda value: str(value))
-def test_encode(
-    count: int,
-    options: list[Any],
-    arguments: dict[str, Any],
-    files: list[Path],
-    model: Path,
-    tmp_path: Path,
-    run: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    paths, of_command, of_python = files[-count:], tmp_path / "command", tmp_path / "python"
-    monkeypatch.setenv("DIPP_ODOMETER", str(of_command))
+def test_encode(count: int, options: list[Any], arguments: dict[str, Any], sides: Sides) -> None:
+    paths, file = sides.files[-count:], sides.folder / "a.dipp"
+    of_command, of_python = sides.folder / "command", sides.folder / "python"
+    sides.count_in(of_command)
     said = ""
     for _ in range(2):  # the second time, the pictures were released before
-        code, out, err = run("encode", *paths, "-o", tmp_path / "a.dipp", "--overwrite", "--model", model, *options)
+        code, out, err = sides.run("encode", *paths, "-o", file, "--overwrite", "--model", sides.model, *options)
         assert code == 0, err
         said += err
-    command = dipp.open(tmp_path / "a.dipp")
+    command = dipp.open(file)
     text = report.archive_text(command)
     assert out.startswith(text)
     warned = [*report.advice_facts(command.facts())["warnings"], *out.removeprefix(text).strip().splitlines()]
-    caplog.clear()
-    monkeypatch.setenv("DIPP_ODOMETER", str(of_python))
+    sides.count_in(of_python)
     for _ in range(2):
-        python = dipp.encode([str(path) for path in paths], model=model, **arguments)
+        python = dipp.encode([str(path) for path in paths], model=sides.model, **arguments)
     assert public(python.release) == public(command.release)
     assert python.runs.tolist() == command.runs.tolist()
     assert python.grey.tolist() == command.grey.tolist()
     if "diffc" not in options:
         assert python.certificate == command.certificate
-    assert [one for one in caplog.messages if not one.startswith("odometer: ")] == 2 * warned
-    assert all(record.levelno == logging.WARNING for record in caplog.records)
+    messages = sides.caplog.messages
+    assert [one for one in messages if not one.startswith("odometer: ")] == 2 * warned
+    assert all(record.levelno == logging.WARNING for record in sides.caplog.records)
     lines = [line.removeprefix("dipp: ") for line in said.splitlines()]
-    assert of_odometer(caplog.messages) == of_odometer(lines)
+    assert of_odometer(messages) == of_odometer(lines)
     assert len(of_odometer(lines)) == 2
     assert rows(of_python) == rows(of_command)
 
@@ -185,34 +205,27 @@ def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odo
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_privatize(
-    single: bool,
-    files: list[Path],
-    model: Path,
-    tmp_path: Path,
-    run: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    source = tmp_path / "source"
+def test_privatize(single: bool, sides: Sides) -> None:
+    model, folder = sides.model, sides.folder
+    source = folder / "source"
     source.mkdir()
-    for path in files:
+    for path in sides.files:
         path.rename(source / path.name)
     (source / "bad.png").write_bytes(b"no picture")
     names = ("a.dipp", "b.dipp") if single else ("a", "b")
-    command, python = (tmp_path / name for name in names)
-    monkeypatch.setenv("DIPP_ODOMETER", str(tmp_path / "command"))
+    command, python = (folder / name for name in names)
+    sides.count_in(folder / "command")
     options = ("--epsilon", 4, "--model", model, "--workers", 1, "--shard-size", 2, "--json")
-    code, out, err = run("privatize", source, command, *options)
+    code, out, err = sides.run("privatize", source, command, *options)
     assert code == 3, err
     said, unused = json.loads(out), [line for line in err.splitlines() if line.startswith(("only", "bound"))]
-    monkeypatch.setenv("DIPP_ODOMETER", str(tmp_path / "python"))
-    caplog.clear()
+    sides.count_in(folder / "python")
     summary = dipp.privatize(source, python, epsilon=4, model=model, workers=1, shard_size=2)
-    assert [one for one in caplog.messages if not one.startswith("odometer: ")] == [*said["warnings"], *unused]
+    messages = [one for one in sides.caplog.messages if not one.startswith("odometer: ")]
+    assert messages == [*said["warnings"], *unused]
     assert [one[:2] for one in summary.skipped] == [(one["position"], one["reason"]) for one in said["skipped"]]
     assert json.loads(json.dumps(summary.facts["certificate"])) == said["certificate"]
-    assert rows(tmp_path / "python") == rows(tmp_path / "command")
+    assert rows(folder / "python") == rows(folder / "command")
     if single:
         assert public(dipp.open(python).release) == public(dipp.open(command).release)
         return

@@ -33,7 +33,7 @@ from dipp.codec.archive import Archive
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.encoder import Selector
-from dipp.codec.pictures import as_pixels
+from dipp.codec.pictures import as_picture
 from dipp.codes import Functional, StepLimited
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
@@ -278,12 +278,12 @@ def test_5_without_both_the_ledger_refuses(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "CMYK", "P", "1", "YCbCr"])
 def test_6_reading_a_picture_mixes_no_pixels(mode: str) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)).convert(mode)
-    before = as_pixels(image, 3)
+    before = as_picture(image, 3).pixels
     changed = image.copy()
     # Another value at (5, 2): one that some other pixel has.
     values: list[Any] = [image.getpixel((x, y)) for x in range(8) for y in range(8)]
     changed.putpixel((5, 2), next(value for value in values if value != image.getpixel((5, 2))))
-    different = (as_pixels(changed, 3) != before).any(axis=2)
+    different = (as_picture(changed, 3).pixels != before).any(axis=2)
     assert list(zip(*np.nonzero(different), strict=True)) == [(2, 5)]
     assert before.shape == (8, 8, 3)
 

@@ -19,6 +19,6 @@
 """
 
 from dipp.codec.codec import Codec
-from dipp.codec.pictures import as_pixels, to_pixels
+from dipp.codec.pictures import to_pixels
 
-__all__ = ["Codec", "as_pixels", "to_pixels"]
+__all__ = ["Codec", "to_pixels"]

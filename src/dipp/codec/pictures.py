@@ -248,11 +248,6 @@ def _of_values(
     return Picture(np.ascontiguousarray(values), grey and channels > 1, stored)
 
 
-def as_pixels(image: Any, channels: int, window: Window | None = None) -> Pixels:
-    """An image as eight-bit pixels (H, W, C): which is also the clamp to [−1, 1] before the first private use."""
-    return as_picture(image, channels, window).pixels
-
-
 def as_picture(image: Any, channels: int, window: Window | None = None) -> Picture:
     """One picture: a path, a PIL image, an array (H, W, C) or (H, W), a tensor (C, H, W) or (H, W), or a `Picture`.
 

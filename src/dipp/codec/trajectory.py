@@ -39,7 +39,6 @@ from dipp.codec.grids import Cuts, averaged, between, interpolated, pooled, roun
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.regions import Regions
 from dipp.core.steps import WORDS, Question, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
@@ -270,7 +269,7 @@ def trajectory(
 
     `base` is the painted picture of regions; without it, nothing can be predicted of them.
     """
-    if isinstance(plan.unit, Regions):
+    if plan.unit.surrounded:
         from dipp.codec.told import Told
 
         return Told(plan, denoiser, base)

@@ -106,13 +106,8 @@ class ErrorTable:
         """Expected PSNR of x̂0 in dB, 10·log10(4/MSE): the data's range [−1, 1] has the square 4."""
         return np.asarray(10 * np.log10(4 / self.mse(snr, chains)), np.float64)
 
-    def kl_bits(self, channel: Channel, snr: float, gains: Floats, chains: str | None = None) -> Floats:
-        """KL in bits per touched coordinate of steps from an SNR with the gains ΔSNR: E kl(|error|·√ΔSNR)."""
-        row = np.asarray(gains, np.float64).reshape(1, -1)
-        return self.kl_matrix(channel, np.array([snr]), row, chains).reshape(np.shape(gains))
-
     def kl_matrix(self, channel: Channel, snrs: Floats, gains: Floats, chains: str | None = None) -> Floats:
-        """`kl_bits` of many steps: row i of `gains` starts at snrs[i]."""
+        """KL in bits per touched coordinate, E kl(|error|·√ΔSNR), of steps with the ΔSNR gains[i] from snrs[i]."""
         log_shift, log_kl = _kl_curve(channel)
         shifts = np.log(np.maximum(self._errors(chains), TINY))[:, None] + LOG_GAINS[None, :, None] / 2
         curves = np.log(np.exp(np.interp(shifts, log_shift, log_kl)).mean(axis=2))

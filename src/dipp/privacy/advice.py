@@ -167,11 +167,6 @@ def grade(epsilon: float) -> Grade:
     return next(row for row in SCALE if epsilon <= row.largest)
 
 
-def bound(epsilon: float) -> str:
-    """Return what a pure ε per pixel promises in words, with the reader whom the promise is about."""
-    return Headline(epsilon).bound
-
-
 def largest_belief(epsilon: float) -> str:
     """Return e^ε/(1 + e^ε) in percent, rounded up to three digits."""
     return upper(100 / (1 + math.exp(-epsilon)), 3)
@@ -187,11 +182,6 @@ def measured(epsilon: float) -> str:
         "the decoded photograph alone tells a pixel's colour from another colour of the picture in "
         f"{READERS[at]} % of cases (measured at ε = {upper(at)}), because its neighbours tell"
     )
-
-
-def warnings(epsilon: float, delta: float | None = None, pixels: int = 1) -> tuple[str, ...]:
-    """Return the warnings that go with a release of this pure ε per pixel (`Headline.warnings`)."""
-    return Headline(epsilon).warnings(delta, pixels)
 
 
 def too_large(delta: float, count: int) -> bool:

@@ -22,7 +22,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import EXPECTED, NOISY, SAMPLE_CALLS, Decoding, End
 from dipp.codec.encoder import Selector
-from dipp.codec.pictures import as_pixels, to_pixels
+from dipp.codec.pictures import as_picture, to_pixels
 from dipp.codec.trajectory import Diffusion
 from dipp.codes import Flat
 from dipp.core import randomness
@@ -290,7 +290,7 @@ def test_a_denoiser_of_one_channel() -> None:
     """It takes the luminance of colour, and its pictures have one channel."""
     grey = tiny_denoiser(channels=1)
     codec, colour = Codec(grey, make_plan(SHARP, grey.schedule)), Image.fromarray(pictures(1)[0])
-    np.testing.assert_array_equal(as_pixels(colour, 1)[..., 0], np.asarray(colour.convert("L")))
+    np.testing.assert_array_equal(as_picture(colour, 1).pixels[..., 0], np.asarray(colour.convert("L")))
     coded = codec.encode([colour])
     assert [picture.shape for picture in codec.decode(coded, Decoding(noisy=True))] == [(8, 8, 1)]
 
@@ -337,8 +337,8 @@ def test_what_is_not_an_image_is_refused(image: Any, denoiser: Denoiser) -> None
 
 def test_images_come_as_pil_arrays_and_tensors() -> None:
     array = pictures(1)[0]
-    np.testing.assert_array_equal(as_pixels(Image.fromarray(array), 3), array)
-    np.testing.assert_array_equal(as_pixels(torch.from_numpy(array).permute(2, 0, 1), 3), array)
+    np.testing.assert_array_equal(as_picture(Image.fromarray(array), 3).pixels, array)
+    np.testing.assert_array_equal(as_picture(torch.from_numpy(array).permute(2, 0, 1), 3).pixels, array)
     grey = array[:, :, 0]
     for one in (grey, grey[:, :, None], torch.from_numpy(grey)[None], Image.fromarray(grey)):
-        np.testing.assert_array_equal(as_pixels(one, 3), np.dstack([grey] * 3))
+        np.testing.assert_array_equal(as_picture(one, 3).pixels, np.dstack([grey] * 3))

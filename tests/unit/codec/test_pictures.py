@@ -180,7 +180,7 @@ def test_sixteen_bits_need_a_window(kind: str) -> None:
 
 def test_a_window_is_for_wide_values_alone() -> None:
     assert np.array_equal(pictures.read(as_file(Image.fromarray(RGB)), 3, Window(0, 9)), RGB)
-    assert np.array_equal(pictures.as_pixels(RGB, 3, Window(0, 9)), RGB)
+    assert np.array_equal(pictures.as_picture(RGB, 3, Window(0, 9)).pixels, RGB)
 
 
 @given(st.integers(0, 4), st.integers(0, 65_535))
@@ -197,9 +197,9 @@ def test_thirty_two_bits_and_arrays_of_any_whole_numbers() -> None:
     expected = [0, 0, 128, 255, 255]
     assert from_pil(Image.fromarray(values.astype(np.int32)), 1, window)[0, :, 0].tolist() == expected
     for kind in (np.int16, np.int32, np.int64):
-        assert pictures.as_pixels(values.astype(kind), 3, window)[0, :, 2].tolist() == expected
-    assert pictures.as_pixels(np.stack([values] * 3, axis=2), 3, window)[0, :, 2].tolist() == expected
-    assert pictures.as_pixels(torch.from_numpy(values), 3, window)[0, :, 2].tolist() == expected
+        assert pictures.as_picture(values.astype(kind), 3, window).pixels[0, :, 2].tolist() == expected
+    assert pictures.as_picture(np.stack([values] * 3, axis=2), 3, window).pixels[0, :, 2].tolist() == expected
+    assert pictures.as_picture(torch.from_numpy(values), 3, window).pixels[0, :, 2].tolist() == expected
 
 
 def pgm(kind: bytes, largest: int, values: bytes) -> bytes:

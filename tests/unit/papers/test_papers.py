@@ -229,7 +229,7 @@ def test_the_card_says_what_is_asked(dataset: Path) -> None:
         json.loads((dataset / "manifest.json").read_text())["model"],
         "The unit is not a person",
         f"| recognisable | {advice.RECOGNISABLE} |",
-        advice.bound(certificate.epsilon),
+        advice.Headline(certificate.epsilon).bound,
         advice.grade(certificate.epsilon).name,
         "dipp decode . -o ../pictures",
         *certificate.not_covered,

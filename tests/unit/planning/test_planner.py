@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from dipp.codes import Flat, StepLimited
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.channels import Laplace, Sign
+from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Step
 from dipp.errors import DippError, NoCertificateError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.knapsack import Search
@@ -71,6 +72,11 @@ def error_table(model: NoiseSchedule, squares: Floats | None = None) -> ErrorTab
 MODEL = NoiseSchedule(np.cumprod(1 - np.linspace(1e-4, 0.02, 1000), dtype=np.float64))
 TABLE = error_table(MODEL)
 SMALL = NoiseSchedule(np.array([0.999, 0.98, 0.9, 0.6, 0.2, 0.05, 0.01, 0.001]))
+
+
+def kl_bits(channel: Channel, step: Step) -> float:
+    """Bits of KL per touched coordinate of a step."""
+    return TABLE.kl_matrix(channel, np.array([MODEL.snr(step.start)]), np.array([[step.snr_gain]])).item()
 
 
 @functools.cache
@@ -272,7 +278,7 @@ def test_bits_are_those_of_the_steps() -> None:
             assert np.float32(step.snr_gain).view(np.int32) % (1 << 16) == 0
             real = MODEL.snr(step.end) - MODEL.snr(step.start)
             assert real * (1 - 1 / 128) < step.snr_gain <= real
-            kl = touched * float(TABLE.kl_bits(coding.channel, MODEL.snr(step.start), np.array(step.snr_gain)))
+            kl = touched * kl_bits(coding.channel, step)
             chunks = math.ceil(touched / step.chunk_size)
             assert kl / chunks <= 14 + 1e-9
             assert step.index_bits == min(17, math.ceil(kl / chunks + 3))
@@ -333,8 +339,7 @@ def test_the_paper_of_a_reference_run(epsilon: float, share: float, steps: int, 
     target = MODEL.nearest(share * (epsilon / 33.94) ** 2)
     point = planner(PAPER, pad=2).choose(Budget.pure(float(epsilon)), final_timestep=target)
     assert abs(len(point.plan.steps) - steps) <= 1
-    shifts = ((MODEL.snr(step.start), np.array(step.snr_gain)) for step in point.plan.steps)
-    kl = sum(3 * float(TABLE.kl_bits(Laplace(), snr, gain)) for snr, gain in shifts)
+    kl = sum(3 * kl_bits(Laplace(), step) for step in point.plan.steps)
     assert kl == pytest.approx(kl_bpp, rel=0.3)
 
 

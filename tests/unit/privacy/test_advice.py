@@ -15,7 +15,7 @@ from helpers.paths import ROOT
 
 from dipp import report
 from dipp.privacy import advice
-from dipp.privacy.advice import DEFAULT_EPSILON, READERS, SCALE
+from dipp.privacy.advice import DEFAULT_EPSILON, READERS, SCALE, Headline
 from dipp.privacy.certificate import Certificate
 from experiments.comparisons.unclipped import SHARP
 
@@ -33,9 +33,9 @@ def test_every_epsilon_has_one_grade() -> None:
 
 
 def test_only_a_strong_bound_has_no_warning() -> None:
-    assert advice.warnings(SCALE[0].largest) == ()
+    assert Headline(SCALE[0].largest).warnings() == ()
     for row in SCALE[1:]:
-        (text,) = advice.warnings(min(row.largest, 1e6))
+        (text,) = Headline(min(row.largest, 1e6)).warnings()
         assert row.name in text
         assert ". " not in text, "one sentence"
 
@@ -49,21 +49,22 @@ def test_advice_goes_by_the_pure_epsilon() -> None:
     assert claim.epsilon_at_delta < pure == claim.epsilon
     assert advice.grade(claim.epsilon_at_delta) is not advice.grade(pure)
     assert report.advice_facts(made.facts())["grade"] == advice.grade(pure).name
-    assert advice.bound(pure) in report.archive_text(made)
+    assert Headline(pure).bound in report.archive_text(made)
 
 
 @pytest.mark.parametrize(("delta", "pixels", "void"), [(1e-5, 99_999, False), (1e-5, 100_000, True), (0.5, 2, True)])
 def test_a_delta_of_one_over_the_pixels_is_void(delta: float, pixels: int, void: bool) -> None:
     assert advice.too_large(delta, pixels) is void
-    assert bool(advice.warnings(1.0, delta, pixels)) is void
+    assert bool(Headline(1.0).warnings(delta, pixels)) is void
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 4.0, 16.0, 700.0])
 def test_the_bound_is_rounded_up_and_names_its_reader(epsilon: float) -> None:
     belief = float(advice.largest_belief(epsilon))
     assert 100 / (1 + math.exp(-epsilon)) <= belief <= 100
-    assert f"at most {advice.largest_belief(epsilon)} % for somebody who knows every other pixel" in advice.bound(
-        epsilon
+    assert (
+        f"at most {advice.largest_belief(epsilon)} % for somebody who knows every other pixel"
+        in Headline(epsilon).bound
     )
 
 
@@ -83,4 +84,4 @@ def test_what_readers_tell_is_what_was_measured() -> None:
 
 def test_a_warning_begins_with_a_plain_letter() -> None:
     """Papers begin a sentence with it in upper case, and δ would become the Δ of a sensitivity."""
-    assert all(text[0].isascii() for text in advice.warnings(9.0, 0.5, 100))
+    assert all(text[0].isascii() for text in Headline(9.0).warnings(0.5, 100))

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pydicom
 import pytest
+from helpers import dicoms
 from helpers.redaction import BOX, inside, pair, saved, scene
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
 from pydicom.sequence import Sequence
-from pydicom.uid import ExplicitVRLittleEndian, JPEGBaseline8Bit, RLELossless, SecondaryCaptureImageStorage
+from pydicom.uid import JPEGBaseline8Bit, RLELossless
 
 import dipp
 from dipp.errors import DippError
@@ -36,22 +37,8 @@ VALUES: dict[str, Any] = {
 
 def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
     """A DICOM file with a patient, an overlay, an icon and a private tag."""
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = SecondaryCaptureImageStorage, "1.2.3"
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    made: Any = FileDataset("", {}, file_meta=meta, preamble=bytes(128))
-    made.SOPClassUID, made.SOPInstanceUID = SecondaryCaptureImageStorage, "1.2.3"
-    made.PatientName, made.PatientID, made.StudyDate, made.WindowCenter = "SECRET^Jane", "SECRET", "20250101", "77"
-    made.Rows, made.Columns = values.shape[:2]
-    made.SamplesPerPixel = 1 if values.ndim == 2 else 3
-    made.PhotometricInterpretation = "MONOCHROME2" if values.ndim == 2 else "RGB"
-    if values.ndim == 3:
-        made.PlanarConfiguration = 0
-    made.BitsAllocated = made.BitsStored = 8 * values.dtype.itemsize
-    made.HighBit, made.PixelRepresentation = made.BitsStored - 1, int(values.dtype.kind == "i")
-    plain = values.tobytes()
-    made.PixelData = plain + bytes(len(plain) % 2)
-    made["PixelData"].VR = "OB" if values.dtype.itemsize == 1 else "OW"
+    made = dicoms.dataset(values, "SECRET^Jane")
+    made.PatientID, made.StudyDate, made.WindowCenter = "SECRET", "20250101", "77"
     made.add_new(0x60003000, "OW", b"SECRET overlay  ")
     icon = Dataset()
     icon.Rows = icon.Columns = 2
@@ -59,11 +46,7 @@ def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
     icon["PixelData"].VR = "OW"
     made.IconImageSequence = Sequence([icon])
     made.private_block(0x0009, "SECRET", create=True).add_new(1, "LO", "SECRET")
-    for name, value in tags.items():
-        setattr(made, name, value)
-    file = io.BytesIO()
-    made.save_as(file, enforce_file_format=True)
-    return file.getvalue()
+    return dicoms.written(made, **tags)
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dipp.compiling import compiled
 from dipp.redaction.jpeg.segments import ZIGZAG
@@ -24,8 +23,6 @@ SEQUENTIAL, DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE = range(5)
 WHOLE, CUT, WRONG = range(3)
 """How reading ended: well, at the end of the bits, or at a code that does not exist."""
 NEXT, HELD, COUNT, BEYOND = range(4)
-
-Ints = NDArray[np.int64]
 
 
 @compiled()
