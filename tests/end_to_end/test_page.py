@@ -825,12 +825,12 @@ def test_axe_finds_nothing(browser: Browser, origin: str, scheme: Any, width: in
             page.click("#by-box")
             page.click("#add-box")
             page.click("#redact")
-            expect(page.locator("#redacted")).to_be_visible()
+            expect(page.locator("#redacted")).to_be_visible(timeout=MINUTES)
             page.click("#redact")
         if stage == "large":
             page.click("#by-size")
             give(page, "large.png", png(1600, 900))
-            expect(page.locator("#large")).to_be_visible()
+            expect(page.locator("#large")).to_be_visible(timeout=MINUTES)
         if stage == "done":
             give(page, "small.png", png(32, 24))
             encode(page)
