@@ -160,6 +160,31 @@ def steps_of(plan: Any) -> list[list[Any]]:
     return [head] + [[spelt(getattr(step, name, None)) for name in names] for step in plan.steps]
 
 
+def deal_by_the_shuffle() -> None:
+    """Deal coordinates that are coded alone in the order of the public shuffle, as checkouts did before f31e594.
+
+    Since then they are dealt in ascending order. The order decides which coordinate takes which private bytes, and
+    where its index stands in the file; nothing else depends on it.
+    """
+    from dipp.core import chunking
+
+    if not hasattr(chunking, "_alone"):
+        return
+    deal = chunking.chunks
+
+    def chunks(seed: bytes, step: int, geometry: Any, count: int, **options: Any) -> Any:
+        dealt = deal(seed, step, geometry, count, **options)
+        if count < len(dealt.order):
+            return dealt
+        channels = geometry.channels if options.get("apart", True) else 1
+        pixel, channel = np.divmod(dealt.order, channels)
+        shuffled = randomness.permutation(randomness.stream(seed, 0, step, "chunks"), geometry.coordinates // channels)
+        rank = np.argsort(shuffled)[pixel]
+        return chunking.Chunks(dealt.order[np.argsort(rank * channels + (channel + rank) % channels)], dealt.offsets)
+
+    chunking.chunks = chunks
+
+
 # What both sides do
 
 
@@ -216,6 +241,8 @@ def main(script: Path, out: Path) -> None:
     if not Path(dipp.__file__).resolve().is_relative_to(content["source"]):
         raise SystemExit(f"{sys.executable} imports dipp from {dipp.__file__}; {content['source']} is needed")
     table = table_of(Path(content["table"]))
+    if content["shuffled"]:
+        deal_by_the_shuffle()
     out.write_text(json.dumps({case["name"]: run(case, table) for case in content["cases"]}))
 
 
