@@ -12,6 +12,7 @@ from dipp.core.plan import Plan
 from dipp.core.regions import Regions
 from dipp.errors import DippError
 from dipp.planning.questions import CODING, MOST, candidates_of, step_of
+from dipp.privacy.ledger import MAX_TOUCHED
 
 SPLITS = (8, 4, 2, 1)
 ENOUGH = 8.0
@@ -33,7 +34,7 @@ def plan_of_regions(unit: Regions, epsilon: float) -> Plan:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise DippError(f"epsilon: a number above 0 is needed to ask regions, got {epsilon}")
     most = unit.most_places
-    split = next((one for one in SPLITS if epsilon >= ENOUGH * most * one**2), 1)
+    split = next((one for one in SPLITS if most * one**2 <= min(epsilon / ENOUGH, MAX_TOUCHED)), 1)
     each = min(epsilon / (most * split**2), MOST)
     while True:
         step = step_of(candidates_of(each)._replace(split=split), each)

@@ -47,6 +47,9 @@ from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError
 
+MAX_TOUCHED = 1 << 10
+"""How often a unit may take part in the selections of a step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -71,7 +74,7 @@ class Selection:
         require_whole("step", self.step, 0, 1 << 32)
         require_whole("candidates", self.candidates, 1, selection.MAX_CANDIDATES)
         require_whole("chunks", self.chunks, 0, 1 << 40)
-        require_whole("touched", self.touched, 1, 1 << 10)
+        require_whole("touched", self.touched, 1, MAX_TOUCHED)
         if self.code not in CODES:
             raise DippError(f"code: one of {', '.join(CODES)} is needed, got {self.code}")
         self.rule  # noqa: B018 - raises if the terms are not those of the code
@@ -286,7 +289,7 @@ class Recorder:
             return
         self._images[step] += images
         if used.draws is not None:
-            self._missing[step] += images * chunks.count - used.draws
+            self._missing[step] += abs(images * chunks.count - used.draws)  # batches do not make up for each other
         self._designs.add((geometry.channels, plan.mask.period, plan.unit))
         own = plan.steps[step]
         parts, apart = plan.code.deal.dealt(chunks, *own.grid(plan.unit, geometry))

@@ -387,6 +387,25 @@ def test_an_encoder_that_does_something_else_writes_nothing(
         codec.encode([noise(16, 16, 3)], seed=SEED, odometer=False)
 
 
+def test_draws_of_one_batch_do_not_make_up_for_another_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight draws too many for one picture, and eight too few for the next, which has another size."""
+    codec, pictures = codec_of(questions_plan(Cells(4), question(bits=4))), [noise(16, 16, 3), noise(8, 32, 3)]
+    calls = list[int]()
+
+    def draw(code: Closest, scored: Blocks) -> Any:
+        calls.append(len(scored.present))
+        some = dataclasses.replace(scored, content=scored.content[:8], present=scored.present[:8])
+        if len(calls) > 1:
+            return np.resize(REAL_DRAW(code, some), len(scored.present))
+        REAL_DRAW(code, some)
+        return REAL_DRAW(code, scored)
+
+    monkeypatch.setattr(Closest, "draw", draw)
+    with pytest.raises(DippError, match=r"^ledger: the encoder has not drawn one private integer for each block"):
+        codec.encode(pictures, seed=SEED, odometer=False)
+    assert calls == [16, 16]
+
+
 def test_laws_of_one_step_must_be_equal() -> None:
     tally = Tally()
     tally.add(Weights(16, 1, 9, 2), 5)

@@ -214,6 +214,15 @@ def test_a_plan_keeps_and_uses_its_budget(epsilon: float) -> None:
     assert price > 0.99 * min(epsilon, 16 * plan.touches(3, plan.steps[0]))
 
 
+@pytest.mark.parametrize(("places", "epsilon", "split"), [(20, 1e5, 4), (1024, 1e5, 1), (16, 1e5, 8)])
+def test_many_places_of_one_unit_are_divided_less(places: int, epsilon: float, split: int) -> None:
+    """A ledger holds 1024 draws of a unit; a large budget must not ask for more."""
+    unit = Regions(tuple(Place(0, 4 * (i % 64), 4 * (i // 64), 4, 4) for i in range(places)))
+    plan = plan_of_regions(unit, epsilon)
+    assert plan.steps[0].split == split
+    assert Certificate.of(plan, Geometry(256, 256, 3)).epsilon == pytest.approx(16 * places * split**2)
+
+
 def test_absent_coarse_pixels_have_no_content() -> None:
     """Where a coarse pixel has no pixel of its region, picture and painting agree: nothing is asked about it."""
     unit = Regions((Place(0, 0, 0, 8, 8, (40, 24)),))
