@@ -678,7 +678,7 @@ def test_bad_options(arguments: tuple[object, ...], word: str, model: Path, tmp_
     assert not (tmp_path / "out").exists()
 
 
-PAGE = (DOCS / "datasets.md").read_text()
+PAGE = (DOCS / "release-a-dataset.md").read_text()
 
 
 def test_the_worked_example_runs(
