@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { fromHex } from "../src/format/bytes";
 import { Books } from "../src/models/books";
 import type { Denoiser } from "../src/models/denoiser";
+import { merged } from "../src/models/evidence";
 import { vectors } from "./vectors";
 
 export const WORDS = fromHex(vectors.words![0] as string);
@@ -12,7 +13,8 @@ export const SHRINKING: Denoiser = {
   identity: createHash("sha256").update("shrinking").digest("hex"),
   channels: 3,
   books: Books.fromBytes(WORDS, createHash("sha256").update(WORDS).digest("hex")),
-  async predict(state, snr) {
+  async predict(evidence) {
+    const { state, precision: snr } = merged(evidence);
     const share = Math.fround(snr / (snr + 1));
     return state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
   },

@@ -54,6 +54,7 @@ def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
     if table.residuals is None or measured != denoiser.identity:
         raise DippError("calibration: one of sensing, for this model, is needed; make it with `dipp calibrate`")
     names = {"model": denoiser.identity, "table": table.residuals.digest, "channels": denoiser.channels}
+    names["planes"] = denoiser.planes
     geometry = Geometry(1, PIXELS, denoiser.channels)
     return SensingPlanner(table.residuals, denoiser.schedule, geometry, CALLS, max(RATES), codes=(Pairs(),)), names
 

@@ -6,6 +6,7 @@ Everything is drawn from a fixed seed. Doubles are written as 16 hex digits, so 
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 import itertools
 import json
@@ -48,6 +49,9 @@ from dipp.models.books import NAME, Book, Books
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
+from dipp.models.export import export
+from dipp.models.network import CHANNELS, PLAIN, Config, Network
+from dipp.models.photonet import PhotoDenoiser
 from dipp.privacy.printing import upper
 from dipp.redaction import png
 from dipp.redaction.crops import crops
@@ -394,6 +398,36 @@ class Vectors:
                 "noisy": noisy.tobytes().hex(),
             }
 
+    def networks(self) -> Iterator[dict[str, Any]]:
+        """Small random networks, as they are exported, and what they predict from evidence of all kinds."""
+        for planes in (PLAIN, (*PLAIN, "precision"), tuple(CHANNELS)):
+            with torch.random.fork_rng():
+                torch.manual_seed(len(planes))
+                network = Network(Config((8, 16), (1, 1), (1,), 8, planes=planes))
+                for weights in network.parameters():
+                    torch.nn.init.normal_(weights, std=0.1)
+                schedule = NoiseSchedule(np.linspace(0.99, 0.01, 50))
+                denoiser = PhotoDenoiser(network, schedule, hashlib.sha256(b"small").hexdigest(), torch.device("cpu"))
+                views = [torch.randn(1, 3, 9, 14) for _ in range(2)]
+            with tempfile.TemporaryDirectory() as folder:
+                export(denoiser, Path(folder) / "network.onnx")
+                content = (Path(folder) / "network.onnx").read_bytes()
+            yield {
+                "planes": planes,
+                "file": base64.b64encode(content).decode(),
+                "shape": [9, 14],
+                "views": [view.flatten().tolist() for view in views],
+                "cases": [
+                    [*precisions, self._predicted(denoiser, views, precisions)]
+                    for precisions in ((0.3, None), (5e4, None), (0.0, 2.0), (0.7, 3.0), (1.0, 0.0), (40.0, 2e3))
+                ],
+            }
+
+    def _predicted(self, denoiser: Denoiser, views: list[torch.Tensor], precisions: tuple[float, float | None]) -> Any:
+        own, other = precisions
+        known = Evidence(views[0], own) if other is None else Evidence(views[0], own, views[1], other)
+        return denoiser.predict(known).flatten().tolist()
+
     def redactions(self) -> Iterator[dict[str, Any]]:
         """Pictures whose boxes were painted, by a denoiser that a test can write down twice."""
         painter = Painter(Shrinking())
@@ -427,7 +461,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     out: Path = parser.parse_args().out
     vectors = Vectors()
-    names = ("streams", "masks", "arithmetics", "prices", "archives", "weights", "nearest")
+    names = ("streams", "masks", "arithmetics", "prices", "archives", "weights", "nearest", "networks")
     content: dict[str, Any] = {name: list(getattr(vectors, name)()) for name in names}
     books, words = vectors.books()
     content["words"] = [words.hex()]

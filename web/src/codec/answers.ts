@@ -14,6 +14,7 @@ import type { Geometry } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { BLOCK, cutsOf, gridOf, type Question, roundOf, WORDS } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
+import type { Evidence } from "../models/evidence";
 import type { Progress, Walked } from "./chain";
 import { between, interpolated, pixelCuts, steadied } from "./grids";
 import { candidatesOf, observed, placeOf, type Round, weightsOf } from "./questions";
@@ -62,7 +63,7 @@ export class Answers {
     const expected = interpolated(finite(await this.network(last, known)), this.geometry.channels, this.cuts(last - 1), onto);
     await progress(rounds + 1, rounds + 1);
     const step = this.steps[last - 1]!;
-    const end = { known, snr: step.gain, grid: gridOf(step, this.plan.unit, this.geometry), cuts: this.cuts(last - 1) };
+    const end = { known: estimateOf(known, step.gain), grid: gridOf(step, this.plan.unit, this.geometry), cuts: this.cuts(last - 1) };
     return { state, expected, indices: Uint32Array.from(chosen), told: [], end };
   }
 
@@ -85,12 +86,17 @@ export class Answers {
     const { candidates, best, heavy, light } = weightsOf(step);
     const odds = Number(BigInt(candidates - best) * light) / Number(BigInt(best) * heavy);
     const told = step.candidate === WORDS ? steadied(known, odds, grid) : known;
-    return this.denoiser.predict(told, step.gain, grid);
+    return this.denoiser.predict(estimateOf(told, step.gain), grid);
   }
 
   private cuts(number: number): ReturnType<typeof cutsOf> {
     return cutsOf(this.steps[number]!, this.plan.unit, this.geometry);
   }
+}
+
+/** Answers alone: an estimate, since their errors are smooth within a block. */
+function estimateOf(answers: Float32Array, precision: number): Evidence {
+  return { state: new Float32Array(answers.length), precision: 0, estimate: answers, estimatePrecision: precision };
 }
 
 /** What is not finite counts as 0, on both sides: nothing about a transcript may fail. */

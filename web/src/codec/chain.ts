@@ -16,6 +16,7 @@ import type { Plan } from "../core/plan";
 import { stream } from "../core/randomness";
 import type { Cuts } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
+import type { Evidence } from "../models/evidence";
 import { pixelCuts } from "./grids";
 import { Sensing } from "./trajectory";
 
@@ -46,8 +47,8 @@ export interface Walked {
   readonly expected: Float32Array;
   readonly indices: Uint32Array;
   readonly told: readonly Told[];
-  /** What is known at the end, on the grid of the last step and at its SNR: where samples begin. */
-  readonly end: { readonly known: Float32Array; readonly snr: number; readonly grid: Geometry; readonly cuts: Cuts };
+  /** What is known at the end, on the grid of the last step: where samples begin. */
+  readonly end: { readonly known: Evidence; readonly grid: Geometry; readonly cuts: Cuts };
 }
 
 /** Called before each network call, with how many were made and how many there will be; it may throw to stop. */
@@ -98,7 +99,7 @@ export class Chain {
       indices.set(part, at);
       at += part.length;
     }
-    const end = { known: state, snr: this.trajectory.snr(count), grid: this.geometry, cuts: pixelCuts(this.geometry) };
+    const end = { known: { state, precision: this.trajectory.snr(count) }, grid: this.geometry, cuts: pixelCuts(this.geometry) };
     return { state, expected, indices, told, end };
   }
 

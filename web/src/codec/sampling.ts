@@ -1,6 +1,6 @@
 /**
- * Samples: pictures that a file allows. What differs between two of them is what the file does not tell. With SNR s of the
- * state y and the network's prediction x̂0, each step takes one more observation of the prediction, of SNR g:
+ * Samples: pictures that a file allows. What differs between two of them is what the file does not tell. With precision s
+ * of the state y and the network's prediction x̂0, each step takes one more observation of the prediction, of SNR g:
  *
  *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
  *
@@ -10,27 +10,30 @@
 import type { Geometry } from "../core/geometry";
 import { type Stream, stream, words } from "../core/randomness";
 import type { Denoiser } from "../models/denoiser";
+import { type Evidence, merged } from "../models/evidence";
 
 /** SNR at which hardly any noise is left. */
 const CLEAR = 400;
 
-/** The sample of a number, from a state (C, H, W) of an SNR, in a number of network calls. */
+/** The sample of a number, from what is known, in a number of network calls. */
 export async function sampled(
   denoiser: Denoiser,
-  { known, snr, grid }: { known: Float32Array; snr: number; grid: Geometry },
+  { known, grid }: { known: Evidence; grid: Geometry },
   { seed, number, calls }: { seed: Uint8Array; number: number; calls: number },
 ): Promise<Float32Array> {
-  const state = known.slice();
-  let level = snr;
-  const growth = Math.max(CLEAR / snr, 2) ** (1 / (calls - 1));
+  const state = known.state.slice();
+  let { precision } = known;
+  let level = merged(known).precision;
+  const growth = Math.max(CLEAR / level, 2) ** (1 / (calls - 1));
   for (let call = 0; ; call += 1) {
-    const found = await denoiser.predict(state, level, grid);
+    const found = await denoiser.predict({ ...known, state, precision }, grid);
     if (call === calls - 1) return found;
     const gain = level * (growth - 1);
     const noise = normals(stream(seed, number, call, "page/samples"), state.length);
-    const total = level + gain;
-    for (let i = 0; i < state.length; i += 1) state[i] = (level * state[i]! + gain * found[i]! + Math.sqrt(gain) * noise[i]!) / total;
-    level = total;
+    const total = precision + gain;
+    for (let i = 0; i < state.length; i += 1) state[i] = (precision * state[i]! + gain * found[i]! + Math.sqrt(gain) * noise[i]!) / total;
+    precision = total;
+    level += gain;
   }
 }
 

@@ -41,12 +41,13 @@ export class Sensing {
     const step = this.plan.steps[number];
     const side = step?.kind === "sensing" ? 2 ** step.level : 1;
     const snr = this.snr(number);
-    if (side === 1) return this.denoiser.predict(state, snr, this.size);
+    if (side === 1) return this.denoiser.predict({ state, precision: snr }, this.size);
     const { height, width } = this.size;
     const cuts = { rows: squares(height, side), columns: squares(width, side) };
     const coarse = { height: cuts.rows.length - 1, width: cuts.columns.length - 1 };
     const channels = state.length / (height * width);
-    const found = await this.denoiser.predict(averaged(state, this.size, side), snr * side ** 2, coarse);
+    const means = averaged(state, this.size, side);
+    const found = await this.denoiser.predict({ state: means, precision: snr * side ** 2 }, coarse);
     return interpolated(found, channels, cuts, pixelCuts(this.size));
   }
 

@@ -1,10 +1,11 @@
 /**
- * The protocol of a denoiser: x̂0 of a public state y = x0 + noise/√SNR. It is public, and no certificate depends on what
- * it computes. States and predictions are (C, H, W) in 32-bit floats, with pixels in [−1, 1].
+ * The protocol of a denoiser: x̂0 of public evidence. It is public, and no certificate depends on what it computes. States
+ * and predictions are (C, H, W) in 32-bit floats, with pixels in [−1, 1].
  */
 
 import type { Size } from "../core/geometry";
 import type { Books } from "./books";
+import type { Evidence } from "./evidence";
 
 export interface Denoiser {
   /** Hex SHA-256 by which files name it. */
@@ -13,5 +14,5 @@ export interface Denoiser {
   /** The words by which questions are asked; undefined if it has none. */
   readonly books: Books | undefined;
   /** x̂0 within [−1, 1], at any size. */
-  predict(state: Float32Array, snr: number, size: Size): Promise<Float32Array>;
+  predict(evidence: Evidence, size: Size): Promise<Float32Array>;
 }

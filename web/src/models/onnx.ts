@@ -1,6 +1,6 @@
 /**
  * The shipped network in ONNX Runtime Web: on WebGPU where there is an adapter, in WebAssembly else. Its inputs are the
- * state y (1, C, H, W) and the SNR (1); any height and width will do.
+ * planes that its config names, stacked (1, K, H, W), and the SNR (1); any height and width will do.
  */
 
 import type * as Runtime from "onnxruntime-web";
@@ -8,6 +8,7 @@ import { DippError } from "../errors";
 import type { Size } from "../core/geometry";
 import type { Books } from "./books";
 import type { Denoiser } from "./denoiser";
+import { type Evidence, levelOf, type Plane, stacked } from "./evidence";
 
 export type Engine = "webgpu" | "wasm";
 
@@ -19,6 +20,14 @@ const FILES: Record<Engine, { script: string; support: string }> = {
 /** More threads than this gain little on pictures of the size that browsers handle. */
 const MOST_THREADS = 8;
 
+/** What the page says of its network. */
+export interface NetworkFacts {
+  readonly identity: string;
+  readonly channels: number;
+  /** What the network is told, in the order of its input. */
+  readonly planes: readonly Plane[];
+}
+
 export class OnnxDenoiser implements Denoiser {
   private busy: Promise<unknown> = Promise.resolve();
 
@@ -27,8 +36,7 @@ export class OnnxDenoiser implements Denoiser {
     private readonly session: Runtime.InferenceSession,
     readonly engine: Engine,
     readonly threads: number,
-    readonly identity: string,
-    readonly channels: number,
+    private readonly facts: NetworkFacts,
     readonly books: Books | undefined,
   ) {}
 
@@ -36,36 +44,44 @@ export class OnnxDenoiser implements Denoiser {
   static async load(
     place: URL,
     network: Uint8Array,
-    identity: string,
-    channels: number,
+    facts: NetworkFacts,
     books: Books | undefined,
     engine: Engine,
   ): Promise<OnnxDenoiser> {
     const { script, support } = FILES[engine];
     const runtime = (await import(new URL(`ort/${script}`, place).href)) as typeof Runtime;
-    const threads = self.crossOriginIsolated ? Math.min(MOST_THREADS, navigator.hardwareConcurrency || 1) : 1;
+    const threads = globalThis.crossOriginIsolated ? Math.min(MOST_THREADS, navigator.hardwareConcurrency || 1) : 1;
     runtime.env.wasm.numThreads = threads;
     runtime.env.wasm.wasmPaths = {
       mjs: new URL(`ort/${support}.mjs`, place).href,
       wasm: new URL(`ort/${support}.wasm`, place).href,
     };
     const session = await runtime.InferenceSession.create(network, { executionProviders: [engine], logSeverityLevel: 3 });
-    return new OnnxDenoiser(runtime, session, engine, threads, identity, channels, books);
+    return new OnnxDenoiser(runtime, session, engine, threads, facts, books);
+  }
+
+  get identity(): string {
+    return this.facts.identity;
+  }
+
+  get channels(): number {
+    return this.facts.channels;
   }
 
   /** One call at a time: the runtime takes no second one meanwhile. */
-  predict(state: Float32Array, snr: number, size: Size): Promise<Float32Array> {
-    const found = this.busy.then(() => this.run(state, snr, size));
+  predict(evidence: Evidence, size: Size): Promise<Float32Array> {
+    const found = this.busy.then(() => this.run(evidence, size));
     this.busy = found.catch(() => undefined);
     return found;
   }
 
-  private async run(state: Float32Array, snr: number, { height, width }: Size): Promise<Float32Array> {
-    const y = new this.runtime.Tensor("float32", state, [1, this.channels, height, width]);
-    const level = new this.runtime.Tensor("float32", Float32Array.of(snr), [1]);
+  private async run(evidence: Evidence, { height, width }: Size): Promise<Float32Array> {
+    const told = stacked(evidence, this.facts.planes, this.channels);
+    const y = new this.runtime.Tensor("float32", told, [1, told.length / (height * width), height, width]);
+    const level = new this.runtime.Tensor("float32", Float32Array.of(levelOf(evidence)), [1]);
     const { x0 } = await this.session.run({ y, snr: level });
     const found = await x0?.getData();
-    if (!(found instanceof Float32Array) || found.length !== state.length) {
+    if (!(found instanceof Float32Array) || found.length !== evidence.state.length) {
       throw new DippError("the network did not answer; load the page again");
     }
     return found.map((value) => Math.min(Math.max(value, -1), 1));

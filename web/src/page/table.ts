@@ -6,6 +6,7 @@ import { Plan } from "../core/plan";
 import { MAX_LEVEL } from "../core/steps";
 import { unitOf } from "../core/units";
 import { fromHex } from "../format/bytes";
+import type { Plane } from "../models/evidence";
 
 interface Entry {
   readonly epsilon: number;
@@ -56,6 +57,8 @@ export interface Table {
   /** Hex SHA-256 of words.safetensors; null if the model has no words. */
   readonly words: string | null;
   readonly channels: number;
+  /** What the network is told, in the order of its input. */
+  readonly planes: readonly Plane[];
   readonly epsilons: readonly number[];
   /** The ε per pixel that is chosen at first. */
   readonly first: number;

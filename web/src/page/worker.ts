@@ -47,7 +47,7 @@ async function load(place: URL, wanted: "webgpu" | "wasm" | undefined): Promise<
   const books = await loadWords(place);
   const engine = wanted ?? (await bestEngine());
   const made = (which: "webgpu" | "wasm"): Promise<OnnxDenoiser> =>
-    OnnxDenoiser.load(place, network, table.model, table.channels, books, which);
+    OnnxDenoiser.load(place, network, { identity: table.model, channels: table.channels, planes: table.planes }, books, which);
   const found = await (engine === "wasm" ? made("wasm") : made("webgpu").catch(() => made("wasm")));
   reply({ type: "ready", engine: found.engine, threads: found.threads });
   return found;

@@ -90,7 +90,7 @@ async function expected(known: Known, denoiser: Denoiser): Promise<Float32Array>
           const drawn = noise[number * size + ((i % pixels) * size) / pixels + Math.floor(i / pixels)]!;
           return given.unknown[i % pixels] ? value + drawn / Math.fround(Math.sqrt(snr)) : value;
         });
-        tries[number] = restored(await denoiser.predict(state, snr, given), given);
+        tries[number] = restored(await denoiser.predict({ state, precision: snr }, given), given);
       }
     }
   }
