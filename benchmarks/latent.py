@@ -1,22 +1,32 @@
 """Time and memory of latent models with random weights: Stable Diffusion 1.5, and a quarter of its width.
 
-    python benchmarks/latent.py                   # on the CPU; hours are not needed, but minutes are
-    python benchmarks/latent.py --device cuda
+    python benchmarks/latent.py                                # on the CPU: minutes
+    python benchmarks/latent.py --device cuda --steps 62
 
 No weights of a real model are needed, because neither time nor memory depends on what they are. Pictures are noise.
 Nothing is said of quality.
 
-**Weights.** Parameters of the components of four models, counted without memory for them, and what they take in fp32.
+**Weights.** With `--count`, parameters of the components of four models, counted without memory for them, and what they
+take in fp32.
 
-**Calls.** One prediction of the latents of a picture as the coded steps take it (fp32), and as the last one does (bf16
-on CUDA); VAE to latents and back. The median of some, after one that does not count.
+**Calls.** One prediction of the latents of a picture as steps along timesteps take it (fp32), as questions do (TF32 on
+CUDA), and as the last one does (bf16 on CUDA); VAE to latents and back. On CUDA also the network alone in fp16, weights
+and all, as the public program of DiffC runs it. The median of some, after one that does not count.
 
-**Chain.** A picture is encoded and decoded along timesteps by the coding of the preset `diffc`: `--steps` steps, evenly
-spread in log SNR, in chunks of 64 latents with indices of 16 bits. The public program of DiffC is said to encode a
-picture by this network in less than 10 seconds; its configurations list about 160 timesteps, in fp16.
+**Chains.** A picture is encoded and decoded in three ways, each after one that does not count, which compiles kernels:
 
-Memory is the peak of the process on the CPU, which holds the weights once more while they are made, and what PyTorch
-has allocated on CUDA.
+- *diffc*: along timesteps by the coding of the preset `diffc`: `--steps` steps, evenly spread in log SNR, in chunks of
+  64 latents with indices of 16 bits;
+- *diffc, in bf16*: the same on CUDA, with bf16 in the coded steps too, which dipp does not do: two machines would agree
+  less;
+- *sharp*: by `sharp --unit picture` at ε = 64: two questions by random signs, of 4 and 16 draws.
+
+The paper of the public program of DiffC says that it compresses and decompresses with Stable Diffusion in under 10
+seconds. Its configuration for Stable Diffusion 1.5 lists 62 timesteps until 200, at which its example stops, and about
+160 in all.
+
+Memory is the peak of the process on the CPU, which holds the weights once more while they are made, and on CUDA what
+PyTorch has allocated at most during each of these.
 """
 
 from __future__ import annotations
@@ -24,6 +34,8 @@ from __future__ import annotations
 import dipp  # isort: skip - before PyTorch: it says how waiting threads wait
 
 import argparse
+import copy
+import dataclasses
 import functools
 import itertools
 import resource
@@ -38,19 +50,23 @@ import numpy as np
 import torch
 from diffusers import AutoencoderKL, FluxTransformer2DModel, UNet2DConditionModel
 from provenance import provenance, write
-from transformers import CLIPTextConfig, CLIPTextModel, T5Config, T5EncoderModel
 
+from dipp.codes import Closest
+from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
 from dipp.core.latents import Latents
-from dipp.core.plan import Plan
-from dipp.core.steps import Step
+from dipp.core.plan import Coding, Plan
+from dipp.core.steps import Question, Step
+from dipp.core.units import Picture
 from dipp.models.components import Pipeline
 from dipp.models.conditioning import OfOneText, Told
-from dipp.models.denoiser import torch_device
+from dipp.models.denoiser import Numbers, torch_device
 from dipp.models.engine import ready
+from dipp.models.evidence import Evidence
 from dipp.models.ladder import Ladder
 from dipp.models.latent import LatentDenoiser
 from dipp.planning.presets import DIFFC
+from dipp.planning.questions import candidates_of, step_of
 
 SCHEDULER = {
     "num_train_timesteps": 1000,
@@ -71,6 +87,16 @@ VAE: dict[str, Any] = {
 LAST = 200
 """Timestep at which chains end: that of the public program's example."""
 CHUNK, INDEX_BITS, EXPONENT_UNITS = 64, 16, 80
+EPSILON, DIVISIONS = 64.0, (2, 4)
+"""ε of a chain of questions, and into how many blocks a side of the picture each of them divides it."""
+
+
+class InHalf(LatentDenoiser):
+    """A latent model whose coded steps are as coarse as its last one."""
+
+    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
+        """Return û in bf16."""
+        return super().x0(x_t, t, fast=True)
 
 
 @dataclass(frozen=True)
@@ -84,6 +110,8 @@ class RandomText(OfOneText):
 
 def weights() -> dict[str, Any]:
     """Return the parameters of the components of real models, and the GiB of those that stay in memory."""
+    from transformers import T5Config, T5EncoderModel
+
     made: dict[str, Any] = {"UNet": UNet2DConditionModel, "FLUX": FluxTransformer2DModel, "VAE": AutoencoderKL}
     sd2 = {"cross_attention_dim": 1024, "attention_head_dim": (5, 10, 20, 20), "use_linear_projection": True}
     xl = {
@@ -124,6 +152,8 @@ def weights() -> dict[str, Any]:
 
 def clip(width: int, layers: int, heads: int) -> Any:
     """Return a text encoder of CLIP's kind."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+
     with torch.device("meta"):
         return CLIPTextModel(
             CLIPTextConfig(
@@ -136,8 +166,8 @@ def filled(make: Callable[[], Any], device: torch.device) -> Any:
     """Make a network with small random weights."""
     with torch.device("meta"):
         network = make()
-    network = network.to_empty(device="cpu")
-    generator = torch.Generator().manual_seed(0)
+    network = network.to_empty(device=device)
+    generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(1.0 if parameter.ndim == 1 else 0.0, 0.02, generator=generator)
@@ -178,27 +208,42 @@ def model(widths: tuple[int, ...], device: torch.device) -> LatentDenoiser:
     )
 
 
-def timed(call: Callable[[], Any], rounds: int, device: torch.device) -> float:
-    """Return the median seconds of calls, after one that does not count."""
-    call()
-    taken = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        call()
-        if device.type == "cuda":
+@dataclass
+class Watch:
+    """Seconds of calls, and the memory that they took."""
+
+    device: torch.device
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    memory: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def take(self, what: str, call: Callable[[], Any], rounds: int = 1, *, before: int = 1) -> Any:
+        """Note the median seconds of some calls, after others that do not count, and return what the last gave."""
+        found = [call() for _ in range(before)]
+        taken = []
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        for _ in range(rounds):
+            self.wait()
+            began = time.perf_counter()
+            found = [call()]
+            self.wait()
+            taken.append(time.perf_counter() - began)
+        self.seconds[what], self.memory[what] = round(statistics.median(taken), 4), self.peak()
+        return found[-1]
+
+    def wait(self) -> None:
+        """Wait for the device."""
+        if self.device.type == "cuda":
             torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
-    return round(statistics.median(taken), 4)
+
+    def peak(self) -> float:
+        """Return the largest memory so far, in GiB."""
+        if self.device.type == "cuda":
+            return round(torch.cuda.max_memory_allocated() / 2**30, 2)
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
 
 
-def peak(device: torch.device) -> float:
-    """Return the largest memory so far, in GiB."""
-    if device.type == "cuda":
-        return round(torch.cuda.max_memory_allocated() / 2**30, 2)
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
-
-
-def chain(denoiser: LatentDenoiser, steps: int) -> Plan:
+def along_timesteps(denoiser: LatentDenoiser, steps: int) -> Plan:
     """Return a plan along timesteps, evenly spread in log SNR."""
     schedule = denoiser.schedule
     logs = np.log([schedule.snr(t) for t in range(len(schedule))])
@@ -211,9 +256,29 @@ def chain(denoiser: LatentDenoiser, steps: int) -> Plan:
     return Plan(DIFFC, tuple(made))
 
 
+def by_questions() -> Plan:
+    """Return a plan of questions about the whole picture, by random signs."""
+    each = EPSILON / sum(split**2 for split in DIVISIONS)
+    recipe = candidates_of(each, signs=True)._replace(scale=0.125)
+    steps: list[Question] = [step_of(recipe._replace(split=split), each) for split in DIVISIONS]
+    return Plan(Coding(Sign(period=1), Closest()), tuple(steps), unit=Picture())
+
+
+def chains(denoiser: LatentDenoiser, steps: int) -> dict[str, dipp.Codec]:
+    """Return the codecs that a picture is encoded with."""
+    timesteps = along_timesteps(denoiser, steps)
+    found = {"diffc": dipp.Codec(denoiser, timesteps)}
+    if denoiser.device.type == "cuda":
+        parts = {part.name: getattr(denoiser, part.name) for part in dataclasses.fields(denoiser)}
+        found["diffc, in bf16"] = dipp.Codec(InHalf(**parts), timesteps)
+    return {**found, "sharp": dipp.Codec(denoiser, by_questions(), table="00" * 32)}
+
+
 def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.device) -> dict[str, Any]:
     """Return what one model takes."""
+    began = time.perf_counter()
     denoiser = model(WIDTHS[name], device)
+    print(f"{name}: random weights in {time.perf_counter() - began:.1f} s", flush=True)
     sizes = {part: sum(p.numel() for p in getattr(denoiser, part).parameters()) for part in ("network", "vae")}
     found: dict[str, Any] = {
         "parameters": sizes,
@@ -223,23 +288,38 @@ def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.
     for side in sides:
         picture = np.random.default_rng(0).integers(0, 256, (1, side, side, 3), np.uint8)
         geometry, state = Geometry(side, side, 3), torch.randn(1, 4, side // 8, side // 8, device=device)
-        calls: dict[str, Callable[[], Any]] = {
-            "a coded step": functools.partial(denoiser.x0, state, 500),
-            "the last prediction": functools.partial(denoiser.x0, state, 500, fast=True),
-            "to latents": functools.partial(denoiser.coded, picture),
-            "from latents": functools.partial(denoiser.picture, state, geometry),
-        }
-        seconds = {what: timed(call, rounds, device) for what, call in calls.items()}
-        if steps:
-            codec = dipp.Codec(denoiser, chain(denoiser, steps))
-            began = time.perf_counter()
-            archive = codec.encode(picture[0], odometer=False)
-            middle = time.perf_counter()
-            codec.decode(archive)
-            seconds |= {"encoding": round(middle - began, 2), "decoding": round(time.perf_counter() - middle, 2)}
-        found["pictures"][f"{side}×{side}"] = {"seconds": seconds, "peak memory in GiB": peak(device)}
-        print(name, side, found["pictures"][f"{side}×{side}"], flush=True)
+        watch = Watch(device)
+        watch.take("a coded step", functools.partial(denoiser.x0, state, 500), rounds)
+        evidence = Evidence(state, denoiser.schedule.snr(500))
+        watch.take("a prediction between questions", functools.partial(denoiser.predict, evidence), rounds)
+        watch.take("the last prediction", functools.partial(denoiser.predict, evidence, Numbers.FAST), rounds)
+        watch.take("to latents", functools.partial(denoiser.coded, picture), rounds)
+        watch.take("from latents", functools.partial(denoiser.picture, state, geometry), rounds)
+        for way, codec in chains(denoiser, steps).items() if steps else ():
+            compiles = int(device.type == "cuda")
+            encode = functools.partial(codec.encode, picture[0], odometer=False)
+            archive = watch.take(f"{way}: encoding", encode, before=compiles)
+            watch.take(f"{way}: decoding", functools.partial(codec.decode, archive), before=compiles)
+        found["pictures"][f"{side}×{side}"] = {"seconds": watch.seconds, "peak memory in GiB": watch.memory}
+        print(side, watch, flush=True)
+    if device.type == "cuda":
+        found["alone in fp16"] = in_fp16(denoiser, max(sides), rounds)
     return found
+
+
+def in_fp16(denoiser: LatentDenoiser, side: int, rounds: int) -> dict[str, Any]:
+    """Return what a call of the network alone takes if its weights are fp16 too, and nothing else is in memory."""
+    network, (told,) = (
+        copy.deepcopy(denoiser.network).half(),
+        denoiser.told.told(denoiser.pipeline, "", denoiser.device),
+    )
+    state = torch.randn(1, 4, side // 8, side // 8, device=denoiser.device).half()
+    times, watch, own = torch.full((1,), 500.0, device=denoiser.device), Watch(denoiser.device), told.half()
+    before = torch.cuda.memory_allocated() - sum(p.numel() * 2 for p in network.parameters())
+    with torch.inference_mode():
+        watch.take("a call", lambda: network(state, times, own, return_dict=False), rounds)
+    memory = watch.memory["a call"] - before / 2**30
+    return {"side": side, "seconds": watch.seconds["a call"], "peak memory in GiB": round(memory, 2)}
 
 
 def main() -> None:
@@ -250,14 +330,13 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=list(WIDTHS), default=list(WIDTHS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4, help="Steps of the chain; 0 encodes nothing.")
+    parser.add_argument("--count", action="store_true", help="Count the weights of real models too.")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/latent.json"))
     options = parser.parse_args()
     device = torch_device(options.device)
     found = {name: measure(name, options.sizes, options.rounds, options.steps, device) for name in options.networks}
-    write(
-        options.output,
-        {**provenance(device.type), "weights": weights(), "steps of a chain": options.steps, "models": found},
-    )
+    counted = {"weights": weights()} if options.count else {}
+    write(options.output, {**provenance(device.type), **counted, "steps of a chain": options.steps, "models": found})
 
 
 if __name__ == "__main__":

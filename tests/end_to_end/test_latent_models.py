@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.latent import save
+from helpers.latent import SCHEDULERS, save
 from helpers.questions import CODING, question, questions_plan
 from PIL import Image
 
@@ -35,6 +35,8 @@ from dipp.training import latents
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = ((13, 11), (13, 11), (16, 16), (1, 3))
+LEVELS_APART = 16
+"""Grey levels of 255 by which pictures of two devices may differ: of bf16, in a VAE of random weights."""
 ASKED = questions_plan(Picture(), question(bits=5, best=2, scale=0.125), question(2, bits=4, scale=0.0625))
 
 
@@ -44,6 +46,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = save(tmp_path_factory.mktemp("latent"), "plain")
     Books.write(place, {}, [])
     return place
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A latent model of every kind, each with the public table of its questions."""
+    places = {kind: save(tmp_path_factory.mktemp("latent"), kind) for kind in SCHEDULERS}
+    for place in places.values():
+        Books.write(place, {}, [])
+    return places
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +73,7 @@ def plan(denoiser: LatentDenoiser, name: str) -> Plan:
     if name == "questions":
         return ASKED
     steps = []
-    for start, end in itertools.pairwise((39, 25, 15)):
+    for start, end in itertools.pairwise((len(denoiser.schedule) - 1, 25, 15)):
         gain = denoiser.schedule.snr(end) - denoiser.schedule.snr(start)
         gain = float(np.nextafter(np.float32(gain), np.float32(0)))
         steps.append(Step(start, end, gain, chunk_size=30, index_bits=6, exponent_units=80))
@@ -93,6 +104,35 @@ def test_a_file_decodes_to_what_its_encoder_reached(denoiser: LatentDenoiser, na
         assert certificate.ledger.unit == Picture()
     else:
         assert again.facts()["certificate"] is None
+
+
+ON_A_GPU = pytest.mark.gpu
+WAYS = [
+    pytest.param("cpu", "cpu"),
+    pytest.param("cpu", "cuda", marks=ON_A_GPU),
+    pytest.param("cuda", "cpu", marks=ON_A_GPU),
+    pytest.param("cuda", "cuda", marks=ON_A_GPU),
+]
+
+
+@pytest.mark.parametrize(("sender", "receiver"), WAYS)
+@pytest.mark.parametrize("name", ["questions", "diffc"])
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_every_kind_goes_from_file_to_file(
+    folders: dict[str, Path], kind: str, name: str, sender: str, receiver: str
+) -> None:
+    """What a sender reached, a receiver sees: to the bit on the same device, and else within bf16 and TF32."""
+    there, here = (models.load(folders[kind], device) for device in (sender, receiver))
+    assert isinstance(there, LatentDenoiser)
+    assert isinstance(here, LatentDenoiser)
+    reached = list[Any]()
+    archive = codec_of(there, name).encode(pictures(), odometer=False, ends=reached.append)
+    own = [picture for end in reached for picture in end.pictures()]
+    read = codec_of(here, name).decode(Archive.from_bytes(archive.to_bytes()))
+    for mine, theirs, size in zip(own, read, SIZES, strict=True):
+        assert theirs.shape == (*size, 3)
+        apart = np.abs(mine.astype(int) - theirs)
+        assert apart.max() <= (0 if sender == receiver else LEVELS_APART)
 
 
 def test_pictures_that_are_grey_or_have_alpha(denoiser: LatentDenoiser) -> None:
