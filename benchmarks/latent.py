@@ -229,6 +229,7 @@ class Watch:
             self.wait()
             taken.append(time.perf_counter() - began)
         self.seconds[what], self.memory[what] = round(statistics.median(taken), 4), self.peak()
+        print(f"{what}: {self.seconds[what]} s, {self.memory[what]} GiB", flush=True)
         return found[-1]
 
     def wait(self) -> None:
@@ -301,7 +302,6 @@ def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.
             archive = watch.take(f"{way}: encoding", encode, before=compiles)
             watch.take(f"{way}: decoding", functools.partial(codec.decode, archive), before=compiles)
         found["pictures"][f"{side}×{side}"] = {"seconds": watch.seconds, "peak memory in GiB": watch.memory}
-        print(side, watch, flush=True)
     if device.type == "cuda":
         found["alone in fp16"] = in_fp16(denoiser, max(sides), rounds)
     return found
