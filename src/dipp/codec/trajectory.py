@@ -15,13 +15,16 @@ of the new observation x̂0 + z/√g:
 
     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g.
 
+For a network that takes answers (`models.evidence`), the state also has, below y, what each coordinate was last
+compared with, and its answer.
+
 SNRs are sums of gains, and lie between timesteps; which timestep is nearest is the denoiser's business. Before the
 first step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not asked.
 
 A step of level ℓ is predicted at a lower resolution: the network gets the means of y over 2^ℓ × 2^ℓ pixels, whose noise
 has the power 1/(4^ℓ·s), and its answer is interpolated to all pixels. Where little is known that is the better
 prediction, and takes 1/4^ℓ of the time. Pixels that have not been asked are in the means too: y already weighs what it
-took from predictions against what it took from answers.
+took from predictions against what it took from answers. Answers are told at full resolution alone.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from dipp.core.plan import Plan
 from dipp.core.steps import WORDS, Question, SensingStep, Step
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
-from dipp.models.evidence import Evidence
+from dipp.models.evidence import Evidence, answered
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -132,25 +135,34 @@ class Sensing(Trajectory):
         """Return mid-grey, at SNR 0."""
         import torch
 
-        shape = 1, geometry.channels, geometry.height, geometry.width
+        planes = 3 if self._told else 1
+        shape = 1, planes * geometry.channels, geometry.height, geometry.width
         return torch.from_numpy(np.zeros(shape, np.float32)).to(self.denoiser.device)
 
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """Mid-grey at first, then the denoiser's prediction at the SNR so far and at the step's resolution."""
-        if not number:
-            return state
-        snr, side = self.snr(number), 1 << self.steps[number].level
-        if side == 1:
-            return self.denoiser.predict(Evidence(state, snr))
-        answer = self.denoiser.predict(Evidence(averaged(state, side), snr * side**2))
-        return interpolated(answer, *(Cuts(*(squares(length, s) for length in state.shape[2:])) for s in (side, 1)))
+        y, snr, side = self._parts(state)[0], self.snr(number), 1 << self.steps[number].level
+        if side == 1 or not number:
+            return self.fully(number, state)
+        answer = self.denoiser.predict(Evidence(averaged(y, side), snr * side**2))
+        return interpolated(answer, *(Cuts(*(squares(length, s) for length in y.shape[2:])) for s in (side, 1)))
 
     def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """The precision-weighted mean: see the module's text."""
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
+        y, *told = self._parts(state)
         found = (math.sqrt(gain) / total) * noise  # of all images: state and prediction may be shared in the first step
-        return found.add_(x_hat, alpha=gain / total).add_(state, alpha=before / total)
+        found.add_(x_hat, alpha=gain / total).add_(y, alpha=before / total)
+        if not told:
+            return found
+        import torch
+
+        compared, answers = told
+        touched = noise != 0
+        compared = torch.where(~touched & (answers != 0), compared, x_hat)
+        answers = torch.where(touched, answered(noise, gain, before), answers)
+        return torch.cat([found, compared, answers], 1)
 
     def timestep(self, steps: int) -> int:
         """The one whose SNR is nearest; pure noise's, if nothing was decoded."""
@@ -160,11 +172,25 @@ class Sensing(Trajectory):
     def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
         """γ_t·y at that timestep."""
         t = self.timestep(steps)
-        return self.denoiser.schedule.gamma(t) * state, t
+        return self.denoiser.schedule.gamma(t) * self._parts(state)[0], t
 
     def expected(self, steps: int, state: Tensor) -> Tensor:
         """x̂0 at the SNR that was reached."""
-        return self.denoiser.predict(Evidence(state, self.snr(steps)), Numbers.FAST) if steps else state
+        return self.fully(steps, state, Numbers.FAST)
+
+    def fully(self, steps: int, state: Tensor, numbers: Numbers = Numbers.SENSING) -> Tensor:
+        """Return the prediction at full resolution after `steps` steps; mid-grey after no step."""
+        y, *told = self._parts(state)
+        return self.denoiser.predict(Evidence(y, self.snr(steps), None, 0.0, *told), numbers) if steps else y
+
+    @property
+    def _told(self) -> bool:
+        """Whether the network is told answers beside the state."""
+        return "answer" in self.denoiser.planes
+
+    def _parts(self, state: Tensor) -> Sequence[Tensor]:
+        """Return y and, if the network takes answers, what was compared and the answers."""
+        return state.chunk(3, 1) if self._told else (state,)
 
 
 @dataclass(frozen=True, eq=False)

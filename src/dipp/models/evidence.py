@@ -1,9 +1,10 @@
 """Evidence: all that a denoiser is told about pictures before it predicts them. Everything here is public.
 
     state       y = x0 + noise/√precision, coordinate by coordinate
-    precision   the SNR of each coordinate of y, from 0 (nothing is known) to `EXACT` (y is x0); one number says that
+    precision   the SNR of each pixel of y, from 0 (nothing is known) to `EXACT` (y is x0); one number says that
                 all are known alike
     estimate    a second view of x0, with errors of power 1/estimate_precision: from words, or from a coarser picture
+    answers     what came of comparing coordinates with predictions (`compared`), which a state alone blurs
 
 **Merging.** The errors of an estimate are smooth where those of a state are white, and a network that takes both as
 planes of its own can use that. Any other network gets them as one state. If both errors are independent, of the powers
@@ -18,6 +19,12 @@ deviation d the same share of their variance as the map does on average, each es
 
 So it is s where all are known alike. Exactly known pixels leave nothing, so it is finite unless all of them are: with
 half of the pixels known and half of them unknown, it is 1/d².
+
+**Answers.** Sensing asks of a coordinate whether it lies above or below its prediction. The state has the sum of all
+answers and predictions, in which the early ones fade. So a network may also be told what each coordinate was compared
+with when it was last asked, and the answer: its sign, times how closely answers follow residuals. Where a coordinate
+was never asked, the answer is 0, and it would be compared with the last prediction. Nothing of this is new knowledge:
+both follow from the same indices as the state, and a network without these planes does without.
 """
 
 from __future__ import annotations
@@ -36,6 +43,8 @@ EXACT = math.inf
 """Precision of a coordinate that is known exactly: a prediction gives it back as it is."""
 LARGEST = 1e12
 """Largest precision that enters a mean: the weights of exactly known coordinates must be finite."""
+USUAL, FALL, POWER = 0.2, 20.0, 0.7
+"""The mean squared error that predictions usually have, by SNR (`answered`): networks are trained with these."""
 DEVIATION = 0.5
 """Standard deviation d of pixel values in [−1, 1], by which levels are defined."""
 
@@ -51,11 +60,15 @@ class Evidence:
     state: Tensor
     """y (N, C, H, W)."""
     precision: float | Tensor
-    """SNR of all coordinates, or a map of it that broadcasts to the state; at least 0."""
+    """SNR of all pixels, or a map of it that broadcasts to (N, 1, H, W); at least 0."""
     estimate: Tensor | None = None
     """A second view of x0 (N, C, H, W); None if there is none."""
     estimate_precision: float | Tensor = 0.0
     """SNR of the estimate, at least 0: a number, or a map that broadcasts to (N, 1, H, W)."""
+    compared: Tensor | None = None
+    """What each coordinate was last compared with (N, C, H, W); None if nothing was asked."""
+    answers: Tensor | None = None
+    """What came of it (N, C, H, W), from −1 to 1 (`answered`); None if nothing was asked."""
 
     def __post_init__(self) -> None:
         for precision in (self.precision, self.estimate_precision):
@@ -94,10 +107,13 @@ class Evidence:
         state = merged.state
         parts = {"state": state}
         if "precision" in planes:
-            parts["precision"] = _map(bounded(merged.precision, largest), state)
+            parts["precision"] = _map(bounded(merged.precision, largest), state[:, :1])
         if "estimate" in planes:
             parts["estimate"] = torch.zeros_like(state) if self.estimate is None else self.estimate
             parts["estimate precision"] = _map(bounded(self.estimate_precision, largest), state[:, :1])
+        if "compared" in planes:
+            parts["compared"] = torch.zeros_like(state) if self.compared is None else self.compared
+            parts["answer"] = torch.zeros_like(state) if self.answers is None else self.answers
         return torch.cat([parts[name].to(state) for name in planes if name in parts], 1) if len(parts) > 1 else state
 
     def restored(self, x_hat: Tensor) -> Tensor:
@@ -118,6 +134,22 @@ def bounded(precision: float | Tensor, largest: float = ...) -> float | Tensor: 
 def bounded(precision: float | Tensor, largest: float = LARGEST) -> float | Tensor:
     """Return a precision, or a largest one in its place."""
     return min(precision, largest) if isinstance(precision, int | float) else precision.clamp(max=largest)
+
+
+def answered(noise: Tensor, gain: float | Tensor, snr: float | Tensor) -> Tensor:
+    """Return the answers that a network is told after a step of sensing.
+
+    Args:
+        noise: The step's noise z (N, C, H, W): ±1/√q at the touched share q of the coordinates, and 0 elsewhere.
+        gain: g of the step: q·(E[s·r]/E[r²])², of signs s and residuals r.
+        snr: SNR before the step.
+
+    Returns:
+        √g·z·e, with the deviation e that residuals usually have at that SNR, e² = 0.2/(1 + 20·SNR)^0.7. So its size is
+        about the correlation of the answers with the residuals.
+    """
+    deviation = (USUAL / (1 + FALL * snr) ** POWER) ** 0.5
+    return noise * (gain**0.5 * deviation)
 
 
 def levels(precision: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """The network for photographs as an ONNX graph: what ONNX Runtime runs on the CPU, and what is exported.
 
-    inputs   y (N, 3, H, W), states x0 + noise/√SNR of any height and width; snr (1,)
+    inputs   y (N, K, H, W), the stacked planes that the config names, of any height and width; snr (1,)
     output   x0 (N, 3, H, W), the expected picture, clamped to [−1, 1]
 
 It says in ONNX's operators what `network.Network.forward` says in PyTorch's, name by name; a test holds the two
@@ -103,6 +103,9 @@ class _Build:
         if "estimate" in parts:
             scale, _, share = self.conditioned(parts["estimate precision"])
             told += [self.node("Mul", scale, parts["estimate"]), share]
+        if "compared" in parts:
+            deviation = self.constant(self.config.deviation)
+            told += [self.node("Div", parts["compared"], deviation), parts["answer"]]
         planes = self.node("Concat", *told, axis=1)
         # What is missing to a multiple of the stride; the remainder has the sign of the divisor, as in Python.
         sides = self.node("Concat", height, width, axis=0)

@@ -20,11 +20,13 @@ Training says so with a mask, for batches of one shape that hold pictures of man
 
     state               y of each colour; F is given in·y
     inside              made here: 1 inside the picture and 0 outside
-    precision           the SNR s of each coordinate; F is given ln(s/SNR)/8, which is 0 where all are known alike
+    precision           the SNR s of each pixel; F is given ln(s/SNR)/8, which is 0 where all are known alike
     estimate            e of each colour, of precision p; F is given √p/√(1 + p·d²)·e
     estimate precision  p; F is given p·d²/(1 + p·d²)
+    compared            what each coordinate was last compared with; F is given it in units of d
+    answer              what came of it, from −1 to 1, and 0 where nothing was asked; F is given it as it is
 
-With a plane of precisions, skip, out and in are those of each coordinate's own s, and the SNR scales the features
+With a plane of precisions, skip, out and in are those of each pixel's own s, and the SNR scales the features
 alone. All planes but the first two are 0 for a state of one SNR: with zero weights for them, a network computes what it
 did without them, so training may go on from one with fewer planes (`widened`).
 """
@@ -44,8 +46,18 @@ from torch.nn import functional
 COLOURS = 3
 PLAIN = ("state", "inside")
 """Planes of a network that is told a state and one SNR."""
-CHANNELS = {"state": COLOURS, "inside": 1, "precision": COLOURS, "estimate": COLOURS, "estimate precision": 1}
+CHANNELS = {
+    "state": COLOURS,
+    "inside": 1,
+    "precision": 1,
+    "estimate": COLOURS,
+    "estimate precision": 1,
+    "compared": COLOURS,
+    "answer": COLOURS,
+}
 """Channels of each plane, in the order in which they are stacked."""
+TOGETHER = (("estimate", "estimate precision"), ("compared", "answer"))
+"""Planes that a network has both or neither of."""
 PRECISION_SCALE = 8.0
 FOLD = 2
 SNR_RANGE = (1e-4, 1e4)
@@ -79,7 +91,8 @@ class Config:
         if isinstance(self.deviation, bool) or not 0 < self.deviation < math.inf:
             raise ValueError("deviation must be a number above 0")
         named = tuple(name for name in CHANNELS if name in self.planes)
-        if self.planes != named or named[:2] != PLAIN or ("estimate" in named) != ("estimate precision" in named):
+        apart = any((one in named) != (other in named) for one, other in TOGETHER)
+        if self.planes != named or named[:2] != PLAIN or apart:
             raise ValueError(f"planes must be of {', '.join(CHANNELS)}, in this order, with the first two")
 
     @classmethod
@@ -196,6 +209,8 @@ class Network(nn.Module):
         if "estimate" in parts:
             scale, _, share = self.conditioned(parts["estimate precision"])
             planes += [scale * parts["estimate"], share]
+        if "compared" in parts:
+            planes += [parts["compared"] / self.config.deviation, parts["answer"]]
         stacked = torch.cat(planes, dim=1)
         stacked = stacked if inside is None else stacked * inside
         below, right = (-side % self.config.stride for side in (height, width))

@@ -21,6 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dipp.models.evidence import answered
 from dipp.models.network import COLOURS, LARGEST_SNR
 
 GROUPS = (8, 16, 32)
@@ -30,6 +31,8 @@ EPSILON = (0.25, 16.0)
 """Range of ε of a touch; log-uniform, as the passes are."""
 TILTS = (2.0, 4.0)
 """ε over V: of pairs, and of the flat code."""
+SILENT = 0.2
+"""Share of the cohorts whose answers the network is not told."""
 CLIPS = (0.25, 2.0)
 """k: the clip over the residuals' deviation, log-uniform."""
 
@@ -43,6 +46,10 @@ class Chains:
         self.x0 = pictures.clone()
         self.total = torch.zeros_like(pictures)
         """SNR·y."""
+        self.compared, self.answers = torch.zeros_like(pictures), torch.zeros_like(pictures)
+        """What each coordinate was last compared with, and the answer (`models.evidence`)."""
+        self.silent = torch.zeros(cohorts, dtype=torch.bool, device=device)
+        """Whether the network is told nothing of a cohort's answers, as when it predicts at a lower resolution."""
         self.snr = torch.zeros(cohorts, device=device)
         self.group = torch.zeros(shape, dtype=torch.uint8, device=device)
         """The step of a pass that touches each pixel."""
@@ -67,6 +74,12 @@ class Chains:
         """y, and 0 before the first step."""
         return self.total / self._wide(self.snr).clamp(min=1e-20)
 
+    @property
+    def told(self) -> tuple[Tensor, Tensor]:
+        """What the network is told of comparisons and answers."""
+        heard = ~self._wide(self.silent)
+        return self.compared * heard, self.answers * heard
+
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
         """Take the step that follows the predictions x̂0; where a cohort has ended, the pictures start another."""
         groups, steps, tilt, clip, taken = self.settings
@@ -81,7 +94,11 @@ class Chains:
         # E_touched[s·r] is the mean over all coordinates divided by the share; a gain from noise alone is none.
         agreement = (self._mean(sign * residual) / share).clamp(min=0)
         gain = share * (agreement / energy.clamp(min=1e-8)).square()
-        self.total += self._wide(gain) * x_hat + self._wide((gain / share).sqrt()) * sign
+        noise = sign / self._wide(share.sqrt())
+        self.total += self._wide(gain) * x_hat + self._wide(gain.sqrt()) * noise
+        self.compared.copy_(torch.where(~touched & (self.answers != 0), self.compared, x_hat))
+        told = answered(noise, self._wide(gain), self._wide(self.snr))
+        self.answers.copy_(torch.where(touched, told, self.answers))
         self.snr += gain
         ended = (taken >= steps) | (self.snr > LARGEST_SNR)  # the last state was predicted too, by now
         self.settings[4] += 1
@@ -102,7 +119,9 @@ class Chains:
         self.settings.copy_(torch.where(ended, fresh, self.settings))
         self.snr.masked_fill_(ended, 0)
         self.x0.copy_(torch.where(wide, pictures, self.x0))
-        self.total.masked_fill_(wide, 0)
+        for values in (self.total, self.compared, self.answers):
+            values.masked_fill_(wide, 0)
+        self.silent.copy_(torch.where(ended, torch.rand_like(self.snr) < SILENT, self.silent))
         self.group.copy_(torch.where(wide, place, self.group))
         self.colour.copy_(torch.where(wide, torch.randint_like(self.colour, COLOURS), self.colour))
 

@@ -36,8 +36,9 @@ from dipp.models.network import Network
 from dipp.training import public_pictures, setup
 from dipp.training.bank import Bank, Cut
 from dipp.training.muon import Muon
-from dipp.training.objective import Stream
+from dipp.training.objective import Shares, Stream
 from dipp.training.validation import gaussian_psnr
+from dipp.training.worded import Worded
 
 CHECKPOINT = "checkpoint.pt"
 RECORD = "training.json"
@@ -85,8 +86,9 @@ class Settings:
     coded: float = 0.5
     """Share of a batch that are states of sensing chains."""
     told: float = 0.5
-    """Share of all others with evidence of other kinds: regions, partial answers, coarse pictures (`told`). The rest
-    has Gaussian noise. If it is 0, a network gets no planes for such evidence."""
+    """Share of all others with evidence of other kinds: regions, partial answers, coarse pictures (`told`) and, if the
+    run starts from a denoiser that has words, answers by these. The rest has Gaussian noise. If it is 0, a network gets
+    no planes for such evidence."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -109,17 +111,24 @@ class Settings:
         """The learning rate over its peak, `since` steps into this part of the run."""
         return min(1.0, (since + 1) / WARM_UP_STEPS) * (1 - progress)
 
-    def sizes(self, tiles: int, cohort: int) -> tuple[int, int, int, int]:
-        """Divide the tiles of a batch.
+    def sizes(self, tiles: int, most: int, *, worded: bool = False) -> Shares:
+        """Divide the tiles of a batch; if pictures answer by words, they are half of those with other evidence.
 
-        Return cohorts of chains, pictures in each, pictures with Gaussian noise, and pictures with other evidence.
+        Args:
+            tiles: Tiles of the batch.
+            most: Pictures of a cohort of chains, at most; of words, half of it.
+            worded: Whether pictures answer by words.
         """
         chains = min(tiles - 1, max(1, round(tiles * self.coded)))
-        cohort = min(cohort, chains)
+        cohort = min(most, chains)
         cohorts = chains // cohort
         others = tiles - cohorts * cohort
         told = min(others - 1, round(others * self.told))
-        return cohorts, cohort, others - told, told
+        half = told // 2 if worded else 0
+        each = min(most // 2, half)
+        answering = (half // each, each) if each else (0, 0)
+        told -= math.prod(answering)
+        return Shares(cohorts, cohort, others - told - math.prod(answering), told, answering)
 
 
 @dataclass(frozen=True)
@@ -167,9 +176,12 @@ class Run:
         cuts = [Cut(side, count, whole) for side, count, whole in zip(sides, CUT_TILES, (0.0, SCENE), strict=True)]
         self.tiles = setup.tiles(data, validate_on, cuts)
         counts = (settings.batch, SMALL_TILES * settings.batch)
+        books = None if start is None or not settings.told else models.load(start).books
         self.streams = [
-            Stream(Bank(tiles, self.device), config, *settings.sizes(count, cohort))
-            for tiles, count, cohort in zip(self.tiles.training, counts, COHORTS, strict=True)
+            Stream(
+                Bank(tiles, self.device), config, settings.sizes(count, cohort, worded=Worded.fits(books, side)), books
+            )
+            for tiles, count, cohort, side in zip(self.tiles.training, counts, COHORTS, sides, strict=True)
         ]
         matrices = self.network.matrices()
         others = [p for p in self.parameters if not any(p is weight for weight in matrices)]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
+from dipp.codec.trajectory import Sensing
 from dipp.codes import Flat, Pairs
 from dipp.core import randomness
 from dipp.core.channels import Sign
@@ -25,7 +26,6 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.signal import to_signal
 from dipp.core.steps import SensingStep
 from dipp.models.denoiser import Denoiser
-from dipp.models.evidence import Evidence
 from dipp.planning.planner import short_floats
 from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import SEARCHES, deviation, divergence, gain
@@ -96,10 +96,10 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
     x = to_signal(flat)
     coding = Coding(Sign(period=channels * GROUPS), Pairs())
     steps: list[SensingStep] = []
-    state = torch.zeros((1, channels, geometry.height, geometry.width), device=denoiser.device)
+    state = Sensing((), denoiser).start(SEED, geometry)
     met, snr = list[Met](), 0.0
     for number in range(GROUPS * passes + 1):
-        x_hat = denoiser.predict(Evidence(state, snr)) if number else state
+        x_hat = Sensing(steps, denoiser).fully(number, state)
         residual = np.abs(x - _rows(x_hat))
         if number == GROUPS * passes:
             met.append(Met(snr, slices(residual), met[-1].touched))

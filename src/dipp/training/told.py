@@ -4,7 +4,7 @@ Each picture gets one kind of evidence, with parameters of its own:
 
 - *region*: a state that is known outside a box or an ellipse, mostly exactly, while little or nothing is known inside;
   and often, as an estimate, the harmonic interpolation of what is known (`filled`).
-- *touched*: a state with less noise at random coordinates than at the others; and often a coarse picture.
+- *touched*: a state with less noise at random pixels than at the others; and often a coarse picture.
 - *coarse*: no state, or a noisy one; and a coarse picture, means of squares of 1 to 32 pixels with errors.
 
 An estimate's precision is one over its mean squared error on that picture, times a random factor, since a user of the
@@ -42,18 +42,18 @@ SWEEPS = 6
 
 
 def evidence(x0: Tensor) -> Evidence:
-    """Return evidence of pictures (N, C, H, W), with maps of precision (N, C, H, W) and (N, 1, H, W)."""
+    """Return evidence of pictures (N, C, H, W), with maps of precision (N, 1, H, W)."""
     kind = _uniform(x0)
     region, touched = kind < REGION, (kind >= REGION) & (kind < REGION + TOUCHED)
-    hidden = torch.where(region, shapes(x0), torch.rand_like(x0) > _uniform(x0, 0.03, 0.97)) & (region | touched)
+    hidden = torch.where(region, shapes(x0), torch.rand_like(x0[:, :1]) > _uniform(x0, 0.03, 0.97)) & (region | touched)
     high = torch.where(region & _chance(x0, EXACT), math.inf, _logs(x0, 1e-3, LARGEST_SNR))
     high = torch.where(region | touched, high, torch.where(_chance(x0, 0.5), 0.0, _logs(x0, 1e-3, 10.0)))
     low = torch.where(region, _logs(x0, 1e-3, 1.0), high * _logs(x0, 1e-3, 1.0))
     low = torch.where(_chance(x0, UNKNOWN), 0.0, low)
     precision = torch.where(hidden, low, high)
     state = torch.where(precision > 0, x0 + torch.randn_like(x0) / precision.clamp(min=1e-12).sqrt(), 0.0)
-    seen = torch.where(region, filled(state, ~hidden.all(1, keepdim=True)), coarse(x0))
-    where = torch.where(region, hidden.all(1, keepdim=True), True)
+    seen = torch.where(region, filled(state, ~hidden), coarse(x0))
+    where = torch.where(region, hidden, True)
     told = torch.where(region | touched, _chance(x0, ESTIMATED), True) & where
     error = ((seen - x0).square() * where).mean((1, 2, 3), keepdim=True) / where.float().mean((1, 2, 3), keepdim=True)
     guess = (GUESS * torch.randn_like(error)).exp() / error.clamp(min=1e-4)

@@ -13,7 +13,7 @@ from dipp.models.network import CHANNELS, COLOURS, Config
 from dipp.training.bank import MORE, Bank, Cut, cut_all
 from dipp.training.chains import Chains
 from dipp.training.muon import orthogonal
-from dipp.training.objective import Stream, Weights, log_uniform
+from dipp.training.objective import Shares, Stream, Weights, log_uniform
 
 CPU = torch.device("cpu")
 
@@ -92,11 +92,12 @@ def test_a_stream_counts_what_is_inside() -> None:
     torch.manual_seed(0)
     bank = Bank(np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8), CPU)
     config = Config(channels=(8, 8, 8), down=(1, 1, 1), up=(1, 1), planes=tuple(CHANNELS))
-    stream, seen = Stream(bank, config, 1, 4, 200, 6), list[Tensor]()
+    stream, seen = Stream(bank, config, Shares(1, 4, 200, 6)), list[Tensor]()
 
     def predict(told: Tensor, snr: Tensor, inside: Tensor) -> Tensor:
-        assert (told.shape, snr.shape, inside.shape) == ((210, 10, 16, 16), (210,), (210, 1, 16, 16))
-        assert not told[:204, 6:].any()  # no estimates but for the last
+        assert (told.shape, snr.shape, inside.shape) == ((210, 14, 16, 16), (210,), (210, 1, 16, 16))
+        assert not told[:204, 4:8].any()  # no estimates but for the last
+        assert not told[4:, 8:].any()  # no answers but of chains
         seen.append(inside)
         return torch.zeros_like(told[:, :3])
 

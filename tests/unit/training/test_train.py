@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -171,10 +172,13 @@ def test_the_rate_rises_then_falls_to_zero_and_minutes_add_up() -> None:
 @pytest.mark.parametrize("coded", [0.01, 0.5, 0.99])
 def test_a_batch_has_chains_and_gaussian_states(tiles: int, coded: float) -> None:
     for share in (0.0, 0.5, 0.99):
-        cohorts, cohort, gaussian, told = Settings(steps=1, coded=coded, told=share).sizes(tiles, 16)
-        assert min(cohorts, cohort, gaussian) >= 1
-        assert cohorts * cohort + gaussian + told == tiles
-        assert told == 0 if share == 0 or gaussian + told == 1 else told <= gaussian * 100
+        for worded in (False, True):
+            shares = Settings(steps=1, coded=coded, told=share).sizes(tiles, 16, worded=worded)
+            assert min(shares.cohorts, shares.cohort, shares.gaussian) >= 1
+            told = shares.told + math.prod(shares.worded)
+            assert shares.cohorts * shares.cohort + shares.gaussian + told == tiles
+            assert told == 0 if share == 0 or shares.gaussian + told == 1 else told <= shares.gaussian * 100
+            assert shares.told >= math.prod(shares.worded) >= (1 if worded and shares.told > 1 else 0)
 
 
 def test_time_is_summed_over_the_parts(data: Path, tmp_path: Path) -> None:
