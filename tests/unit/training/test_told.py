@@ -20,7 +20,7 @@ def drawn() -> tuple[torch.Tensor, Evidence]:
 
 def test_errors_have_the_power_that_a_precision_says(drawn: tuple[torch.Tensor, Evidence]) -> None:
     x0, evidence = drawn
-    precision = torch.as_tensor(evidence.precision)
+    precision = torch.as_tensor(evidence.precision).expand_as(x0)
     exact, unknown = precision.isinf(), precision == 0
     assert torch.equal(evidence.state[exact], x0[exact])
     assert not evidence.state[unknown].any()

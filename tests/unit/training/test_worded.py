@@ -1,0 +1,115 @@
+"""Answers by words that ride along with training: they are what the codec's questions give."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dipp import models
+from dipp.codec import questions
+from dipp.codec.chain import Chain
+from dipp.codec.encoder import Selector
+from dipp.core.geometry import Geometry
+from dipp.core.plan import Plan
+from dipp.core.signal import to_signal
+from dipp.core.steps import BLOCK
+from dipp.core.units import Cells
+from dipp.models.books import Books
+from dipp.planning.questions import CODING, Recipe, candidates_of, step_of
+from dipp.training.worded import EPSILON, SNRS, Worded
+from helpers.paths import ROOT
+
+SIDE = 64
+
+
+@pytest.fixture(scope="module")
+def books() -> Books:
+    found = models.load("embedded").books
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def pictures() -> torch.Tensor:
+    cat = Image.open(ROOT / "examples" / "pictures" / "cat.png").convert("RGB").resize((2 * SIDE, 2 * SIDE))
+    pixels = np.asarray(cat).reshape(2, SIDE, 2, SIDE, 3).swapaxes(1, 2).reshape(4, SIDE, SIDE, 3)
+    return torch.from_numpy(to_signal(pixels)).float().permute(0, 3, 1, 2)
+
+
+def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures: torch.Tensor) -> None:
+    """At a large ε nearly every answer is the nearest word, so both make the same estimate but for few blocks."""
+    denoiser = models.load("embedded")
+    epsilon, geometry = 10.0, Geometry(SIDE, SIDE, 3)
+    step = step_of(candidates_of(epsilon)._replace(rounds=4), epsilon)
+    chain = Chain(Plan(CODING, (step,), unit=Cells(BLOCK)), denoiser, bytes(16), geometry)
+    pixels = np.asarray(((pictures + 1) * 127.5).round().permute(0, 2, 3, 1).reshape(4, -1), np.uint8)
+    state, _ = chain.run(range(4), Selector(chain.plan, bytes(16), pixels, "cpu"))
+    truth = torch.from_numpy(questions.coarse(pixels, geometry, Cells(BLOCK), step)).reshape(4, SIDE, SIDE, 3)
+    wanted = (state - truth.permute(0, 3, 1, 2)).square().mean().item()
+    torch.manual_seed(0)
+    worded = Worded(books, 1, pictures)
+    worded._epsilon = lambda: torch.tensor([epsilon])  # type: ignore[method-assign]
+    found = (worded._first(pictures) - pictures).square().mean().item()
+    assert found == pytest.approx(wanted, rel=0.15)
+
+
+def test_more_questions_tell_more_and_the_snr_says_so(books: Books, pictures: torch.Tensor) -> None:
+    """Cohorts that are asked again, where the prediction is what is known so far."""
+    torch.manual_seed(1)
+    worded, better, labels = Worded(books, 2, pictures), [], []
+    for _ in range(30):
+        ended = worded.left <= 0
+        before = errors(worded)
+        worded.advance(worded.estimate, pictures)
+        after = errors(worded)
+        better += (after / before)[~ended].tolist()
+        labels += (worded.snr * after).tolist()
+        assert worded.x0.equal(pictures)
+    assert len(better) > 10
+    assert max(better) < 1.5
+    assert np.mean(better) < 0.95
+    assert abs(float(np.mean(np.log(labels)))) < 0.5
+    told = worded.evidence
+    assert torch.equal(told.merged.state, worded.estimate)
+    assert all(SNRS[0] <= snr <= SNRS[1] for snr in worded.snr.tolist())
+
+
+def errors(worded: Worded) -> torch.Tensor:
+    return (worded.estimate - worded.x0).square().mean((1, 2, 3)).view(worded.cohorts, -1).mean(1)
+
+
+def test_the_number_of_words_is_that_of_plans(books: Books, pictures: torch.Tensor) -> None:
+    worded = Worded(books, 1, pictures)
+    for epsilon in np.geomspace(*EPSILON, 20):
+        book = min(worded.bits) + int(worded.bits_of[int(4 * epsilon)])
+        assert abs(book - candidates_of(float(epsilon)).bits) <= 1
+    assert worded.words.shape == (5, len(worded.bits), 1 << max(worded.bits), BLOCK**2 * 3)
+    assert worded.shares.sum(2).allclose(torch.ones(5, len(worded.bits)))
+
+
+def test_blocks_are_those_of_questions(books: Books, pictures: torch.Tensor) -> None:
+    worded = Worded(books, 2, pictures)
+    blocks = worded._blocks(pictures)
+    assert blocks.shape == (2, 2 * (SIDE // BLOCK) ** 2, BLOCK**2 * 3)
+    assert torch.equal(worded._pictures(blocks, pictures), pictures)
+    square = pictures[1, :, BLOCK : 2 * BLOCK, :BLOCK].permute(1, 2, 0).reshape(-1)
+    assert torch.equal(blocks[0, (SIDE // BLOCK) ** 2 + SIDE // BLOCK], square)
+
+
+def test_words_need_whole_blocks(books: Books) -> None:
+    assert Worded.fits(books, SIDE)
+    assert not Worded.fits(books, SIDE + 1)
+    assert not Worded.fits(None, SIDE)
+    few = {key: book for key, book in books.books.items() if key[0] != "again"}
+    assert not Worded.fits(Books(few, [], ""), SIDE)
+
+
+def test_a_recipe_of_one_question_tells_the_odds_of_its_law() -> None:
+    """The share of indices that are drawn from all words alike: n/(e^ε − 1 + n), as the law of the draw has it."""
+    step = step_of(Recipe(4), 3.0)
+    law = step.weights
+    assert 16 / (math.exp(3.0) - 1 + 16) == pytest.approx(16 * law.light / law.total, rel=1e-3)
