@@ -25,9 +25,9 @@ from dipp.training.public_pictures import Source
 FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BOX)
 STRETCH = 1.15
 """Largest change of the ratio of width to height."""
-LARGE = 450
+LARGE = 400
 """A photograph whose shorter side is at least this has more to show, and gives `MORE` times as many tiles."""
-MORE = 20
+MORE = 6
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,8 @@ class Worded:
 
     def _blocks(self, x: Tensor) -> Tensor:
         """Return pictures as cohorts × blocks × dimensions."""
-        folded = x.unflatten(3, (-1, BLOCK)).unflatten(2, (-1, BLOCK)).permute(0, 2, 4, 3, 5, 1)
+        rows, columns = (side // BLOCK for side in x.shape[2:])
+        folded = x.reshape(len(x), COLOURS, rows, BLOCK, columns, BLOCK).permute(0, 2, 4, 3, 5, 1)
         return folded.reshape(self.cohorts, -1, BLOCK**2 * COLOURS)
 
     def _pictures(self, blocks: Tensor, like: Tensor) -> Tensor:

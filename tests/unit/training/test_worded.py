@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.paths import ROOT
 from PIL import Image
 
 from dipp import models
@@ -21,7 +22,6 @@ from dipp.core.units import Cells
 from dipp.models.books import Books
 from dipp.planning.questions import CODING, Recipe, candidates_of, step_of
 from dipp.training.worded import EPSILON, SNRS, Worded
-from helpers.paths import ROOT
 
 SIDE = 64
 
