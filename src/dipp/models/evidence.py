@@ -164,4 +164,6 @@ def _map(precision: float | Tensor, like: Tensor) -> Tensor:
     """Return a precision as a map of a tensor's shape."""
     import torch
 
-    return torch.as_tensor(precision, device=like.device, dtype=like.dtype).expand_as(like)
+    if isinstance(precision, int | float):
+        return torch.full_like(like, precision)
+    return precision.to(like).expand_as(like)
