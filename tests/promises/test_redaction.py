@@ -112,6 +112,7 @@ LOSSLESS: dict[str, Callable[[np.ndarray[Any, Any]], bytes]] = {
     "PNG colour and alpha of 16 bits": lambda pixels: png.write(Raster(sixteen(pixels, 4))),
     "TIFF": lambda pixels: saved(pixels, "TIFF"),
     "TIFF by LZW": lambda pixels: saved(pixels, "TIFF", compression="tiff_lzw"),
+    "BigTIFF": lambda pixels: saved(pixels, "TIFF", big_tiff=True),
     "TIFF grey of 16 bits": lambda pixels: saved(sixteen(pixels, 1)[..., 0], "TIFF"),
     "TIFF colour of 16 bits": lambda pixels: tiff.write(Raster(sixteen(pixels, 3))),
     "WebP": lambda pixels: saved(pixels, "WEBP", lossless=True, exact=True),

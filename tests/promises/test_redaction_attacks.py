@@ -97,6 +97,23 @@ def test_webp_drops_alpha_where_nothing_is_clear() -> None:
     require_same(*(saved(pixels, "WEBP", lossless=True, exact=True) for pixels in files))
 
 
+@pytest.mark.parametrize("method", [4, 6])
+def test_colours_of_webp_that_cannot_be_seen(method: int) -> None:
+    """Encoders choose colours of wholly transparent pixels by the pixels around them, which may be hidden ones."""
+    rows, columns = np.indices(scene().shape[:2])
+    clear = np.where((rows + columns) % 40 < 25, 255, 0).astype(np.uint8)
+    files = [
+        saved(np.dstack([pixels, np.where(inside(pixels.shape), 255, clear)]), "WEBP", lossless=True, method=method)
+        for pixels in pair()
+    ]
+    made = require_same(*files)
+    shown, before = opened(made.content), opened(files[0])
+    outside = ~inside(shown.shape)
+    np.testing.assert_array_equal(shown[outside, 3], before[outside, 3])
+    seen = outside & (clear > 0)
+    np.testing.assert_array_equal(shown[seen], before[seen])
+
+
 def segment(marker: int, body: bytes) -> bytes:
     return bytes((0xFF, marker)) + struct.pack(">H", len(body) + 2) + body
 

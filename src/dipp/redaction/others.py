@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,16 @@ def of_pillow(content: bytes, kind: str) -> Raster:
     turned = orientation(image.info["exif"].removeprefix(b"Exif\0\0")) if image.info.get("exif") else 1
     require_one_orientation(content, kind, turned)
     return Raster(_values(image), turned, image.info.get("icc_profile") or b"", _has_others(image))
+
+
+def of_webp(content: bytes) -> Raster:
+    """Return the picture of a WebP file, with black for colours that are wholly transparent.
+
+    Encoders choose those by the pixels around them, to save bytes: outside a region they would tell of it.
+    """
+    found = of_pillow(content, "WEBP")
+    seen = found.values[..., -1:] > 0 if found.alpha else np.True_
+    return replace(found, values=np.where(seen, found.values, np.uint8(0)))
 
 
 def _values(image: Image.Image) -> NDArray[Any]:

@@ -358,12 +358,12 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
         raster = png.read(content)
         others.require_one_orientation(content, "PNG", raster.orientation)
         return _raster("PNG", raster, png.write)
-    if content[:4] in (b"II*\0", b"MM\0*"):
+    if content[:4] in tiff.MARKS:
         raster, lossy = others.of_tiff(content)
         return _raster("TIFF", raster, tiff.write, "JPEG in TIFF" if lossy else None, accepted=accept_lossy)
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         used = "WebP" if others.is_lossy_webp(content) else None
-        return _raster("WebP", others.of_pillow(content, "WEBP"), others.webp, used, accepted=accept_lossy)
+        return _raster("WebP", others.of_webp(content), others.webp, used, accepted=accept_lossy)
     for name, recognises, read in others.LOSSY:
         if recognises(content):
             require_accepted(name, accepted=accept_lossy)

@@ -19,6 +19,8 @@ from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 from dipp.redaction.raster import Raster
 
+MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+"""What files begin with: TIFF and BigTIFF, in both orders of bytes."""
 LOSSLESS = ("raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4", "tiff_ccitt")
 """Compressions, by Pillow's names, that lose nothing."""
 LOSSY = ("jpeg", "tiff_jpeg", "webp")
