@@ -12,7 +12,7 @@ PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Ce
 | `sharp` | `--unit pixel` at ε/b², the same promise for b×b pixels, as its planner expects; null if out of reach |
 | `DP-Pix` | means of cells with Laplace noise of scale 3·255/ε on each of three channels [Fan, 2018], as eight bits |
 | `DP-Pix, denoised` | the same before it is clipped, by the same network at the resolution of the cells |
-| `PrivUnitG` | one answer a cell about its coarse pixels (`experiments/comparisons/privunit.py`), by the same network |
+| `PrivUnitG` | one answer a cell about its coarse pixels (`experiments/comparisons/units.py`), by the same network |
 | `words` | one question of words, interpolated without a network |
 
 For `DP-Pix, denoised` and `PrivUnitG`, the SNR that the network is told is the best one against the clean crops. So are
@@ -43,18 +43,15 @@ from typing import Any
 
 import checkout  # noqa: F401 - for `experiments`
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from provenance import provenance, write
 
 import dipp
 from dipp import files, models
-from dipp.codec.grids import Cuts, interpolated, pooled
+from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.options import planned
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
-from dipp.core.signal import to_signal
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture
 from dipp.data import cifar
@@ -62,12 +59,11 @@ from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser
-from dipp.models.evidence import Evidence
 from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, step_of
 from dipp.privacy.budget import Budget
 from dipp.training import public_pictures, words
 from dipp.training.words import LABELS, Asking
-from experiments.comparisons import privunit
+from experiments.comparisons import units as rivals
 
 HERE = Path(__file__).parent
 SIDE = 512
@@ -77,10 +73,6 @@ CASES: tuple[tuple[Unit, float], ...] = (
     *((Cells(side), epsilon) for side in (64, 32, 16, 8) for epsilon in (4.0, 8.0, 16.0)),
 )
 """Those that take the least time first."""
-PARTS = (1, 2, 4)
-"""Coarse pixels along a side of a unit that PrivUnitG may answer about."""
-RADII = (0.5, 0.9, 1.0)
-"""Quantiles of the norms of cells that they may be shortened to."""
 CIFAR_SIDE = 32
 CIFAR_CASES: tuple[tuple[Unit, float], ...] = (
     (Cells(4), 4.0),
@@ -105,19 +97,6 @@ def psnr(pictures: Any, originals: Pixels) -> float:
     errors = np.square(np.asarray(pictures, np.float64) - originals).reshape(len(originals), -1).mean(1)
     errors = errors.mean(keepdims=True) if originals.shape[1] == CIFAR_SIDE else errors
     return round(float(np.mean(10 * np.log10(255**2 / errors))), 2)
-
-
-def shown(signal: torch.Tensor) -> Pixels:
-    """Return a signal (N, C, H, W) as pictures (N, H, W, C)."""
-    values = (signal.permute(0, 2, 3, 1).numpy() + 1) * 127.5
-    return np.asarray(np.rint(values.clip(0, 255)), np.uint8)
-
-
-def onto_pixels(coarse: torch.Tensor, unit: Unit, parts: int, pixels: Pixels) -> torch.Tensor:
-    """Interpolate a coarse picture of `parts` parts a unit to all pixels."""
-    sides = pixels.shape[1:3]
-    cuts = Cuts(*(unit.divisions(side, parts) for side in sides))
-    return interpolated(coarse, cuts, Cuts(*(np.arange(side + 1) for side in sides)))
 
 
 def encoded(pixels: Pixels, **options: Any) -> tuple[Pixels, float]:
@@ -145,54 +124,23 @@ def by_pixel(pixels: Pixels, epsilon: float) -> float | None:
         return None
 
 
-def noisy_means(pixels: Pixels, unit: Unit, epsilon: float) -> torch.Tensor:
-    """Return the means of units with DP-Pix's noise, as a signal (N, 3, H, W). An L1 change of 3·2 costs ε."""
-    rows, columns = (unit.divisions(side, 1)[:-1] for side in pixels.shape[1:3])
-    sums = np.add.reduceat(np.add.reduceat(pixels, rows, axis=1, dtype=np.int64), columns, axis=2)
-    means = to_signal(sums * (len(rows) * len(columns) / (pixels.shape[1] * pixels.shape[2])))
-    noise = np.random.default_rng(0).laplace(0, 6 / epsilon, means.shape)
-    return torch.from_numpy((means + noise).astype(np.float32)).permute(0, 3, 1, 2)
-
-
 def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, Pixels]:
     """Return what DP-Pix releases, and the same denoised at the best SNR."""
-    means = noisy_means(pixels, unit, epsilon)
-    snrs = [factor * epsilon**2 / 72 for factor in LABELS]
-    tried = [shown(onto_pixels(denoiser.predict(Evidence(means, snr)), unit, 1, pixels)) for snr in snrs]
-    blocks = means.repeat_interleave(-(-pixels.shape[1] // means.shape[2]), 2)
-    blocks = blocks.repeat_interleave(-(-pixels.shape[2] // means.shape[3]), 3)
-    return shown(blocks[:, :, : pixels.shape[1], : pixels.shape[2]]), max(tried, key=lambda one: psnr(one, pixels))
-
-
-def shortened_means(pixels: Pixels, unit: Unit, parts: int) -> tuple[NDArray[Any], tuple[int, ...]]:
-    """Return the coarse pixels of each unit (units × dimensions) of square pictures, and their shape before."""
-    signal = torch.from_numpy(to_signal(pixels).astype(np.float32)).permute(0, 3, 1, 2)
-    coarse = pooled(signal, Cuts(*(unit.divisions(side, parts) for side in pixels.shape[1:3])))
-    images, channels, height, width = coarse.shape
-    shape = images, channels, height // parts, parts, width // parts, parts
-    cells = coarse.reshape(shape).permute(0, 2, 4, 1, 3, 5)
-    return cells.reshape(-1, channels * parts**2).numpy(), tuple(cells.shape)
+    found = rivals.dp_pix(pixels, unit, epsilon, np.random.default_rng(0))
+    tried = [found.denoised(denoiser, factor) for factor in LABELS]
+    return found.squares(), max(tried, key=lambda one: psnr(one, pixels))
 
 
 def priv_unit(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
     """Return what one answer of PrivUnitG tells of each unit, denoised; the best of several sizes, norms and SNRs."""
-    generator, tried = np.random.default_rng(0), []
-    for parts in PARTS:
-        vectors, shape = shortened_means(pixels, unit, parts)
-        norms = np.linalg.norm(vectors, axis=1)
-        for radius in np.quantile(norms, RADII):
-            answers = privunit.released(vectors, radius, epsilon, generator)
-            noise = privunit.variance(radius, epsilon)
-            power = max(float(np.square(answers).mean()) - noise, 1e-3)
-            folded = torch.from_numpy(answers.astype(np.float32)).reshape(shape).permute(0, 3, 1, 4, 2, 5)
-            state = folded.reshape(len(pixels), shape[3], shape[1] * parts, shape[2] * parts)
-            shrunk = onto_pixels(state * (power / (power + noise)), unit, parts, pixels)
-            tried.append((psnr(shown(shrunk), pixels), state, parts, 1 / noise))
-    _, state, parts, snr = max(tried, key=lambda one: one[0])
-    found = [
-        shown(onto_pixels(denoiser.predict(Evidence(state, factor * snr)), unit, parts, pixels)) for factor in LABELS
+    generator = np.random.default_rng(0)
+    tried = [
+        rivals.priv_unit(pixels, unit, parts, radius, epsilon, generator)
+        for parts in rivals.PARTS
+        for radius in rivals.radii(pixels, unit, parts)
     ]
-    return max(found, key=lambda one: psnr(one, pixels))
+    best = max(tried, key=lambda one: psnr(one.shrunk(), pixels))
+    return max((best.denoised(denoiser, factor) for factor in LABELS), key=lambda one: psnr(one, pixels))
 
 
 def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
@@ -203,7 +151,9 @@ def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) 
     step = step_of(candidates_of(each)._replace(split=split, rounds=4), each)
     for _, _, ask in asked.rounds(step):
         ask(denoiser)
-    return shown(onto_pixels(asked.state, unit, step.parts, pixels))
+    sides = pixels.shape[1], pixels.shape[2]
+    cuts = Cuts(*(unit.divisions(side, step.parts) for side in sides))
+    return rivals.shown(interpolated(asked.state, cuts, Cuts(*(np.arange(side + 1) for side in sides))))
 
 
 def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser, floor: Any) -> dict[str, Any]:

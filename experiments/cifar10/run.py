@@ -61,7 +61,7 @@ def run(options: Options, *, command: str, say: Say) -> bool:
     part = Run(maker, labels, releases, deadline, say)
     part.check()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took
-    facts = {"command": command, "commit": options.commit or _commit()}
+    facts = {"command": command, "commit": options.commit or commit()}
     facts |= {"device": torch.cuda.get_device_name() if place.type == "cuda" else "CPU"}
     for name in [stage] if stage else STAGES:
         with store.alone(name):
@@ -87,7 +87,7 @@ def run(options: Options, *, command: str, say: Say) -> bool:
     return True
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit of the checkout, and whether files differ from it; None where git does not know."""
     folder = Path(__file__).parent
     try:
