@@ -12,8 +12,21 @@ from dipp import files
 from dipp.risk import bounds
 from experiments.people.store import Store
 
-COLOURS = {"cells": "#08519c", "picture": "#08519c", "pixel": "#08519c", "clean": "#636363", "redacted": "#31a354"}
+COLOURS = {
+    "cells": "#08519c",
+    "picture": "#08519c",
+    "pixel": "#08519c",
+    "clean": "#636363",
+    "redacted": "#31a354",
+    "region": "#31a354",
+}
 OTHER = "#d94801"
+REGION = ("region, known", "region, other")
+"""Probes of the claims about regions."""
+ATTACKED = [
+    *("top-1: likelihood, known", "strongest, other", "bound"),
+    *("top-5: likelihood, known", "strongest, other", "bound"),
+]
 
 
 def stage(store: Store) -> None:
@@ -27,7 +40,14 @@ def stage(store: Store) -> None:
 
 def tables(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Return the tables of the document: claims, who is recognised, what is read, what is guessed."""
-    return [_claims(found["claims"]), _faces(found["faces"]), _text(found["text"]), _guesses(found["guesses"])]
+    regions = [_regions(found["claims"])] if any(_of(one, REGION[0]) for one in found["claims"]) else []
+    return [
+        _claims(found["claims"]),
+        *regions,
+        _faces(found["faces"]),
+        _text(found["text"]),
+        _guesses(found["guesses"]),
+    ]
 
 
 def _paths(folder: Path, part: str) -> list[Path]:
@@ -53,16 +73,31 @@ def _claims(records: list[dict[str, Any]]) -> str:
     """Return a row for each ε: the likelihood on known pictures, the strongest on others, and made pictures."""
     rows = []
     for record in sorted(records, key=lambda one: one["epsilon"]):
-        known, made = (next(row for row in record["rows"] if row["probes"] == probes) for probes in ("known", "made"))
-        others = [row for row in record["rows"] if row["probes"] == "other"]
-        cells = [f"{record['epsilon']:g}"]
-        for number, top in enumerate(("top-1", "top-5")):
-            best = max(others, key=lambda row: row[top])
-            cells += [_tenth(known[top]), f"{_tenth(best[top])} ({best['attacker']})", _tenth(known["bounds"][number])]
-        rows.append([*cells, f"{_tenth(made['top-1'])} of {made['people']}", _tenth(made["bounds"][0])])
-    head = ["ε", "top-1: likelihood, known", "strongest, other", "bound"]
-    head += ["top-5: likelihood, known", "strongest, other", "bound", "made pictures", "their bound"]
-    return _table(head, rows)
+        (made,) = _of(record, "made")
+        last = [f"{_tenth(made['top-1'])} of {made['people']}", _tenth(made["bounds"][0])]
+        rows.append([f"{record['epsilon']:g}", *_attacked(record, "known", "other"), *last])
+    return _table(["ε", *ATTACKED, "made pictures", "their bound"], rows)
+
+
+def _regions(records: list[dict[str, Any]]) -> str:
+    """Return a row for each ε of a region: the likelihood on known pictures, and the strongest on others."""
+    every = sorted(records, key=lambda one: one["epsilon"])
+    return _table(["ε", *ATTACKED], [[f"{one['epsilon']:g}", *_attacked(one, *REGION)] for one in every])
+
+
+def _attacked(record: dict[str, Any], known: str, others: str) -> list[str]:
+    """Return what attackers reach on known and on other pictures, and the bound: of one name, then of five."""
+    (likelihood,), cells = _of(record, known), []
+    for number, top in enumerate(("top-1", "top-5")):
+        best = max(_of(record, others), key=lambda row: row[top])
+        bound = _tenth(likelihood["bounds"][number])
+        cells += [_tenth(likelihood[top]), f"{_tenth(best[top])} ({best['attacker']})", bound]
+    return cells
+
+
+def _of(record: dict[str, Any], probes: str) -> list[dict[str, Any]]:
+    """Return the rows of a claim about some probes."""
+    return [row for row in record["rows"] if row["probes"] == probes]
 
 
 def _tenth(share: float) -> str:

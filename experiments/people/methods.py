@@ -9,6 +9,7 @@
 | `DP-Pix` | means of cells with Laplace noise, on the one channel that grey pictures have [Fan, 2018] | side, ε |
 | `DP-Pix, denoised` | the same after the network that dipp uses, at the best SNR | side, ε |
 | `one shot` | one draw a cell among white signs, with 95 to 98 % of PrivUnitG's gain, after the network | side, ε |
+| `region` | the face's box is painted from its surroundings, and asked what it shows | ε |
 | `pixel` | `dipp encode --epsilon E` | ε |
 | `cells` | `dipp encode --unit N --epsilon E` | side, ε |
 | `picture` | `dipp encode --unit picture --epsilon E` | ε |
@@ -29,10 +30,11 @@ from PIL import Image, ImageFilter
 
 import dipp
 from dipp import models
-from dipp.codec import Codec
+from dipp.codec import Codec, asking
 from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.pictures import Pixels
 from dipp.core.plan import Plan
+from dipp.core.regions import Place, Regions
 from dipp.core.signal import to_signal
 from dipp.core.units import Cells
 from dipp.format.archive import Archive
@@ -40,11 +42,14 @@ from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import Evidence
 from dipp.planning.questions import CODING, candidates_of, step_of
+from dipp.planning.regions import plan_of_regions
 from dipp.redaction import paint
 from dipp.risk.recognition import Floats
 
 BOX = (14, 110, 10, 82)
 """Top, bottom, left and right of the face."""
+REGION = Regions((Place(0, BOX[2], BOX[0], BOX[3] - BOX[2], BOX[1] - BOX[0]),))
+"""The face's box as a unit."""
 SNRS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SCALES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 TUNED = 20
@@ -106,6 +111,9 @@ METHODS = (
     Method("blur", 4),
     Method("blur", 16),
     Method("blur", 8),
+    Method("pixel", 0, 1.0),
+    Method("region", 0, 4.0),
+    Method("region", 0, 16.0),
 )
 
 
@@ -142,6 +150,15 @@ def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     known = [np.where(unknown[..., None], 0, to_signal(one)).astype(np.float32) for one in pictures]
     painted = np.stack([fill(one, unknown) for one in known])
     return np.where(unknown[..., None], _shown(painted.astype(float)), pictures)
+
+
+def answered(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
+    """Return pictures whose box was painted from its surroundings, and then asked with an ε of its own."""
+    plan = plan_of_regions(REGION, method.epsilon or 0.0)
+    bases = boxed(Method("redacted"), pictures, pictures)
+    pairs = zip(bases, pictures, strict=True)
+    archives = ((base, asking.ask(denoiser(), plan, base, picture)) for base, picture in pairs)
+    return np.stack([asking.decoded(denoiser(), archive, base) for base, archive in archives])
 
 
 def noisy(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
@@ -184,6 +201,7 @@ PLAIN: dict[str, Callable[[Method, Pixels, Pixels], Pixels]] = {
     "pixelate": pixelated,
     "black box": boxed,
     "redacted": boxed,
+    "region": answered,
     "DP-Pix": noisy,
     "DP-Pix, denoised": denoised,
 }

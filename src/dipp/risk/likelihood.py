@@ -44,7 +44,11 @@ def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np
         raise DippError("archive: pictures of the size of the candidates are needed")
     geometry = release.geometry(*candidates.shape[1:3])
     chain = Chain(release.plan, denoiser, release.seed, geometry)
-    rows = archive.batch(0, len(archive))
+    return of_rows(chain, archive.batch(0, len(archive)), candidates)
+
+
+def of_rows(chain: Chain, rows: Indices, candidates: NDArray[np.uint8]) -> Floats:
+    """Return ln P[row | candidate] for each row of indices of a chain and each candidate (M, H, W, C)."""
     different, which = np.unique(rows, axis=0, return_inverse=True)
     found = np.stack([_of_file(chain, row, candidates) for row in different])
     return found[which.reshape(-1)]
