@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { decode, encode, toPixels } from "../src/codec/codec";
 import { oddsOfPixel } from "../src/codec/odds";
+import { coarser, sampled } from "../src/codec/sampling";
 import { Archive } from "../src/format/archive";
 import { fromHex, hex } from "../src/format/bytes";
 import { Books } from "../src/models/books";
@@ -152,4 +153,20 @@ test("the channels of a grey picture come out equal", () => {
   const state = Float32Array.from([-1, 0.5, 0, 0.5, 1, 0.5]);
   assert.deepEqual([...toPixels(state, 3, true)], [128, 128, 128, 191, 191, 191]);
   assert.deepEqual([...toPixels(state, 3)], [0, 128, 255, 191, 191, 191]);
+});
+
+test("samples differ, and large pictures are sampled from means of their state", async () => {
+  const state = Float32Array.from({ length: 3 * 6 * 10 }, (_, i) => Math.sin(i));
+  const cuts = { rows: Int32Array.from({ length: 7 }, (_, i) => i), columns: Int32Array.from({ length: 11 }, (_, i) => i) };
+  const end = { known: { state, precision: 2 }, grid: { height: 6, width: 10, channels: 3 }, cuts };
+  assert.equal(coarser(end, 60), end);
+  const coarse = coarser(end, 15);
+  assert.deepEqual([coarse.grid.height, coarse.grid.width, coarse.known.precision], [3, 5, 8]);
+  assert.deepEqual([...coarse.cuts.columns], [0, 2, 4, 6, 8, 10]);
+  assert.ok(Math.abs(coarse.known.state[0]! - (state[0]! + state[1]! + state[10]! + state[11]!) / 4) < 1e-6);
+  const seed = new Uint8Array(16);
+  const draw = (number: number): Promise<Float32Array> => sampled(SHRINKING, coarse, { seed, number, calls: 3 });
+  const [first, second, again] = await Promise.all([draw(0), draw(1), draw(0)]);
+  assert.deepEqual(again, first);
+  assert.notDeepEqual(second, first);
 });

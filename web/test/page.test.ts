@@ -5,7 +5,7 @@ import { Mask } from "../src/core/masks";
 import { cells, PICTURE, type Unit } from "../src/core/units";
 import { requireEightBits } from "../src/page/picture";
 import { Spent } from "../src/page/spent";
-import { gradeOf, measuredWords, type Table } from "../src/page/table";
+import { entryOf, gradeOf, measuredWords, type Table } from "../src/page/table";
 import { Certificate } from "../src/privacy/certificate";
 import { Ledger } from "../src/privacy/ledger";
 
@@ -55,6 +55,13 @@ test("every ε has a grade, and a bound belongs to the better one", () => {
   const table = { scale: [{ largest: 1, name: "strong" }, { largest: 4, name: "weak" }, { largest: null, name: "none" }] } as unknown as Table;
   const grades = [0.1, 1, 1.001, 4, 4.001, 1e9].map((epsilon) => gradeOf(epsilon, table));
   assert.deepEqual(grades, ["strong", "strong", "weak", "weak", "none", "none"]);
+});
+
+test("a picture gets the plan of the smallest size that is not below its own, and a larger one that of the largest", () => {
+  const plans = [100, 400].flatMap((pixels) => [1, 2].map((epsilon) => ({ pixels, epsilon, rate: 1 })));
+  const table = { plans } as unknown as Table;
+  const found = [1, 100, 101, 400, 401].map((pixels) => entryOf(table, 1, 2, 1, pixels));
+  assert.deepEqual(found, [plans[1], plans[1], plans[3], plans[3], plans[3]]);
 });
 
 test("the measured figure is that of the smallest budget that is not below an ε", () => {

@@ -1,8 +1,8 @@
 """Write what the page needs of Python: plans.json, network.onnx, words.safetensors and the samples, into a folder.
 
-Plans are those of pairs, in few network calls, for each ε and rate of a grid, and those of questions for objects of
-each size and ε. Everything in them is public and follows from the model's calibration and the table of its words; the
-page computes their certificates again.
+Plans are those of pairs, in few network calls, for pictures up to some sizes and each ε and rate of a grid, and those
+of questions for objects of each size and ε. Everything in them is public and follows from the model's calibration and
+the table of its words; the page computes their certificates again.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import hashlib
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dipp import __version__, models
 from dipp.codes import Pairs
 from dipp.core.geometry import Geometry
+from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
 from dipp.models import books, embedded
@@ -39,10 +41,11 @@ SIDES = (8, 16, 32, 64, 128, None)
 """Sides of the squares that can be hidden, in pixels; None for the whole picture."""
 OBJECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """ε of such a square, wherever it lies, or of the whole picture."""
-CALLS = 15
-"""Network calls along the chain: fewer than the command line takes, since a browser is slower."""
-SQUARE = 256
-"""Side of the pictures that the plans are made for; they serve all sizes."""
+CALLS = {256: 15, 512: 8, 1024: 3}
+"""Network calls along the chain, by the side of the largest square picture: fewer than the command line takes, since a
+browser is slower. Three calls are expected to show 0.5 dB less than fifteen at ε = 1, and 1.3 dB less at ε = 4."""
+SQUARE = min(CALLS)
+"""Side of the pictures that questions are planned for; such plans serve all sizes."""
 PIXELS = SQUARE * SQUARE
 SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
 
@@ -56,15 +59,17 @@ def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
     names = {"model": denoiser.identity, "table": table.residuals.digest, "channels": denoiser.channels}
     names["planes"] = denoiser.planes
     geometry = Geometry(1, PIXELS, denoiser.channels)
-    return SensingPlanner(table.residuals, denoiser.schedule, geometry, CALLS, max(RATES), codes=(Pairs(),)), names
+    calls = CALLS[SQUARE]
+    return SensingPlanner(table.residuals, denoiser.schedule, geometry, calls, max(RATES), codes=(Pairs(),)), names
 
 
-def described(epsilon: float, rate: float, point: Point, channels: int) -> dict[str, Any]:
+def described(epsilon: float, rate: float, point: Point, geometry: Geometry) -> dict[str, Any]:
     """A plan for JSON: floats are written so that they are read back exactly."""
     plan = point.plan
     (tilt,) = {step.tilt for step in plan.steps}
-    promised = Certificate.of(plan, Geometry(1, PIXELS, channels))
+    promised = Certificate.of(plan, geometry)
     return {
+        "pixels": geometry.pixels,
         "epsilon": epsilon,
         "rate": rate,
         "period": plan.mask.period,
@@ -106,18 +111,28 @@ def hiding(own: Books, side: int | None, epsilon: float, channels: int) -> dict[
     }
 
 
+def left_open(unit: Unit) -> list[str]:
+    """What a certificate of a unit does not cover, without the names of Python's functions."""
+    return [text.removesuffix(", see Certificate.compose") for text in not_covered(unit)]
+
+
 def cells_not_covered() -> list[str]:
     """What a certificate of cells does not cover, with {cell} for the cell and {met} for how many a face meets."""
     example = Cells(8)
     face = str(example.met(60, 80))
-    return [text.replace(example.short, "{cell}").replace(f" {face} ", " {met} ") for text in not_covered(example)]
+    return [text.replace(example.short, "{cell}").replace(f" {face} ", " {met} ") for text in left_open(example)]
 
 
 def plans(model: str) -> dict[str, Any]:
     """All plans of the grid."""
     own, names = planner(model)
+    planners = [
+        replace(own, geometry=Geometry(1, side * side, own.geometry.channels), calls=calls)
+        for side, calls in sorted(CALLS.items())
+    ]
     found = [
-        described(epsilon, rate, own.choose(Budget.pure(epsilon), bpp=rate), own.geometry.channels)
+        described(epsilon, rate, one.choose(Budget.pure(epsilon), bpp=rate), one.geometry)
+        for one in planners
         for epsilon in EPSILONS
         for rate in RATES
     ]
@@ -125,7 +140,7 @@ def plans(model: str) -> dict[str, Any]:
         raise DippError("plans: one exceeds its budget; report this")
     words: dict[str, Any] = {
         "assumptions": ASSUMPTIONS,
-        "notCovered": not_covered(Pixel()),
+        "notCovered": left_open(Pixel()),
         "readers": list(advice.READERS.items()),
         "recognisable": advice.RECOGNISABLE,
         # JSON has no infinity: the last grade has no largest ε.
@@ -143,7 +158,7 @@ def plans(model: str) -> dict[str, Any]:
     if not all(one["certificate"][0] <= one["epsilon"] for one in hidden):
         raise DippError("plans: one that hides an object exceeds its budget; report this")
     names |= {"words": None if words_of is None else words_of.digest}
-    words |= {"objectsNotCovered": {Cells.kind: cells_not_covered(), Picture.kind: not_covered(Picture())}}
+    words |= {"objectsNotCovered": {Cells.kind: cells_not_covered(), Picture.kind: left_open(Picture())}}
     grid = {"epsilons": EPSILONS, "first": advice.DEFAULT_EPSILON, "rates": RATES, "pixels": PIXELS}
     return {"version": __version__, **names, **grid, **words, "plans": found, "hiding": hidden}
 

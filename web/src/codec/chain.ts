@@ -14,10 +14,9 @@ import { type Chunks, chunks, NOTHING } from "../core/chunking";
 import { type Geometry, pixelsOf } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { stream } from "../core/randomness";
-import type { Cuts } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
-import type { Evidence } from "../models/evidence";
 import { pixelCuts } from "./grids";
+import type { End } from "./sampling";
 import { Sensing } from "./trajectory";
 
 /** What is public about one step of a picture. */
@@ -48,7 +47,7 @@ export interface Walked {
   readonly indices: Uint32Array;
   readonly told: readonly Told[];
   /** What is known at the end, on the grid of the last step: where samples begin. */
-  readonly end: { readonly known: Evidence; readonly grid: Geometry; readonly cuts: Cuts };
+  readonly end: End;
 }
 
 /** Called before each network call, with how many were made and how many there will be; it may throw to stop. */

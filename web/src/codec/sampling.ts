@@ -8,9 +8,31 @@
  */
 
 import type { Geometry } from "../core/geometry";
+import type { Cuts } from "../core/steps";
 import { type Stream, stream, words } from "../core/randomness";
 import type { Denoiser } from "../models/denoiser";
 import { type Evidence, merged } from "../models/evidence";
+import { averaged, squares } from "./grids";
+
+/** What is known at the end of a chain, and where rows and columns of the picture are cut by its grid. */
+export interface End {
+  readonly known: Evidence;
+  readonly grid: Geometry;
+  readonly cuts: Cuts;
+}
+
+/** The end of a chain from means of its state, so that its grid has a number of pixels at most. */
+export function coarser(end: End, pixels: number): End {
+  const { known, grid } = end;
+  const side = 2 ** Math.max(0, Math.ceil(Math.log2((grid.height * grid.width) / pixels) / 2));
+  if (side === 1 || known.estimate) return end; // a grid of answers is coarse already
+  const cuts = { rows: squares(grid.height, side), columns: squares(grid.width, side) };
+  return {
+    known: { state: averaged(known.state, grid, side), precision: known.precision * side ** 2 },
+    grid: { ...grid, height: cuts.rows.length - 1, width: cuts.columns.length - 1 },
+    cuts,
+  };
+}
 
 /** SNR at which hardly any noise is left. */
 const CLEAR = 400;
@@ -18,7 +40,7 @@ const CLEAR = 400;
 /** The sample of a number, from what is known, in a number of network calls. */
 export async function sampled(
   denoiser: Denoiser,
-  { known, grid }: { known: Evidence; grid: Geometry },
+  { known, grid }: End,
   { seed, number, calls }: { seed: Uint8Array; number: number; calls: number },
 ): Promise<Float32Array> {
   const state = known.state.slice();

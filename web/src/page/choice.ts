@@ -51,15 +51,17 @@ export class Choice {
     if (!quiet) this.changed();
   }
 
-  get entry(): TableEntry {
+  /** The plan of what is chosen, for a picture of a number of pixels. */
+  entry(pixels: number): TableEntry {
     const epsilon = epsilonsOf(this.table, this.side)[Number(this.epsilon.value)]!;
-    return entryOf(this.table, this.side, epsilon, this.table.rates[Number(this.rate.value)]!);
+    return entryOf(this.table, this.side, epsilon, this.table.rates[Number(this.rate.value)]!, pixels);
   }
 
   /** Say what is chosen, for a picture of a size; the unit that hides it is returned. */
   show(size: Size | undefined): Unit {
-    const { entry, side, table } = this;
+    const { side, table } = this;
     const { height, width } = size ?? { height: 1, width: table.pixels };
+    const entry = this.entry(height * width);
     const plan = planOf(entry, height * width);
     const certificate = Certificate.of(plan, { height, width, channels: table.channels });
     const first = headlineOf(certificate, hiddenBy(entry));

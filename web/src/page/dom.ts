@@ -25,6 +25,10 @@ export function grouped(value: number): string {
   return value.toLocaleString("en-GB");
 }
 
+export function counted(count: number, what: string): string {
+  return `${grouped(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
 export function save(bytes: BlobPart, type: string, name: string): void {
   const address = URL.createObjectURL(new Blob([bytes], { type }));
   const link = made("a", "", { href: address, download: name }) as HTMLAnchorElement;

@@ -87,9 +87,16 @@ function attempt(task: () => void | Promise<void>): void {
   });
 }
 
+/** Scroll to what is said about the work, where the window is too low to show it beside the button that began it. */
+function bringWork(): void {
+  const { top, bottom } = element("work").getBoundingClientRect();
+  if (top < 0 || bottom > window.innerHeight) element("see").scrollIntoView();
+}
+
 function complain(message: string): void {
   error.textContent = message[0]!.toUpperCase() + message.slice(1) + (message.endsWith(".") ? "" : ".");
   error.hidden = false;
+  bringWork();
 }
 
 function busyWith(now: boolean): void {
@@ -263,6 +270,7 @@ function start(request: Request): void {
   element("time").textContent = ready ? "Starting …" : "Waiting for the network …";
   element<HTMLProgressElement>("bar").value = 0;
   status.textContent = request.type === "encode" ? "Encoding." : request.type === "redact" ? "Painting." : "Decoding.";
+  bringWork();
   tell(request);
 }
 
@@ -294,7 +302,7 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
     const [png, jpeg] = await Promise.all([fileOf(picture, "image/png"), fileOf(picture, "image/jpeg", 0.9)]);
     rows.push(row("your picture, PNG", grouped(png.size), bpp(png.size), "none: it tells all"));
     rows.push(row("your picture, JPEG at 90", grouped(jpeg.size), bpp(jpeg.size), "none"));
-    element("expected-quality").textContent = `Pictures of plans like this one have ${choice.entry.psnr.toFixed(1)} dB on public photographs.`;
+    element("expected-quality").textContent = `Pictures of plans like this one have ${choice.entry(pixels).psnr.toFixed(1)} dB on public photographs.`;
     showTotal(picture, archive);
   }
   element("sizes-body").replaceChildren(...rows);
@@ -400,6 +408,7 @@ function look(): void {
 }
 
 function showStrip(): void {
+  if (views.redacted) return strip.clear(); // both pictures are beside the line already
   const names = (Object.keys(VIEWS) as ViewName[]).filter((one) => views[one]);
   strip.show(new Map(names.map((one) => [one, views[one]!])), current);
 }
@@ -450,7 +459,7 @@ function wire(): void {
   element("zoom").onchange = (event) => split.setZoom(Number((event.target as HTMLSelectElement).value));
   encodeButton.onclick = () => {
     const { width, height, pixels } = picture!;
-    start({ type: "encode", entry: choice.entry, width, height, pixels });
+    start({ type: "encode", entry: choice.entry(width * height), width, height, pixels });
   };
   element("redact").onclick = () =>
     attempt(() => {

@@ -6,7 +6,7 @@ import { hex } from "../format/bytes";
 import { VERSION } from "../format/header";
 import { boundWords, headlineOf, largestBelief, TELLS_ALL, upper, WINDOWS } from "../privacy/certificate";
 import { sentence } from "./choice";
-import { element, grouped, made, row } from "./dom";
+import { counted, element, grouped, made, row } from "./dom";
 import { gradeOf, measuredWords, type Table } from "./table";
 
 const DELTAS = [1e-5, 1e-7, 1e-9];
@@ -45,12 +45,12 @@ export function showCertificate(archive: Archive, table: Table): void {
       return row(String(one.step + 1), grouped(one.chunks), grouped(one.candidates), lawWords(one.terms), upper(charge.epsilon), upper(charge.rho));
     }),
   );
-  const worst = row(`worst ${unit.short}, touched by ${ledger.touches} ${ledger.touches === 1 ? "step" : "steps"}`, epsilon, upper(certificate.rho));
+  const worst = row(`worst ${unit.short}, touched by ${counted(ledger.touches, "step")}`, epsilon, upper(certificate.rho));
   worst.firstElementChild!.setAttribute("colspan", "4");
   element("ledger-total").replaceChildren(worst);
   const facts: [string, string][] = [
     ["(ε, δ)", DELTAS.map((delta) => `ε = ${upper(certificate.approximate(delta))} at δ = 10^−${Math.round(-Math.log10(delta))}`).join(", ")],
-    ["code", `${release.plan.code.name} on the sign channel, ${release.plan.steps.length} steps, format ${VERSION}`],
+    ["code", `${release.plan.code.name} on the sign channel, ${counted(release.plan.steps.length, "step")}, format ${VERSION}`],
     ["images", archive.runs.map((run) => `${run.images} of ${run.width}×${run.height}`).join(", ")],
     ["seed", `${hex(release.seed)}${release.seedGiven ? ", given by the caller" : ", drawn before the picture was read"}`],
     ...(release.beacon ? [["beacon", beaconWords(release.beacon)] as [string, string]] : []),

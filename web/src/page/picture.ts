@@ -6,8 +6,8 @@
 import type { Picture } from "../codec/codec";
 import { DippError } from "../errors";
 
-/** Pixels that a browser can encode in minutes and within its memory. */
-export const MOST_PIXELS = 1 << 19;
+/** Pixels that a browser can encode in half a minute and within its memory. */
+export const MOST_PIXELS = 1 << 20;
 /** Pixels beyond which a picture is not even looked at. */
 const MOST_DECODED = 1 << 25;
 

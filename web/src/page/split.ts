@@ -86,7 +86,7 @@ export class Split {
     const { width, height } = this.size;
     if (!width) return;
     // To fit, a tiny picture is enlarged by a whole number, so that its pixels stay square.
-    const room = Math.min(this.stage.clientWidth / width, (0.47 * window.innerHeight) / height);
+    const room = Math.min(this.stage.clientWidth / width, (0.46 * window.innerHeight) / height);
     const scale = this.zoom || (room >= 4 ? Math.floor(room) : room);
     this.sheet.style.width = `${width * scale}px`;
     this.sheet.style.height = `${height * scale}px`;

@@ -20,6 +20,8 @@ interface Entry {
 
 /** A plan of pairs, for an ε per pixel and a rate. */
 export interface PixelEntry extends Entry {
+  /** Of the largest pictures that it is made for. */
+  readonly pixels: number;
   readonly rate: number;
   readonly period: number;
   readonly tilt: number;
@@ -92,11 +94,12 @@ export function epsilonsOf(table: Table, side: Side): readonly number[] {
   return side === 1 ? table.epsilons : table.hiding.filter((entry) => entry.side === side).map((entry) => entry.epsilon);
 }
 
-/** The plan for a size, an ε and, of pixels, a rate. */
-export function entryOf(table: Table, side: Side, epsilon: number, rate: number): TableEntry {
+/** The plan for a size, an ε and, of pixels, a rate and the number of pixels of the picture. */
+export function entryOf(table: Table, side: Side, epsilon: number, rate: number, pixels: number): TableEntry {
+  const own = table.plans.filter((entry) => entry.epsilon === epsilon && entry.rate === rate);
   const found =
     side === 1
-      ? table.plans.find((entry) => entry.epsilon === epsilon && entry.rate === rate)
+      ? (own.find((entry) => pixels <= entry.pixels) ?? own.at(-1))
       : table.hiding.find((entry) => entry.side === side && entry.epsilon === epsilon);
   return found!;
 }

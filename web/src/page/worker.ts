@@ -4,7 +4,7 @@ import type { Told, Walked } from "../codec/chain";
 import { decode, encode, type Picture, toPixels } from "../codec/codec";
 import { interpolated, pixelCuts } from "../codec/grids";
 import { oddsOfPixel } from "../codec/odds";
-import { sampled } from "../codec/sampling";
+import { coarser, sampled } from "../codec/sampling";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import { hex } from "../format/bytes";
@@ -27,8 +27,8 @@ let told: readonly Told[] = [];
 /** The number of the last request: what was begun for earlier ones stops. */
 let latest = 0;
 
-/** Network calls of a sample, and the pixels of all calls of a sample, at most. */
-const [MOST_CALLS, LEAST_CALLS, SAMPLE_PIXELS] = [8, 3, 1 << 18];
+/** Network calls of a sample, the pixels of all of them, and those of a sample: larger pictures are sampled coarsely. */
+const [MOST_CALLS, LEAST_CALLS, CALLED_PIXELS, SAMPLE_PIXELS] = [8, 3, 1 << 18, 1 << 18];
 
 function reply(message: Reply, transfer: Transferable[] = []): void {
   self.postMessage(message, { transfer });
@@ -116,11 +116,12 @@ async function extras(archive: Archive, size: Size & { grey: boolean }, { end }:
     await show("pixelated", () => pixelated(picture, unit, epsilon, network));
     await show("noised", () => noised(picture, unit, epsilon, network));
   }
-  const calls = Math.min(Math.max(Math.floor(SAMPLE_PIXELS / (end.grid.height * end.grid.width)), LEAST_CALLS), MOST_CALLS);
+  const from = coarser(end, SAMPLE_PIXELS);
+  const calls = Math.min(Math.max(Math.floor(CALLED_PIXELS / (from.grid.height * from.grid.width)), LEAST_CALLS), MOST_CALLS);
   for (const [number, name] of (["sample 1", "sample 2", "sample 3"] as const).entries()) {
     await show(name, async () => {
-      const found = await sampled(network, end, { seed: archive.release.seed, number, calls });
-      return interpolated(found, table.channels, end.cuts, pixelCuts(size));
+      const found = await sampled(network, from, { seed: archive.release.seed, number, calls });
+      return interpolated(found, table.channels, from.cuts, pixelCuts(size));
     });
   }
 }
