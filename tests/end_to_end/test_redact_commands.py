@@ -120,6 +120,16 @@ def test_originals_are_never_overwritten(run: Command) -> None:
 
 
 @pytest.mark.usefixtures("street")
+def test_pictures_that_would_get_one_name_are_refused(run: Command) -> None:
+    Path("lake.jpg").write_bytes(Path("lake.png").read_bytes())
+    regions_file(Path("both.json"), "lake.png", "lake.jpg")
+    code, _, err = run("redact", "lake.png", "lake.jpg", "-o", "out", "--regions", "both.json")
+    assert code == 1
+    assert "lake.png and lake.jpg would both be lake.png; redact them into two folders" in err
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("street")
 def test_a_turned_picture_needs_a_word(run: Command) -> None:
     tags = Image.Exif()
     tags[0x0112] = 6

@@ -66,7 +66,7 @@ def redact(
     Beside each picture its record is written, NAME.record.json, which `dipp check` checks. With --epsilon, a name in
     .dipp gets surroundings and answers in one file, for `dipp info` and `dipp decode`.
     """
-    from dipp.redaction.redact import MISSED, Redactor, named, read
+    from dipp.redaction.redact import MISSED, Redactor, read
 
     redactor = Redactor.of(**{name: value for name, value in given(hiding, options).items() if name != "gaps"})
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
@@ -74,11 +74,10 @@ def redact(
     chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
-    _refuse_same(images, output, single=single)
+    places = _targets(images, output, single=single)
     records = []
-    for path, one in zip(images, chosen, strict=True):
-        made = redactor.redact(path.name, read(path), one, output if single else None)
-        place = output if single else output / named(path.name, made.kind)
+    for path, place, one in zip(images, places, chosen, strict=True):
+        made = redactor.redact(path.name, read(path), one, place)
         place.parent.mkdir(exist_ok=True)
         made.save(place)
         records.append(made.record)
@@ -187,15 +186,28 @@ def _declared(images: list[Path], regions: Path, gaps: str | None) -> list[Decla
     return found
 
 
-def _refuse_same(images: list[Path], output: Path, *, single: bool) -> None:
-    """Raise if an original would be overwritten, or two pictures would get one name."""
-    folder = output.parent if single else output
-    if not single and len({path.name for path in images}) != len(images):
-        raise DippError("images: two of them have one name; redact them into two folders")
+def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
+    """Return where each picture goes.
+
+    Raises:
+        DippError: An original would be overwritten, or two pictures would get one name.
+    """
+    from dipp.redaction.redact import named, read
+    from dipp.redaction.sources import written_as
+
+    found: dict[Path, Path] = {}
     for path in images:
-        target = output if single else folder / path.name
-        if target.exists() and path.exists() and target.samefile(path):
+        try:
+            target = output if single else output / named(path.name, written_as(read(path)))
+        except DippError as error:
+            raise DippError(str(error).replace("image:", f"{path.name}:", 1)) from None
+        if target in found:
+            both = f"{found[target].name} and {path.name}"
+            raise DippError(f"images: {both} would both be {target.name}; redact them into two folders")
+        found[target] = path
+        if target.exists() and any(one.exists() and target.samefile(one) for one in images):
             raise DippError(f"output: {target} is the original; name another file or folder")
+    return list(found)
 
 
 def _summary(record: Record) -> str:

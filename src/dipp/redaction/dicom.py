@@ -43,6 +43,7 @@ LOSSLESS = {
     )
 }
 """Transfer syntaxes that lose nothing."""
+STORED = "The device chose how values are stored (bits, sign, grey or colour) without looking at what regions show."
 METHOD = ("Regions replaced unread", "All attributes but those of pixels removed")
 """At most 64 characters each."""
 
@@ -124,7 +125,7 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             raise DippError("image: not a whole DICOM file; get it again") from None
     about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
     values = values[..., None] if values.ndim == 2 else values
-    return DicomSource(KIND, (about,), values, found.inverted, bits)
+    return DicomSource(KIND, (about, STORED), values, found.inverted, bits)
 
 
 def write(values: NDArray[Any], *, inverted: bool, bits: int) -> bytes:

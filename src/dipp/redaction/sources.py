@@ -340,6 +340,27 @@ def _range(values: NDArray[Any], unknown: Mask, whole: tuple[int, int]) -> tuple
     return (low, high) if high > low else (low, low + 1)
 
 
+def written_as(content: bytes) -> str:
+    """Return the format in which a picture is written, by the first bytes of its file.
+
+    Raises:
+        DippError: The format is not one of those above.
+    """
+    from dipp.redaction import dicom
+
+    if content[:3] == b"\xff\xd8\xff":
+        return "JPEG"
+    if content.startswith(png.SIGNATURE) or any(recognises(content) for _, recognises, _ in others.LOSSY):
+        return "PNG"
+    if content[:4] in tiff.MARKS:
+        return "TIFF"
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "WebP"
+    if dicom.recognised(content):
+        return dicom.KIND
+    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed; convert it to PNG first")
+
+
 def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
     """Return the picture of a file.
 
@@ -349,28 +370,27 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
     """
     from dipp.redaction import dicom
 
-    if content[:3] == b"\xff\xd8\xff":
+    kind = written_as(content)
+    if kind == "JPEG":
         picture = coefficients.read(content)
         others.require_one_orientation(content, "JPEG", picture.orientation)
         profile, notes = _profile(picture.profile)
         return JpegSource("JPEG", (ITS_OWN, *notes), replace(picture, profile=profile))
-    if content.startswith(png.SIGNATURE):
-        raster = png.read(content)
-        others.require_one_orientation(content, "PNG", raster.orientation)
-        return _raster("PNG", raster, png.write)
-    if content[:4] in tiff.MARKS:
+    if kind == "TIFF":
         raster, lossy = others.of_tiff(content)
         return _raster("TIFF", raster, tiff.write, "JPEG in TIFF" if lossy else None, accepted=accept_lossy)
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+    if kind == "WebP":
         used = "WebP" if others.is_lossy_webp(content) else None
         return _raster("WebP", others.of_webp(content), others.webp, used, accepted=accept_lossy)
+    if kind == dicom.KIND:
+        return dicom.read(content, accept_lossy=accept_lossy)
     for name, recognises, read in others.LOSSY:
         if recognises(content):
             require_accepted(name, accepted=accept_lossy)
             return _raster("PNG", read(content), png.write, name, accepted=accept_lossy)
-    if dicom.recognised(content):
-        return dicom.read(content, accept_lossy=accept_lossy)
-    raise DippError("image: JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed; convert it to PNG first")
+    raster = png.read(content)
+    others.require_one_orientation(content, "PNG", raster.orientation)
+    return _raster("PNG", raster, png.write)
 
 
 def require_accepted(lossy: str | None, *, accepted: bool) -> None:
