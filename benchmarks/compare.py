@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from provenance import provenance, write
+from provenance import commit_of, provenance, write
 
 SIDE = Path(__file__).with_name("compare_side.py")
 PRESETS = ("sharp", "swift", "paper", "diffc")
@@ -189,7 +189,9 @@ def main() -> None:
     for title, found in (("as it is", as_it_is), ("in the order of the shuffle", shuffled)):
         print(f"equal {title}: " + ", ".join(f"{aspect} {count}" for aspect, count in found["equal"].items()))
     if arguments.out:
-        write(arguments.out, {**provenance(), "totals": totals, "as_it_is": as_it_is, "shuffled": shuffled})
+        sides = {"old": commit_of(old), "new": commit_of(new)}
+        facts = {"totals": totals, "as_it_is": as_it_is, "shuffled": shuffled}
+        write(arguments.out, {**provenance(), **sides, **facts})
     sys.exit(1 if shuffled["differing"] else 0)
 
 

@@ -19,7 +19,7 @@ def provenance(device: str = "cpu") -> dict[str, str]:
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
     return {
         "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words]),
-        "commit": os.environ.get("COMMIT") or _commit(),
+        "commit": os.environ.get("COMMIT") or commit_of(Path(__file__).parent),
         "device": _name(device),
     }
 
@@ -30,8 +30,9 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
         part.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+def commit_of(folder: Path) -> str:
+    """Return the commit that a checkout stands at, with `-dirty` behind it where files differ from it."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     except (OSError, subprocess.CalledProcessError):

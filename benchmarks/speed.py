@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from compare import python_of
-from provenance import provenance, write
+from provenance import commit_of, provenance, write
 
 SIDE = Path(__file__).with_name("speed_side.py")
 ROUNDS = 15
@@ -81,7 +81,8 @@ def main() -> None:
         for side in sides:
             side.end()
     if arguments.out:
-        write(arguments.out, {**provenance(), "rounds": arguments.rounds, "rows": rows})
+        commits = {"old": commit_of(arguments.old), "new": commit_of(arguments.new)}
+        write(arguments.out, {**provenance(), **commits, "rounds": arguments.rounds, "rows": rows})
 
 
 if __name__ == "__main__":
