@@ -169,7 +169,7 @@ class Turns(Mask):
     def counts(self, steps: int, geometry: Geometry) -> Integers:
         """Return the counts in closed form: P ranks fill every slot C times, `_counts` adds the ranks that are left."""
         self.require(geometry.channels)
-        return _counts(self.cycle, steps, geometry.pixels, geometry.channels)
+        return _counts(self.cycle, steps, geometry)
 
     def require_unit(self, unit: Unit) -> None:
         """Raise for a unit that is larger than a pixel: its pixels have their turns in different steps."""
@@ -219,13 +219,14 @@ def of_period(period: int) -> Mask:
 
 
 @functools.lru_cache(maxsize=256)
-def _counts(period: int, steps: int, pixels: int, channels: int) -> Integers:
+def _counts(period: int, steps: int, geometry: Geometry) -> Integers:
     """The lengths of `Turns.touched`.
 
     Of the m = pixels mod P ranks that are left after whole cycles, slot s meets position p once for each p·⌊P/C⌋ from
     s − m + 1 to s or, going round, above s − m + P.
     """
-    slot, (cycles, left) = np.arange(steps) % period, divmod(pixels, period)
+    channels = geometry.channels
+    slot, (cycles, left) = np.arange(steps) % period, divmod(geometry.pixels, period)
 
     def positions_up_to(place: Integers) -> Integers:
         return np.clip(place // (period // channels) + 1, 0, channels)

@@ -71,11 +71,6 @@ class DicomSource(Source):
         return width, height
 
     @property
-    def orientation(self) -> int:
-        """DICOM has no EXIF orientation."""
-        return 1
-
-    @property
     def cell(self) -> Size:
         """One pixel."""
         return 1, 1
@@ -125,7 +120,7 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             raise DippError("image: not a whole DICOM file; get it again") from None
     about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
     values = values[..., None] if values.ndim == 2 else values
-    return DicomSource(KIND, (about, STORED), values, found.inverted, bits)
+    return DicomSource(KIND, (about, STORED), 1, values, found.inverted, bits)
 
 
 def write(values: NDArray[Any], *, inverted: bool, bits: int) -> bytes:

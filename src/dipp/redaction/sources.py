@@ -61,16 +61,13 @@ class Source(ABC):
     """Format of the file that is written."""
     assumptions: tuple[str, ...]
     """What must be true of the original for the certificate to say what it seems to."""
+    orientation: int
+    """EXIF orientation, 1 to 8, which is kept; 1 where the format has none."""
 
     @property
     @abstractmethod
     def size(self) -> Size:
         """Width and height as they are stored."""
-
-    @property
-    @abstractmethod
-    def orientation(self) -> int:
-        """EXIF orientation, 1 to 8, which is kept."""
 
     @property
     @abstractmethod
@@ -133,11 +130,6 @@ class JpegSource(Source):
     def size(self) -> Size:
         """Width and height as they are stored."""
         return self.picture.width, self.picture.height
-
-    @property
-    def orientation(self) -> int:
-        """EXIF orientation, 1 to 8."""
-        return self.picture.orientation
 
     @property
     def cell(self) -> Size:
@@ -251,11 +243,6 @@ class RasterSource(Source):
         """Width and height as they are stored."""
         height, width = self.picture.values.shape[:2]
         return width, height
-
-    @property
-    def orientation(self) -> int:
-        """EXIF orientation, 1 to 8."""
-        return self.picture.orientation
 
     @property
     def cell(self) -> Size:
@@ -375,7 +362,7 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
         picture = coefficients.read(content)
         others.require_one_orientation(content, "JPEG", picture.orientation)
         profile, notes = _profile(picture.profile)
-        return JpegSource("JPEG", (ITS_OWN, *notes), replace(picture, profile=profile))
+        return JpegSource("JPEG", (ITS_OWN, *notes), picture.orientation, replace(picture, profile=profile))
     if kind == "TIFF":
         raster, lossy = others.of_tiff(content)
         return _raster("TIFF", raster, tiff.write, "JPEG in TIFF" if lossy else None, accepted=accept_lossy)
@@ -409,7 +396,7 @@ def _raster(
     profile, notes = _profile(picture.profile)
     about = NEVER_LOSSY if lossy is None else LOSSY.format(kind=lossy)
     notes = (*notes, OTHERS) if picture.others else notes
-    return RasterSource(kind, (about, *notes), replace(picture, profile=profile), write)
+    return RasterSource(kind, (about, *notes), picture.orientation, replace(picture, profile=profile), write)
 
 
 def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:

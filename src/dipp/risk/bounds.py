@@ -51,13 +51,6 @@ def recognised(epsilon: float, people: int, named: int = 1) -> float:
     return named / (named + (people - named) * math.exp(-epsilon))
 
 
-def improved(prior: float, epsilon: float) -> float:
-    """Return the largest probability of being right afterwards, for somebody right with `prior` before the file."""
-    if not epsilon >= 0 or not 0 <= prior <= 1:
-        raise DippError(f"epsilon ≥ 0 and a prior from 0 to 1 are needed, got {epsilon} and {prior}")
-    return prior / (prior + (1 - prior) * math.exp(-epsilon))
-
-
 def chance(right: int, asked: int, bound: float) -> float:
     """Return how likely at least `right` of `asked` independent guesses are right, if each is with probability `bound`.
 

@@ -47,6 +47,7 @@ def test_its_table_is_its_own_and_serves_all_presets() -> None:
     assert {one.chains for one in stepped if one.certified} <= set(table.inflation)
 
 
+@pytest.mark.slow
 def test_a_picture_in_two_lines(tmp_path: Path) -> None:
     """The embedded model, the default preset and a budget are enough."""
     large = pictures.read(ROOT / "examples" / "pictures" / "coffee.png")

@@ -56,11 +56,6 @@ def test_several_names_are_allowed_what_a_subset_mechanism_reaches() -> None:
     assert bounds.recognised(EPSILON, people, named) == pytest.approx(inside / (inside + outside))
 
 
-def test_a_prior_of_one_in_n_is_allowed_the_same() -> None:
-    assert bounds.improved(1 / 40, EPSILON) == pytest.approx(bounds.recognised(EPSILON, 40))
-    assert bounds.improved(0.3, 0) == pytest.approx(0.3)
-
-
 def test_chances_are_of_a_binomial_tail() -> None:
     assert bounds.chance(10, 10, 0.5) == pytest.approx(0.5**10)
     assert bounds.chance(5, 10, 0.5) == 1
@@ -71,8 +66,6 @@ def test_chances_are_of_a_binomial_tail() -> None:
 def test_impossible_numbers_are_refused(wrong: tuple[float, int, int]) -> None:
     with pytest.raises(DippError, match="named ≤ people are needed"):
         bounds.recognised(*wrong)
-    with pytest.raises(DippError, match="prior"):
-        bounds.improved(1.5, 1)
 
 
 # Recognisers.
@@ -182,6 +175,7 @@ def test_tesseract_reads_a_clean_line() -> None:
 # The survey.
 
 
+@pytest.mark.slow
 def test_a_survey_measures_what_it_can(people: Pixels, tmp_path: Path) -> None:
     for number, picture in enumerate(people[:12]):
         folder = tmp_path / f"person {number // 4}"
