@@ -34,12 +34,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 import typer
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import dipp
@@ -64,6 +63,9 @@ from experiments.cifar10.config import Protocol
 from experiments.cifar10.store import Store
 from experiments.cifar10.training import Task, Wave
 from experiments.comparisons import units as rivals
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STAGES = ("release", "train", "report")
 CASES: dict[str, tuple[float, ...]] = {"8": (8, 32), "16": (32,), "picture": (128,)}
@@ -281,6 +283,8 @@ def _percent(found: dict[str, Any] | None) -> str:
 
 def drawn(results: dict[str, Any]) -> Figure:
     """Draw accuracy over ε, a panel a unit."""
+    from matplotlib.figure import Figure
+
     names = list(dict.fromkeys(row["unit"] for row in results["rows"])) or ["picture"]
     figure = Figure(figsize=(3.4 * len(names), 3.6), layout="constrained")
     for axes, unit in zip(figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names, strict=True):
