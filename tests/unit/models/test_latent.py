@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,18 +17,20 @@ import torch
 import transformers
 from helpers.latent import SCHEDULERS, kind_of, save
 from helpers.networks import ROUNDING
+from helpers.published import EXPECTED, MODELS
 from safetensors.torch import load_file, save_file
 
 from dipp import models
 from dipp.core.geometry import Geometry
 from dipp.core.latents import REACH
 from dipp.errors import DippError
-from dipp.models import hub
+from dipp.models import conditioning, hub, latent
 from dipp.models.components import Pipeline
 from dipp.models.conditioning import packed, unpacked
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.ladder import Ladder
 from dipp.models.latent import LatentDenoiser
+from dipp.models.unet import renamed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 EVERY = pytest.mark.parametrize("name", SCHEDULERS)
@@ -155,6 +158,32 @@ def test_the_schedule_of_the_signal_is_that_of_the_latents(folders: dict[str, Pa
     assert schedule.first * ladder.scale(len(schedule) - 1) == pytest.approx(1)
     assert models.schedule(folders[name]).alphas_cumprod.tolist() == schedule.alphas_cumprod.tolist()
     assert models.channels(folders[name]) == 3
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_published_configs_are_taken(name: str) -> None:
+    """Without their weights: networks of the right number of parameters, latents and noise levels."""
+    config, vae, scheduler = MODELS[name]
+    told, ladder = conditioning.of(name, config), Ladder.from_config(scheduler)
+    shape = latent._latents(name, vae, config, told)
+    autoencoder: Any = diffusers.AutoencoderKL
+    with torch.device("meta"):
+        made = (getattr(diffusers, config["_class_name"]).from_config(config), autoencoder.from_config(vae))
+    counts = (sum(one.numel() for one in network.parameters()) for network in made)
+    side, same = latent._size(config, vae, shape)
+    assert side == same
+    found = (*counts, len(ladder.schedule()), (shape.factor, shape.channels, shape.patch), side)
+    assert found == EXPECTED[name]
+
+
+def test_attention_weights_of_an_old_vae_have_their_names_of_today() -> None:
+    autoencoder: Any = diffusers.AutoencoderKL
+    with torch.device("meta"):
+        today = autoencoder.from_config(MODELS["Stable Diffusion 1.5"][1]).state_dict()
+    names = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
+    old = {re.sub("|".join(names), lambda part: names[part[0]], key): tensor for key, tensor in today.items()}
+    assert len(old.keys() - today.keys()) == 16
+    assert renamed(old).keys() == today.keys()
 
 
 def test_a_schedule_that_was_rescaled_ends_before_no_signal() -> None:

@@ -1,0 +1,140 @@
+"""What the published configs of latent models say, as far as a network, a VAE or a schedule depends on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VAE: dict[str, Any] = {
+    "_class_name": "AutoencoderKL",
+    "act_fn": "silu",
+    "block_out_channels": [128, 256, 512, 512],
+    "down_block_types": ["DownEncoderBlock2D"] * 4,
+    "in_channels": 3,
+    "latent_channels": 4,
+    "layers_per_block": 2,
+    "norm_num_groups": 32,
+    "out_channels": 3,
+    "sample_size": 512,
+    "up_block_types": ["UpDecoderBlock2D"] * 4,
+}
+UNET: dict[str, Any] = {
+    "_class_name": "UNet2DConditionModel",
+    "act_fn": "silu",
+    "attention_head_dim": 8,
+    "block_out_channels": [320, 640, 1280, 1280],
+    "center_input_sample": False,
+    "cross_attention_dim": 768,
+    "down_block_types": [*["CrossAttnDownBlock2D"] * 3, "DownBlock2D"],
+    "in_channels": 4,
+    "layers_per_block": 2,
+    "norm_num_groups": 32,
+    "out_channels": 4,
+    "sample_size": 64,
+    "up_block_types": ["UpBlock2D", *["CrossAttnUpBlock2D"] * 3],
+}
+BETAS: dict[str, Any] = {
+    "beta_end": 0.012,
+    "beta_schedule": "scaled_linear",
+    "beta_start": 0.00085,
+    "clip_sample": False,
+    "num_train_timesteps": 1000,
+    "set_alpha_to_one": False,
+    "skip_prk_steps": True,
+    "steps_offset": 1,
+    "trained_betas": None,
+}
+MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "Stable Diffusion 1.5": (UNET, VAE, {"_class_name": "PNDMScheduler", **BETAS}),
+    "Stable Diffusion 2.1": (
+        {
+            **UNET,
+            "attention_head_dim": [5, 10, 20, 20],
+            "cross_attention_dim": 1024,
+            "dual_cross_attention": False,
+            "num_class_embeds": None,
+            "only_cross_attention": False,
+            "sample_size": 96,
+            "upcast_attention": True,
+            "use_linear_projection": True,
+        },
+        VAE,
+        {"_class_name": "DDIMScheduler", **BETAS, "prediction_type": "v_prediction"},
+    ),
+    "SDXL": (
+        {
+            **UNET,
+            "addition_embed_type": "text_time",
+            "addition_embed_type_num_heads": 64,
+            "addition_time_embed_dim": 256,
+            "attention_head_dim": [5, 10, 20],
+            "block_out_channels": [320, 640, 1280],
+            "class_embed_type": None,
+            "cross_attention_dim": 2048,
+            "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+            "encoder_hid_dim_type": None,
+            "num_class_embeds": None,
+            "projection_class_embeddings_input_dim": 2816,
+            "sample_size": 128,
+            "time_cond_proj_dim": None,
+            "time_embedding_type": "positional",
+            "transformer_layers_per_block": [1, 2, 10],
+            "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+            "upcast_attention": None,
+            "use_linear_projection": True,
+        },
+        {**VAE, "force_upcast": True, "sample_size": 1024, "scaling_factor": 0.13025},
+        {
+            "_class_name": "EulerDiscreteScheduler",
+            **BETAS,
+            "prediction_type": "epsilon",
+            "timestep_spacing": "leading",
+            "use_karras_sigmas": False,
+        },
+    ),
+    "FLUX.1-dev": (
+        {
+            "_class_name": "FluxTransformer2DModel",
+            "attention_head_dim": 128,
+            "axes_dims_rope": [16, 56, 56],
+            "guidance_embeds": True,
+            "in_channels": 64,
+            "joint_attention_dim": 4096,
+            "num_attention_heads": 24,
+            "num_layers": 19,
+            "num_single_layers": 38,
+            "patch_size": 1,
+            "pooled_projection_dim": 768,
+        },
+        {
+            **VAE,
+            "force_upcast": True,
+            "latent_channels": 16,
+            "latents_mean": None,
+            "latents_std": None,
+            "mid_block_add_attention": True,
+            "sample_size": 1024,
+            "scaling_factor": 0.3611,
+            "shift_factor": 0.1159,
+            "use_post_quant_conv": False,
+            "use_quant_conv": False,
+        },
+        {
+            "_class_name": "FlowMatchEulerDiscreteScheduler",
+            "base_image_seq_len": 256,
+            "base_shift": 0.5,
+            "max_image_seq_len": 4096,
+            "max_shift": 1.15,
+            "num_train_timesteps": 1000,
+            "shift": 3.0,
+            "use_dynamic_shifting": True,
+        },
+    ),
+}
+"""Configs of network, VAE and scheduler."""
+EXPECTED: dict[str, tuple[int, int, int, tuple[int, int, int], int]] = {
+    "Stable Diffusion 1.5": (859_520_964, 83_653_863, 1000, (8, 4, 1), 64),
+    "Stable Diffusion 2.1": (865_910_724, 83_653_863, 1000, (8, 4, 1), 96),
+    "SDXL": (2_567_463_684, 83_653_863, 1000, (8, 4, 1), 128),
+    "FLUX.1-dev": (11_901_408_320, 83_819_683, 999, (8, 16, 2), 128),
+}
+"""Parameters of network and VAE, known noise levels, shape of latents, and latents along a side."""
