@@ -40,12 +40,11 @@ Found = tuple[str, float, float, float, float]
 Pixels = NDArray[np.uint8]
 Detector = Callable[[Pixels], Iterable[Sequence[Any]]]
 
-THRESHOLD = 0.2
-"""Least confidence of a face: low, because a face too many costs little, and one too few is shown."""
 OVERLAP = 0.3
 """Boxes that overlap by more than this share of both are one face."""
-SIDES = (640, 1600)
-"""Longer sides to which a picture is scaled: large faces are found in the first, small ones in the second."""
+SIDES = {256: 0.5, 640: 0.2, 1600: 0.2}
+"""Longer sides to which a picture is scaled, and the least confidence of a face there. It is low, because a face too many
+costs little, and one too few is shown. Faces that fill a picture are found whole in the first, and with confidence."""
 ENLARGED = 3
 """How far a picture is scaled up, at most."""
 STRIDE = 32
@@ -58,8 +57,11 @@ CONFIDENCE = 30
 def faces(pixels: Pixels) -> list[Found]:
     """Return the faces of a picture (H, W, 3)."""
     height, width = pixels.shape[:2]
-    sides = {min(side, ENLARGED * max(height, width)) for side in SIDES}
-    boxes = [box for side in sorted(sides) for box in _centres(pixels, side)]
+    sides = dict[int, float]()
+    for side, least in SIDES.items():
+        scaled = min(side, ENLARGED * max(height, width))
+        sides[scaled] = min(least, sides.get(scaled, 1.0))
+    boxes = [box for side, least in sorted(sides.items()) for box in _centres(pixels, side, least)]
     kept: list[NDArray[np.float64]] = []
     for box in sorted(boxes, key=lambda one: -one[4]):
         if all(_overlap(box, other) < OVERLAP for other in kept):
@@ -74,7 +76,7 @@ def faces(pixels: Pixels) -> list[Found]:
     return found
 
 
-def _centres(pixels: Pixels, side: int) -> list[NDArray[np.float64]]:
+def _centres(pixels: Pixels, side: int, least: float) -> list[NDArray[np.float64]]:
     """Return boxes (left, top, right, bottom, confidence) of faces, from the picture at one scale.
 
     The network says for every 4×4 pixels whether the centre of a face is there, how far it is off, and how large the
@@ -86,7 +88,7 @@ def _centres(pixels: Pixels, side: int) -> list[NDArray[np.float64]]:
     scaled = np.asarray(Image.fromarray(pixels).resize((columns, rows), Image.Resampling.BILINEAR), np.float32)
     centre, size, shift, _ = _network().run(None, {"input.1": scaled.transpose(2, 0, 1)[None]})
     found = []
-    for y, x in zip(*np.nonzero(centre[0, 0] > THRESHOLD), strict=True):
+    for y, x in zip(*np.nonzero(centre[0, 0] > least), strict=True):
         tall, wide = (math.exp(min(size[0, axis, y, x], 8)) * 4 for axis in (0, 1))
         middle_y, middle_x = ((place + shift[0, axis, y, x] + 0.5) * 4 for axis, place in enumerate((y, x)))
         box = np.array(

@@ -32,6 +32,20 @@ def test_a_face_is_found() -> None:
     assert not others
 
 
+def test_a_face_that_fills_a_large_picture_is_covered_whole() -> None:
+    """At a large scale alone, a network finds an eye and a mouth in it, and leaves the rest."""
+    side, around = 600, 110
+    part = tuple(place + change for change in (-around, around) for place in MIDDLE)
+    with Image.open(FACE) as image:
+        pixels = np.asarray(image.convert("RGB").crop(part).resize((side, side), Image.Resampling.LANCZOS))
+    # Forehead to chin, and temple to temple.
+    left, top, right, bottom = (edge * side / (2 * around) for edge in (55, 50, 160, 180))
+    assert any(
+        found[1] <= left and found[2] <= top and found[1] + found[3] >= right and found[2] + found[4] >= bottom
+        for found in detect.faces(pixels)
+    )
+
+
 def test_no_face_is_found_where_there_is_none() -> None:
     for name in ("foliage", "sky", "text"):
         pixels = np.asarray(Image.open(FACE.with_name(f"{name}.png")).convert("RGB"))
