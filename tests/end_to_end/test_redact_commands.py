@@ -28,7 +28,10 @@ def street(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("street.jpg").write_bytes(saved(scene(), "JPEG", quality=90))
     Path("lake.png").write_bytes(saved(scene(1), "PNG"))
-    regions_file(Path("faces.json"), "street.jpg")
+    Path("empty.png").write_bytes(Path("lake.png").read_bytes())
+    entries = json.loads(regions_file(Path("faces.json"), "street.jpg").read_text())
+    entries["pictures"].append({"name": "empty.png", "regions": []})
+    Path("faces.json").write_text(json.dumps(entries))
     return tmp_path
 
 
@@ -84,6 +87,7 @@ def test_frames_of_a_track(run: Command, street: Path) -> None:
 
 ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
     "no entry": (("lake.png",), "lake.png: no entry among the regions; add it, or pass --allow-none"),
+    "no regions": (("empty.png",), "empty.png: its entry has no regions; add them, or pass --allow-none"),
     "no such kind": (("street.jpg", "--kinds", "plate"), "street.jpg: no regions of the kind plate"),
     "no such fill": (("street.jpg", "--fill", "blur"), "fill: one of paint, grey, black is needed, got blur"),
     "no such margin": (("street.jpg", "--margin", "wide"), "margin: pixels, or a percentage"),

@@ -43,8 +43,8 @@ Detector = Callable[[Pixels], Iterable[Sequence[Any]]]
 OVERLAP = 0.3
 """Boxes that overlap by more than this share of both are one face."""
 SIDES = {256: 0.5, 640: 0.2, 1600: 0.2}
-"""Longer sides to which a picture is scaled, and the least confidence of a face there. It is low, because a face too many
-costs little, and one too few is shown. Faces that fill a picture are found whole in the first, and with confidence."""
+"""Longer sides to which a picture is scaled, and the least confidence of a face there. It is low, because a face too
+many costs little, and one too few is shown. Faces that fill a picture are found whole, and surely, in the first."""
 ENLARGED = 3
 """How far a picture is scaled up, at most."""
 STRIDE = 32

@@ -192,13 +192,13 @@ class Redactor:
         found = Declared(()) if declared is None else declared.chosen(self.kinds)
         if not found.regions and not self.allow_none:
             what = (
-                "no entry"
+                "no entry among the regions; add it"
                 if declared is None
-                else "no regions"
+                else "its entry has no regions; add them"
                 if self.kinds is None or not declared.regions
-                else (f"no regions of the kind {' or '.join(self.kinds)}")
+                else f"no regions of the kind {' or '.join(self.kinds)}; add them"
             )
-            raise DippError(f"{name}: {what} among the regions; add it, or pass --allow-none to say that it has none")
+            raise DippError(f"{name}: {what}, or pass --allow-none to say that it has none")
         return found
 
     def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
