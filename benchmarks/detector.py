@@ -3,8 +3,8 @@
     python benchmarks/detector.py --out benchmarks/results/detector.json
 
 The pictures are 100 faces of Labeled Faces in the Wild and 100 other pictures, 25×25 pixels each, that scikit-image
-ships. They are scaled up, so that a face fills a small, a middle or a large picture. *Found* counts faces of which one
-box covers the middle: a square of half the sides. *False* counts other pictures in which any box is found.
+ships. They are scaled up, so that a face fills a small, a middle or a large picture. *Found* counts faces whose middle,
+a square of half the sides, lies in one box. *False* counts other pictures in which any box is found.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def test_a_face_is_found() -> None:
 def test_a_face_that_fills_a_large_picture_is_covered_whole() -> None:
     """At a large scale alone, a network finds an eye and a mouth in it, and leaves the rest."""
     side, around = 600, 110
-    part = tuple(place + change for change in (-around, around) for place in MIDDLE)
+    part = MIDDLE[0] - around, MIDDLE[1] - around, MIDDLE[0] + around, MIDDLE[1] + around
     with Image.open(FACE) as image:
         pixels = np.asarray(image.convert("RGB").crop(part).resize((side, side), Image.Resampling.LANCZOS))
     # Forehead to chin, and temple to temple.
