@@ -32,12 +32,13 @@ def noisy(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def mixed(*size: int) -> Evidence:
-    """A state that is exactly known on the left, unknown on the right, with an estimate there."""
+    """A state that is exactly known on the left, unknown on the right, with an estimate there, and with answers."""
     precision = torch.full((1, 1, *size), EXACT)
     precision[..., size[1] // 2 :] = 0
     precision[..., -1] = 0.7
     estimated = torch.where(precision == 0, 5.0, 0.0)
-    return Evidence(noisy(2, 3, *size).clamp(-1, 1), precision, noisy(2, 3, *size, seed=1), estimated)
+    views = [noisy(2, 3, *size, seed=seed) for seed in (1, 2, 3)]
+    return Evidence(noisy(2, 3, *size).clamp(-1, 1), precision, views[0], estimated, views[1], views[2].clamp(-1, 1))
 
 
 @given(SNR, SNR, st.floats(-1, 1), st.floats(-1, 1))
