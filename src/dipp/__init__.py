@@ -1,4 +1,4 @@
-"""dipp: joint compression and privatisation of images, with a per-pixel differential-privacy certificate."""
+"""dipp: joint compression and privatisation of images, with a certificate of differential privacy."""
 
 import importlib
 import os

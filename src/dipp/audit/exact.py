@@ -38,7 +38,7 @@ NEARLY = 0.99
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact audit of one kind of pairs. Losses and ε are in nats, per pixel."""
+    """The exact audit of one kind of pairs. Losses and ε are in nats, per unit."""
 
     kind: str
     claimed: float

@@ -1,4 +1,4 @@
-"""The plot of an audit: observed against claimed loss per pixel; no mark may lie above the line.
+"""The plot of an audit: observed against claimed loss of a unit; no mark may lie above the line.
 
 Losses that are too small for the axis, zero included, are hollow marks on its lower edge.
 """
@@ -11,7 +11,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from dipp import files
-from dipp.audit.suite import Observation
+from dipp.audit.suite import PIXEL, Observation
+from dipp.core.unit import Unit
 
 KINDS = {
     "random": ("o", "#9ecae1", "random pairs, exact"),
@@ -26,8 +27,8 @@ EDGE = 20.0
 """Factor by which the axis reaches below the smallest claim."""
 
 
-def draw(points: Sequence[Observation], output: Path) -> None:
-    """Draw one panel for each preset, as a PNG."""
+def draw(points: Sequence[Observation], output: Path, unit: Unit = PIXEL) -> None:
+    """Draw one panel for each preset, as a PNG, whose axes name the unit of the claims."""
     names = list(dict.fromkeys(point.preset for point in points))
     figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
@@ -44,7 +45,8 @@ def draw(points: Sequence[Observation], output: Path) -> None:
             if below := [point.claimed for point in shown if point.observed < edge]:
                 hollow = {"markerfacecolor": "none", "clip_on": False, "label": f"{label}: below the axis"}
                 axes.plot(below, [edge] * len(below), marker, color=colour, markersize=4, **hollow)
-        axes.set(xscale="log", yscale="log", title=name, xlabel="claimed ε per pixel", ylabel="observed ε per pixel")
+        axes.set(xscale="log", yscale="log", title=name)
+        axes.set(xlabel=f"claimed ε per {unit.short}", ylabel=f"observed ε per {unit.short}")
         axes.set_ylim(bottom=edge)
         axes.grid(alpha=0.3)
     marks = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}

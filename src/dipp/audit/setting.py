@@ -28,7 +28,7 @@ from dipp.privacy.certificate import Certificate
 if TYPE_CHECKING:
     import torch
 
-    from dipp.models.denoiser import Denoiser
+    from dipp.models.denoiser import Denoiser, Numbers
     from dipp.models.evidence import Evidence
 
 CHANNELS = 3
@@ -93,6 +93,7 @@ class Shrink:
 
     schedule: NoiseSchedule
     channels: int = CHANNELS
+    planes: tuple[str, ...] = ("state",)
     any_size: bool = True
 
     @property
@@ -112,7 +113,7 @@ class Shrink:
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
         return (gamma * VARIANCE / (gamma**2 * VARIANCE + sigma**2) * x_t).clamp(-1, 1)
 
-    def predict(self, evidence: Evidence) -> torch.Tensor:
+    def predict(self, evidence: Evidence, numbers: Numbers | None = None) -> torch.Tensor:  # noqa: ARG002
         """E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
         snr = evidence.level
         return (VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state).clamp(-1, 1)

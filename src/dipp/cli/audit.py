@@ -60,7 +60,7 @@ def audit(
     if plot is not None:
         from dipp.audit.plot import draw
 
-        draw([point for one in found for point in audits.ladder(one.preset, epsilon, protected)], plot)
+        draw([point for one in found for point in audits.ladder(one.preset, epsilon, protected)], plot, protected)
     if as_json:
         facts = {one.preset: one.to_dict() for one in found}
         typer.echo(json.dumps(facts if len(found) > 1 else found[0].to_dict()))

@@ -34,6 +34,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
 from dipp.core.price import Sensitivity
 from dipp.core.steps import SensingStep
+from dipp.core.units import Cells
 from dipp.errors import DippError, NoCertificateError
 from dipp.planning import presets
 from dipp.planning.presets import PAPER, PRESETS
@@ -511,6 +512,13 @@ def test_no_point_of_a_plot_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(drawn) == pytest.approx([edge, edge, 0.3, 0.5])
 
 
+def test_a_plot_names_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[str] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: named.extend(labels(self)))
+    plot.draw([suite.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png", Cells(16))
+    assert named == ["claimed ε per 16×16 cell", "observed ε per 16×16 cell"]
+
+
 def test_a_plot_is_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(_: Figure, place: Path, **__: Any) -> None:
         Path(place).write_bytes(b"half")
@@ -521,6 +529,11 @@ def test_a_plot_is_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         plot.draw([suite.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"before"]
+
+
+def labels(figure: Figure) -> list[str]:
+    """Return what the first panel's axes are called."""
+    return [figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()]
 
 
 def heights(figure: Figure) -> list[float]:

@@ -30,6 +30,7 @@ from dipp.core.masks import Turns
 from dipp.core.plan import Coding, Plan
 from dipp.core.price import Sensitivity
 from dipp.core.steps import SensingStep, Step
+from dipp.models.denoiser import Numbers
 from dipp.models.evidence import Evidence
 from dipp.planning.presets import PRESETS, SENSED, SensingPreset
 from dipp.privacy.certificate import Certificate
@@ -137,12 +138,12 @@ def test_tiny_and_odd_pictures(subject: Subject, shape: tuple[int, int, int]) ->
 class Hostile:
     """A public denoiser that always says the same."""
 
-    device = torch.device("cpu")
+    device, planes = torch.device("cpu"), ("state",)
 
     def __init__(self, answer: float) -> None:
         self.answer = answer
 
-    def predict(self, evidence: Evidence) -> torch.Tensor:
+    def predict(self, evidence: Evidence, numbers: Numbers) -> torch.Tensor:  # noqa: ARG002
         return torch.full_like(evidence.state, self.answer)
 
 
