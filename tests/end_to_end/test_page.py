@@ -213,6 +213,15 @@ def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
 # Files go both ways.
 
 
+def choose(page: Page, slider: str, wanted: str) -> None:
+    """Move a slider to the place that says something."""
+    for notch in range(int(page.get_attribute(f"#{slider}", "max") or 0) + 1):
+        page.fill(f"#{slider}", str(notch))
+        if page.inner_text(f"#{slider}-value") == wanted:
+            return
+    pytest.fail(f"the page cannot choose {wanted} for {slider}")
+
+
 def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Drag the mouse over the picture, between two places in shares of its sides."""
     area = page.locator("#boxes").bounding_box()
@@ -262,6 +271,46 @@ def test_boxes_are_hidden_and_python_checks_the_record(page: Page, tmp_path: Pat
     expect(page.locator("#redacted")).to_be_hidden()
     page.locator(".box .remove").first.click()
     expect(page.locator("#box-words")).to_contain_text("One box hides")
+
+
+@pytest.mark.parametrize(("kind", "epsilon"), [("PNG", 4.0), ("PNG", 64.0), ("JPEG", 16.0), ("grey", 32.0)])
+def test_boxes_that_answer_are_checked_by_python(page: Page, tmp_path: Path, kind: str, epsilon: float) -> None:
+    """One box lies at the edge, and two overlap. The answers bring the boxes nearer to what they show."""
+    original = Image.open(SAMPLES / "cat.png").convert("L" if kind == "grey" else "RGB")
+    out = io.BytesIO()
+    original.save(out, "JPEG" if kind == "JPEG" else "PNG", quality=95, subsampling="4:4:4")
+    give(page, "cat.png", out.getvalue())
+    page.click("#by-box")
+    expect(page.locator("#boxes")).to_be_visible()
+    for start, end in (((0.0, 0.3), (0.25, 0.6)), ((0.5, 0.5), (0.7, 0.7)), ((0.85, 0.85), (0.6, 0.6))):
+        drag(page, start, end)
+    choose(page, "box-epsilon", f"{epsilon:g}")
+    expect(page.locator("#box-words")).to_contain_text("A fifty-fifty guess about what one box shows")
+    page.click("#redact")
+    expect(page.locator("#redacted-headline")).to_contain_text("(ε = ", timeout=MINUTES)
+    made, record = tmp_path / "cat-redacted.png", tmp_path / "cat-redacted.png.record.json"
+    made.write_bytes(downloaded(page, "#download-redacted"))
+    record.write_bytes(downloaded(page, "#download-record"))
+    facts = json.loads(record.read_text())
+    promised = facts["certificate"]
+    assert promised["unit"] == {"kind": "region", "regions": 3, "units": 2}
+    assert 0.9 * epsilon < promised["epsilon"] <= epsilon
+    assert upper(promised["epsilon"]) in page.inner_text("#redacted-headline")
+    assert check(made, Record.read(record), "cpu").regions == 3
+    shown = Image.open(io.BytesIO(made.read_bytes()))
+    assert shown.mode == ("L" if kind == "grey" else "RGB")
+    if epsilon == 64.0:
+        left, top, width, height = facts["regions"][0]["box"]
+        found, wanted = (
+            np.asarray(one.crop((left, top, left + width, top + height)), float) for one in (shown, original)
+        )
+        page.click("#redact")
+        choose(page, "box-epsilon", "0")
+        page.click("#redact")
+        expect(page.locator("#redacted-headline")).to_contain_text("ε = 0", timeout=MINUTES)
+        never = np.asarray(Image.open(io.BytesIO(downloaded(page, "#download-redacted"))), float)
+        never = never[top : top + height, left : left + width]
+        assert np.square(found - wanted).mean() < np.square(never - wanted).mean()
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { decode, encode, toPixels } from "../src/codec/codec";
 import { oddsOfPixel } from "../src/codec/odds";
@@ -7,32 +6,15 @@ import { coarser, sampled } from "../src/codec/sampling";
 import { Archive } from "../src/format/archive";
 import { fromHex, hex } from "../src/format/bytes";
 import { Books } from "../src/models/books";
-import { SHRINKING, WORDS } from "./shrinking";
-import { vectors } from "./vectors";
+import type { Denoiser } from "../src/models/denoiser";
+import { SHRINKING, TOLD, WORDS } from "./shrinking";
+import { vectors, withCountedBytes } from "./vectors";
 
 const quiet = (): void => {};
 
-/** Private bytes for a test: SHA-256 of 0, 1, 2, …, as `tools/vectors.py` has them. */
-async function withCountedBytes<T>(run: () => Promise<T>): Promise<T> {
-  let used = 0;
-  const before = crypto.getRandomValues;
-  crypto.getRandomValues = <A extends ArrayBufferView | null>(array: A): A => {
-    const bytes = array as unknown as Uint8Array;
-    for (let i = 0; i < bytes.length; i += 1, used += 1) {
-      const counter = Buffer.alloc(8);
-      counter.writeBigUInt64LE(BigInt(Math.floor(used / 32)));
-      bytes[i] = createHash("sha256").update(counter).digest()[used % 32]!;
-    }
-    return array;
-  };
-  try {
-    return await run();
-  } finally {
-    crypto.getRandomValues = before;
-  }
-}
-
 type Encoding = NonNullable<typeof vectors.encodings>[number];
+
+const denoiserOf = (one: Encoding): Denoiser => (one.told ? TOLD : SHRINKING);
 
 /** Encode a picture, and count how often each of its values is read. */
 async function encodeCounting(one: Encoding): Promise<{
@@ -49,7 +31,7 @@ async function encodeCounting(one: Encoding): Promise<{
       return Reflect.get(target, name) as unknown;
     },
   });
-  const made = await encode(source.release, { height, width, pixels }, SHRINKING, quiet);
+  const made = await encode(source.release, { height, width, pixels }, denoiserOf(one), quiet);
   return { made, picture, reads };
 }
 
@@ -60,7 +42,7 @@ test("with the same private bytes, the same file comes out", async () => {
     const source = Archive.fromBytes(fromHex(one.file));
     const { height, width } = source.image(0);
     const made = await withCountedBytes(() =>
-      encode(source.release, { height, width, pixels: fromHex(one.picture) }, SHRINKING, quiet));
+      encode(source.release, { height, width, pixels: fromHex(one.picture) }, denoiserOf(one), quiet));
     assert.equal(hex(made.archive.bytes), one.file);
   }
 });
@@ -117,7 +99,7 @@ test("files of all codes decode to Python's pixels", async () => {
   assert.ok(vectors.encodings!.some((one) => one.grey));
   for (const one of vectors.encodings!) {
     const source = Archive.fromBytes(fromHex(one.file));
-    const { expected, state, grey } = await decode(source, 0, SHRINKING, quiet);
+    const { expected, state, grey } = await decode(source, 0, denoiserOf(one), quiet);
     assert.equal(grey, one.grey);
     const own = toPixels(expected, 3, grey);
     // Sums of floats may be rounded in another order.
@@ -136,7 +118,7 @@ test("another denoiser is refused in one line", async () => {
 test("no pixel's odds exceed the certificate", async () => {
   for (const one of vectors.encodings!.filter((one) => one.code === "pairs")) {
     const source = Archive.fromBytes(fromHex(one.file));
-    const { told, height, width } = await decode(source, 0, SHRINKING, quiet);
+    const { told, height, width } = await decode(source, 0, denoiserOf(one), quiet);
     let most = 0;
     for (let pixel = 0; pixel < height * width; pixel += 1) {
       const { likelihoods, asked } = oddsOfPixel(told, pixel, 3);

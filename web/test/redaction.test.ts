@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { decode, encodeRegions, toPixels } from "../src/codec/codec";
+import { mostPlaces, type Place, placesOf, type Regions, regions, regionsOf } from "../src/core/regions";
+import type { Unit } from "../src/core/units";
+import { Archive } from "../src/format/archive";
 import { fromHex, hex } from "../src/format/bytes";
 import { quantile } from "../src/core/normals";
 import { type Box, compressionOf, grown, maskOf, runsOf } from "../src/redaction/boxes";
@@ -8,7 +12,10 @@ import { png } from "../src/redaction/png";
 import { recordOf } from "../src/redaction/record";
 import { redact } from "../src/redaction/redact";
 import { SHRINKING } from "./shrinking";
-import { vectors } from "./vectors";
+import { vectors, withCountedBytes } from "./vectors";
+
+const placesOfUnit = (unit: Unit): number => (unit as Regions).places.length;
+const unitOfPlace = (unit: Unit, place: number): number => (unit as Regions).places[place]!.unit;
 
 const boxesOf = (one: any): Box[] => one.boxes.map(([left, top, width, height]: number[]) => ({ left, top, width, height }) as Box);
 const quiet = (): void => {};
@@ -54,7 +61,7 @@ test("what a box shows does not reach the file, its size or the record", async (
         if (covered) pixels.fill(value, 3 * i, 3 * i + 2); // the third channel keeps what it was: a colour
       });
       const { file, mask } = await redact({ height, width, pixels }, boxes, SHRINKING, quiet);
-      const about = { version: "0", model: SHRINKING.identity };
+      const about = { assumptions: [], version: "0", model: SHRINKING.identity };
       return [hex(file), recordOf(file, "a.png", { height, width }, boxes, mask, { growth: 0, assumption: "" }, about)];
     }),
   );
@@ -80,4 +87,60 @@ test("a grown box stays in the picture", () => {
   assert.deepEqual(grown({ left: 2.5, top: 3, width: 4, height: 4 }, 1, size), { left: 1, top: 2, width: 7, height: 6 });
   assert.deepEqual(grown({ left: 28, top: 18, width: 40, height: 40 }, 5, size), { left: 23, top: 13, width: 7, height: 7 });
   assert.equal(grown({ left: 50, top: 3, width: 4, height: 4 }, 1, size), undefined);
+});
+
+test("boxes that are asked answer as Python's do, and show what Python shows", async () => {
+  for (const { boxes, places, base, picture, file, decoded, shape: [height, width] } of vectors.answers!) {
+    const own = (boxes as number[][]).map(([left, top, wide, high]) => ({ left: left!, top: top!, width: wide!, height: high! }));
+    assert.deepEqual(placesOf(own).map(({ unit, left, top, width, height }) => [unit, left, top, width, height]), places);
+    const { release } = Archive.fromBytes(fromHex(file));
+    assert.deepEqual(regions(placesOf(own)).bytes, release.plan.unit.bytes);
+    const whole = { height, width, pixels: fromHex(picture) };
+    const made = await withCountedBytes(() => Promise.resolve(encodeRegions(release, whole, fromHex(base), SHRINKING)));
+    assert.equal(hex(made.archive.bytes), file);
+    const theirs = fromHex(decoded);
+    toPixels(made.state, 3).forEach((value, i) => assert.ok(Math.abs(value - theirs[i]!) <= 1, `${i}: ${value} ${theirs[i]}`));
+    await assert.rejects(decode(made.archive, 0, SHRINKING, quiet), /dipp check/);
+  }
+});
+
+test("an answer depends on the pixels of its own box, and on none outside the boxes", async () => {
+  for (const { picture, base, file, shape: [height, width] } of vectors.answers!) {
+    const { release } = Archive.fromBytes(fromHex(file));
+    const { unit } = release.plan;
+    const reads = new Set<number>();
+    const pixels = new Proxy(fromHex(picture), {
+      get(target, name) {
+        if (/^\d+$/.test(String(name))) reads.add(Math.floor(Number(name) / 3));
+        return Reflect.get(target, name) as unknown;
+      },
+    });
+    encodeRegions(release, { height, width, pixels }, fromHex(base), SHRINKING);
+    for (let pixel = 0; pixel < height * width; pixel += 1) {
+      assert.equal(reads.has(pixel), unit.of(pixel, { height, width }) >= 0);
+    }
+    // Under other pixels of the first unit, all others answer alike, given the same private bytes.
+    const other = fromHex(picture).map((value, i) => (unit.of(Math.floor(i / 3), { height, width }) === 0 ? 255 - value : value));
+    const [first, second] = [fromHex(picture), other].map((values) => ({ height, width, pixels: values }));
+    const made = [];
+    for (const one of [first!, second!]) {
+      made.push(await withCountedBytes(() => Promise.resolve(encodeRegions(release, one, fromHex(base), SHRINKING))));
+    }
+    const [a, b] = made.map(({ archive }) => archive.image(0).indices) as [Uint32Array, Uint32Array];
+    const blocks = a.length / placesOfUnit(unit);
+    a.forEach((index, i) => {
+      if (unitOfPlace(unit, Math.floor(i / blocks))) assert.equal(b[i], index);
+    });
+  }
+});
+
+test("regions are refused that overlap without being one unit, are empty, or are numbered in another order", () => {
+  const box = (unit: number, left: number, width = 4): Place => ({ unit, left, top: 0, width, height: 4 });
+  assert.equal(mostPlaces([box(0, 0), box(1, 9), box(0, 2)]), 2);
+  assert.equal(regions([box(0, 0), box(1, 4)]).count({ height: 9, width: 9 }), 2);
+  assert.throws(() => regions([box(0, 0), box(1, 3)]), /must be one unit/);
+  assert.throws(() => regions([box(0, 0, 0)]), /empty/);
+  assert.throws(() => regions([box(1, 0)]), /numbered/);
+  assert.throws(() => regions([]), /1 to 1024/);
+  assert.throws(() => regionsOf(new Uint8Array(23)), /masks/);
 });

@@ -10,6 +10,7 @@ import { vectors } from "./vectors";
 export const WORDS = fromHex(vectors.words![0] as string);
 
 export const SHRINKING: Denoiser = {
+  planes: ["state"],
   identity: createHash("sha256").update("shrinking").digest("hex"),
   channels: 3,
   books: Books.fromBytes(WORDS, createHash("sha256").update(WORDS).digest("hex")),
@@ -17,5 +18,20 @@ export const SHRINKING: Denoiser = {
     const { state, precision: snr } = merged(evidence);
     const share = Math.fround(snr / (snr + 1));
     return state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
+  },
+};
+
+/** Another, which is told answers: 0.1 of each answer, and of what it was compared with, is added. */
+export const TOLD: Denoiser = {
+  ...SHRINKING,
+  planes: ["state", "compared", "answer"],
+  async predict(evidence, size) {
+    const { compared, answers } = evidence;
+    const found = await SHRINKING.predict(evidence, size);
+    const tenth = Math.fround(0.1);
+    return found.map((value, i) => {
+      const more = Math.fround(Math.fround((compared?.[i] ?? 0) + (answers?.[i] ?? 0)) * tenth);
+      return Math.min(Math.max(Math.fround(value + more), -1), 1);
+    });
   },
 };

@@ -25,3 +25,23 @@ export function fromDouble(text: string): number {
 export function digest(array: ArrayBufferView): string {
   return createHash("sha256").update(new Uint8Array(array.buffer, array.byteOffset, array.byteLength)).digest("hex");
 }
+
+/** Private bytes for a test: SHA-256 of 0, 1, 2, …, as `tools/vectors.py` has them. */
+export async function withCountedBytes<T>(run: () => Promise<T>): Promise<T> {
+  let used = 0;
+  const before = crypto.getRandomValues;
+  crypto.getRandomValues = <A extends ArrayBufferView | null>(array: A): A => {
+    const bytes = array as unknown as Uint8Array;
+    for (let i = 0; i < bytes.length; i += 1, used += 1) {
+      const counter = Buffer.alloc(8);
+      counter.writeBigUInt64LE(BigInt(Math.floor(used / 32)));
+      bytes[i] = createHash("sha256").update(counter).digest()[used % 32]!;
+    }
+    return array;
+  };
+  try {
+    return await run();
+  } finally {
+    crypto.getRandomValues = before;
+  }
+}

@@ -19,6 +19,8 @@ from typing import Any
 from dipp import __version__, models
 from dipp.codes import Pairs
 from dipp.core.geometry import Geometry
+from dipp.core.regions import Place, Regions
+from dipp.core.steps import Question
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture, Pixel
 from dipp.errors import DippError
@@ -27,6 +29,7 @@ from dipp.models.books import Books
 from dipp.models.export import export
 from dipp.planning import questions
 from dipp.planning.planner import Point
+from dipp.planning.regions import plan_of_regions
 from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy import advice
@@ -41,6 +44,8 @@ SIDES = (8, 16, 32, 64, 128, None)
 """Sides of the squares that can be hidden, in pixels; None for the whole picture."""
 OBJECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """ε of such a square, wherever it lies, or of the whole picture."""
+MOST_PLACES = 4
+"""Boxes that may overlap, where boxes are asked."""
 CALLS = {256: 15, 512: 8, 1024: 3}
 """Network calls along the chain, by the side of the largest square picture: fewer than the command line takes, since a
 browser is slower. Three calls are expected to show 0.5 dB less than fifteen at ε = 1, and 1.3 dB less at ε = 4."""
@@ -83,10 +88,7 @@ def described(epsilon: float, rate: float, point: Point, geometry: Geometry) -> 
 
 
 def hiding(own: Books, side: int | None, epsilon: float, channels: int) -> dict[str, Any] | None:
-    """The plan that hides squares of a side, or the whole picture, for JSON; None if no plan keeps the ε.
-
-    Integers that JavaScript's numbers cannot hold are written as text.
-    """
+    """The plan that hides squares of a side, or the whole picture, for JSON; None if no plan keeps the ε."""
     geometry = Geometry(SQUARE, SQUARE, channels)
     budget = Budget(epsilon=epsilon, unit=Picture()) if side is None else Budget(epsilon=epsilon, hidden=(side, side))
     units = (Picture(),) if side is None else questions.units_of(own)
@@ -100,15 +102,25 @@ def hiding(own: Books, side: int | None, epsilon: float, channels: int) -> dict[
         "side": side,
         "epsilon": epsilon,
         "unit": plan.unit.to_bytes().hex(),
-        "questions": [
-            {name: getattr(step, name) for name in ("split", "rounds", "candidate", "scale", "best")}
-            | {"heavy": str(step.heavy), "light": str(step.light), "gain": step.snr_gain, "indexBits": step.index_bits}
-            for step in plan.steps
-        ],
+        "questions": [question(step) for step in plan.steps],
         "bpp": point.bpp,
         "psnr": round(point.psnr, 2),
         "certificate": [promised.headline.epsilon, promised.rho],
     }
+
+
+def asking(epsilon: float, places: int) -> dict[str, Any]:
+    """The plan that asks regions of at most this many places, for JSON."""
+    unit = Regions(tuple(Place(0, 0, 0, 1, 1) for _ in range(places)))
+    (step,) = plan_of_regions(unit, epsilon).steps
+    return {"epsilon": epsilon, "places": places, "question": question(step)}
+
+
+def question(step: Question) -> dict[str, Any]:
+    """A step for JSON; integers that JavaScript's numbers cannot hold are written as text."""
+    found = {name: getattr(step, name) for name in ("split", "rounds", "candidate", "scale", "best")}
+    weights = {"heavy": str(step.heavy), "light": str(step.light)}
+    return found | weights | {"gain": step.snr_gain, "indexBits": step.index_bits}
 
 
 def left_open(unit: Unit) -> list[str]:
@@ -157,10 +169,13 @@ def plans(model: str) -> dict[str, Any]:
     ]
     if not all(one["certificate"][0] <= one["epsilon"] for one in hidden):
         raise DippError("plans: one that hides an object exceeds its budget; report this")
+    asked = [
+        asking(epsilon, places) for epsilon in OBJECTS for places in range(1, MOST_PLACES + 1) if words_of is not None
+    ]
     names |= {"words": None if words_of is None else words_of.digest}
     words |= {"objectsNotCovered": {Cells.kind: cells_not_covered(), Picture.kind: left_open(Picture())}}
     grid = {"epsilons": EPSILONS, "first": advice.DEFAULT_EPSILON, "rates": RATES, "pixels": PIXELS}
-    return {"version": __version__, **names, **grid, **words, "plans": found, "hiding": hidden}
+    return {"version": __version__, **names, **grid, **words, "plans": found, "hiding": hidden, "regions": asked}
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dipp.codec import asking
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import NOISY
 from dipp.codec.trajectory import trajectory
@@ -54,10 +56,11 @@ from dipp.models.network import CHANNELS, PLAIN, Config, Network
 from dipp.models.photonet import PhotoDenoiser
 from dipp.privacy.printing import upper
 from dipp.redaction import png
+from dipp.redaction.answers import unit_of
 from dipp.redaction.crops import crops
 from dipp.redaction.paint import Painter
 from dipp.redaction.raster import Raster
-from dipp.redaction.regions import runs
+from dipp.redaction.regions import Box, Margin, Placed, Region, runs
 from dipp.redaction.sources import open_source
 
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
@@ -82,12 +85,12 @@ def float32(value: float) -> float:
 
 
 class Shrinking(Denoiser):
-    """A denoiser that a test can write down twice: x̂0 = y·SNR/(SNR + 1), within [−1, 1]."""
+    """A denoiser that a test can write down twice: x̂0 = y·SNR/(SNR + 1), within [−1, 1]; and 0.1 of what it is told."""
 
     any_size = True
 
-    def __init__(self, books: Books | None = None) -> None:
-        self.books = books
+    def __init__(self, books: Books | None = None, planes: tuple[str, ...] = ("state",)) -> None:
+        self.books, self.planes = books, planes
         self.schedule = NoiseSchedule(np.linspace(0.99, 0.01, 50))
         self.identity = hashlib.sha256(b"shrinking").hexdigest()
         self.channels, self.sample_size, self.device = 3, (8, 8), torch.device("cpu")
@@ -95,7 +98,10 @@ class Shrinking(Denoiser):
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:  # noqa: ARG002
         """At any SNR."""
         snr = evidence.level
-        return (evidence.merged.state * float32(snr / (snr + 1))).clamp(-1, 1)
+        found = (evidence.merged.state * float32(snr / (snr + 1))).clamp(-1, 1)
+        if evidence.compared is None or evidence.answers is None:
+            return found
+        return (found + (evidence.compared + evidence.answers) * float32(0.1)).clamp(-1, 1)
 
 
 class Counted:
@@ -363,14 +369,15 @@ class Vectors:
 
     def encodings(self, books: Books) -> Iterator[dict[str, Any]]:
         """Pictures that were really encoded, with private bytes that a test can repeat, and decoded."""
-        denoiser = Shrinking(books)
+        plain, told = Shrinking(books), Shrinking(books, ("state", "compared", "answer"))
         plans = [
             (self.plan(code, steps=9, touches=3), size)
-            for code, size in itertools.product((Pairs(), Flat()), SIZES[:5])
+            for code, size in itertools.product((Pairs(), Pairs(), Flat()), SIZES[:5])
         ]
         for unit in (Cells(16), Cells(16), Cells(32), Picture(), Picture()):
             plans += [(self.questions(unit), size) for size in ((70, 50, 3), (33, 64, 3), (5, 3, 3))]
-        for plan, (height, width, channels) in plans:
+        for number, (plan, (height, width, channels)) in enumerate(plans):
+            denoiser = told if number < len(SIZES[:5]) else plain
             pixels = np.frombuffer(self.draw.randbytes(height * width * channels), np.uint8)
             picture = pixels.reshape(height, width, channels)
             if plan.code.name == "flat" and width == 9:
@@ -387,6 +394,7 @@ class Vectors:
             (noisy,) = codec.decode(made, NOISY)
             yield {
                 "code": plan.code.name,
+                "told": denoiser is told,
                 "unit": plan.unit.kind,
                 "steps": len(plan.steps),
                 "rounds": plan.steps[0].turns,
@@ -398,9 +406,54 @@ class Vectors:
                 "noisy": noisy.tobytes().hex(),
             }
 
+    def answers(self, books: Books) -> Iterator[dict[str, Any]]:
+        """Regions that were really asked, with private bytes that a test can repeat, and what the answers show."""
+        denoiser = Shrinking(books)
+        cases = (
+            ((20, 30), ((4, 3, 9, 12),), 1),
+            ((33, 41), ((0, 5, 20, 9), (30, 20, 11, 13), (15, 10, 8, 8)), 2),
+            ((24, 16), ((2, 2, 3, 2), (9, 0, 7, 24)), 4),
+            ((12, 16), ((0, 0, 6, 6), (10, 0, 6, 6), (4, 2, 8, 3)), 1),
+        )
+        for (height, width), boxes, split in cases:
+            sizes = height, width, 3
+            base, pixels = (np.frombuffer(self.draw.randbytes(math.prod(sizes)), np.uint8) for _ in range(2))
+            unit = self._regions((height, width), boxes)
+            step = replace(self._question(1, split), candidate=WORDS, scale=1.0)
+            plan = Plan(Coding(Sign(period=1), Closest()), (step,), unit=unit)
+            before, randomness.private_bytes = randomness.private_bytes, Counted()
+            try:
+                made = asking.ask(
+                    denoiser, plan, base.reshape(sizes), pixels.reshape(sizes), seed=bytes(randomness.SEED_BYTES)
+                )
+            finally:
+                randomness.private_bytes = before
+            yield {
+                "shape": [height, width],
+                "boxes": boxes,
+                "places": [place[:5] for place in unit.places],
+                "base": base.tobytes().hex(),
+                "picture": pixels.tobytes().hex(),
+                "file": asking.alone(made).to_bytes().hex(),
+                "decoded": asking.decoded(denoiser, made, base.reshape(sizes)).tobytes().hex(),
+            }
+
+    def _regions(self, shape: tuple[int, int], boxes: tuple[tuple[int, ...], ...]) -> Regions:
+        """Boxes as a unit, by the code that redacts."""
+        source = open_source(png.write(Raster(np.zeros((*shape, 3), np.uint8))))
+        placed = Placed(
+            tuple(Region(Box(box[0], box[1], box[0] + box[2], box[1] + box[3])) for box in boxes),
+            (shape[1], shape[0]),
+            1,
+        )
+        unit = unit_of(source, placed, Margin())
+        if unit is None:
+            raise DippError("regions: there are none")
+        return unit
+
     def networks(self) -> Iterator[dict[str, Any]]:
         """Small random networks, as they are exported, and what they predict from evidence of all kinds."""
-        for planes in (PLAIN, (*PLAIN, "precision"), tuple(CHANNELS)):
+        for planes in (PLAIN, (*PLAIN, "precision"), tuple(CHANNELS)[:5], tuple(CHANNELS)):
             with torch.random.fork_rng():
                 torch.manual_seed(len(planes))
                 network = Network(Config((8, 16), (1, 1), (1,), 8, planes=planes))
@@ -425,8 +478,9 @@ class Vectors:
 
     def _predicted(self, denoiser: Denoiser, views: list[torch.Tensor], precisions: tuple[float, float | None]) -> Any:
         own, other = precisions
-        known = Evidence(views[0], own) if other is None else Evidence(views[0], own, views[1], other)
-        return denoiser.predict(known).flatten().tolist()
+        estimate = (None, 0.0) if other is None else (views[1], other)
+        told = (views[1], views[0]) if "answer" in denoiser.planes else (None, None)
+        return denoiser.predict(Evidence(views[0], own, *estimate, *told)).flatten().tolist()
 
     def redactions(self) -> Iterator[dict[str, Any]]:
         """Pictures whose boxes were painted, by a denoiser that a test can write down twice."""
@@ -466,6 +520,7 @@ def main() -> None:
     books, words = vectors.books()
     content["words"] = [words.hex()]
     content["encodings"] = list(vectors.encodings(books))
+    content["answers"] = list(vectors.answers(books))
     sums = [[vectors.draw.uniform(-1, 1) * 10.0 ** vectors.draw.randint(-20, 20) for _ in range(40)] for _ in range(50)]
     content["sums"] = [[[double(value) for value in row], double(math.fsum(row))] for row in sums]
     content["redactions"] = list(vectors.redactions())

@@ -12,7 +12,7 @@
 import { blocksByRound } from "../core/chunking";
 import type { Geometry } from "../core/geometry";
 import type { Plan } from "../core/plan";
-import { BLOCK, cutsOf, gridOf, type Question, roundOf, WORDS } from "../core/steps";
+import { areasOf, BLOCK, cutsOf, gridOf, type Question, roundOf, WORDS } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
 import type { Evidence } from "../models/evidence";
 import type { Progress, Walked } from "./chain";
@@ -48,8 +48,8 @@ export class Answers {
         const prediction = finite(await this.predict(number, turn, known, grid));
         if (!turn) known = prediction.slice();
         const { seed, geometry: { channels } } = this;
-        const candidates = candidatesOf(this.steps, number, turn, { seed, channels, first, count }, this.denoiser.books);
-        const round = { number, turn, step, chunks, grid, cuts: cutsOf(step, this.plan.unit, this.geometry), candidates };
+        const candidates = candidatesOf(this.steps, number, turn, { seed, channels, first, count, painted: false }, this.denoiser.books);
+        const round = { number, turn, step, chunks, grid, areas: areasOf(step, this.plan.unit, this.geometry), candidates };
         const places = chunks.order.map((coordinate) => placeOf(coordinate, grid));
         const indices = answer(round, Float32Array.from(places, (place) => prediction[place]!));
         observed(indices, round).forEach((value, i) => (known[places[i]!] = prediction[places[i]!]! + value));

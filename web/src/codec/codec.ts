@@ -10,6 +10,7 @@ import type { Denoiser } from "../models/denoiser";
 import { Answers } from "./answers";
 import { Chain, type Progress, type Walked } from "./chain";
 import { Selector } from "./encoder";
+import { askRegions } from "./told";
 
 /** A picture as eight-bit pixels, pixel·C + channel. */
 export interface Picture extends Size {
@@ -41,6 +42,21 @@ export async function encode(
   return { archive: Archive.build(release, height, width, walked.indices, recorded), walked };
 }
 
+/**
+ * Ask the regions of a picture, whose unit a release has, what they show beyond `base`: the public picture whose regions
+ * were painted without reading them. `state` is what the answers show.
+ */
+export function encodeRegions(release: Release, picture: Picture, base: Uint8Array, denoiser: Denoiser): { archive: Archive; state: Float32Array } {
+  const { plan, seed, channels } = release;
+  const { height, width, pixels } = picture;
+  const geometry = { height, width, channels };
+  requireWords(release, denoiser);
+  const selector = new Selector(plan, geometry, pixels);
+  const { state, indices } = askRegions(plan, base, geometry, { seed, books: denoiser.books, answer: selector.answer });
+  const archive = Archive.build(release, height, width, indices, selector.recorder.ledger(plan, channels));
+  return { archive, state };
+}
+
 /** Decode one image of an archive. */
 export async function decode(archive: Archive, number: number, denoiser: Denoiser, progress: Progress): Promise<Walked & Size & { grey: boolean }> {
   const { release } = archive;
@@ -51,6 +67,7 @@ export async function decode(archive: Archive, number: number, denoiser: Denoise
   }
   requireWords(release, denoiser);
   const { plan, seed, channels } = release;
+  if (plan.unit.kind === "region") throw new DippError("these are answers about regions, which belong to a picture; use `dipp check`");
   const { height, width, grey, indices } = archive.image(number);
   const geometry: Geometry = { height, width, channels };
   let at = 0;

@@ -12,7 +12,7 @@ import type { Plan } from "../core/plan";
 import { BLOCK } from "../core/steps";
 import { Recorder } from "../privacy/ledger";
 import type { StepLayout } from "./chain";
-import { nearestOf, type Round, weightsOf } from "./questions";
+import { coarse, nearestOf, type Round, weightsOf } from "./questions";
 
 export class Selector {
   readonly recorder = new Recorder();
@@ -47,7 +47,8 @@ export class Selector {
 
   /** A private index for each block of a round: the means of its coarse pixels, less their prediction, rank its candidates. */
   readonly answer = (round: Round, prediction: Float32Array): Uint32Array => {
-    const content = this.coarse(round).map((value, i) => value - prediction[i]!);
+    const means = coarse(round, this.pixels, this.geometry.width); // the private read
+    const content = means.map((value, i) => value - prediction[i]!);
     const weights = { ...weightsOf(round.step), candidates: round.candidates.compared.length / (BLOCK ** 2 * this.geometry.channels) };
     const indices = drawn(weights, nearestOf(round, content));
     this.asked.push(round.chunks);
@@ -57,21 +58,4 @@ export class Selector {
     }
     return indices;
   };
-
-  /** Private: the mean signal of each coarse pixel of a round's blocks, in the order of the chunks. */
-  private coarse({ chunks, grid, cuts: { rows, columns } }: Round): Float32Array {
-    const { width, channels } = this.geometry;
-    return Float32Array.from(chunks.order, (coordinate) => {
-      const place = Math.floor(coordinate / channels);
-      const [row, column] = [Math.floor(place / grid.width), place % grid.width];
-      let sum = 0;
-      for (let y = rows[row]!; y < rows[row + 1]!; y += 1) {
-        const first = (y * width + columns[column]!) * channels + (coordinate % channels);
-        const last = (y * width + columns[column + 1]!) * channels;
-        for (let at = first; at < last; at += channels) sum += this.pixels[at]!; // the private read
-      }
-      const count = (rows[row + 1]! - rows[row]!) * (columns[column + 1]! - columns[column]!);
-      return sum / count / 127.5 - 1;
-    });
-  }
 }

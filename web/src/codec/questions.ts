@@ -11,7 +11,7 @@ import { bestOf } from "../core/closest";
 import type { Geometry } from "../core/geometry";
 import type { Weights } from "../core/price";
 import { stream, words } from "../core/randomness";
-import { BLOCK, type Cuts, type Question, SIGNS } from "../core/steps";
+import { type Area, BLOCK, type Question, SIGNS } from "../core/steps";
 import { DippError } from "../errors";
 import { type Books, familyOf, meansOf } from "../models/books";
 
@@ -33,7 +33,8 @@ export interface Round {
   /** The blocks of the round, by coordinates of the coarse picture. */
   readonly chunks: Chunks;
   readonly grid: Geometry;
-  readonly cuts: Cuts;
+  /** The pixels that a coarse pixel is the mean of, by its row and column. */
+  readonly areas: (row: number, column: number) => Area;
   readonly candidates: Candidates;
 }
 
@@ -46,7 +47,7 @@ export function candidatesOf(
   steps: readonly Question[],
   number: number,
   turn: number,
-  { seed, channels, first, count }: { seed: Uint8Array; channels: number; first: number; count: number },
+  { seed, channels, first, count, painted }: { seed: Uint8Array; channels: number; first: number; count: number; painted: boolean },
   books: Books | undefined,
 ): Candidates {
   const step = steps[number]!;
@@ -58,7 +59,7 @@ export function candidatesOf(
     return { compared, meanings: compared.map((sign) => scale * sign), flips };
   }
   if (!books) throw new DippError("words: the model of this page has none; decode the file with `dipp decode`");
-  const book = books.book(familyOf(steps, number, turn), step.indexBits);
+  const book = books.book(familyOf(steps, number, turn, painted), step.indexBits);
   if (book.words.length !== book.counts.length * dims) throw new DippError("words: those of the model have another number of channels");
   return { compared: book.words, meanings: meansOf(book, weightsOf(step)), flips: undefined };
 }
@@ -66,6 +67,22 @@ export function candidatesOf(
 /** Public random signs. */
 function signs(seed: Uint8Array, number: number, purpose: string, count: number): Float32Array {
   return Float32Array.from(words(stream(seed, 0, number, purpose), count), (word) => (word < 2 ** 31 ? -1 : 1));
+}
+
+/** The mean signal of each coarse pixel of a round's blocks, in the order of the chunks, of pixels (pixel·C + channel). */
+export function coarse({ chunks, grid, areas }: Round, pixels: Uint8Array, width: number): Float32Array {
+  const { channels } = grid;
+  return Float32Array.from(chunks.order, (coordinate) => {
+    const place = Math.floor(coordinate / channels);
+    const { rows, columns } = areas(Math.floor(place / grid.width), place % grid.width);
+    let sum = 0;
+    for (let y = rows[0]; y < rows[1]; y += 1) {
+      const first = (y * width + columns[0]) * channels + (coordinate % channels);
+      const last = (y * width + columns[1]) * channels;
+      for (let at = first; at < last; at += channels) sum += pixels[at]!;
+    }
+    return sum / ((rows[1] - rows[0]) * (columns[1] - columns[0])) / 127.5 - 1;
+  });
 }
 
 /** The dimension of its block that a coordinate of the coarse picture is. */

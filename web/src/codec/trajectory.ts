@@ -4,6 +4,8 @@
  *
  *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
  *
+ * A network that takes answers is also told what each coordinate was last compared with, and what came of it.
+ *
  * Before the first step nothing is known: the prediction is mid-grey, and the network is not asked. A step of level ℓ is
  * predicted from the means of y over 2^ℓ × 2^ℓ pixels, whose noise has the power 1/(4^ℓ·s).
  */
@@ -13,9 +15,13 @@ import type { Size } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { DippError } from "../errors";
 import type { Denoiser } from "../models/denoiser";
+import { answerSize } from "../models/evidence";
 import { averaged, interpolated, pixelCuts, squares } from "./grids";
 
 export class Sensing {
+  /** What each coordinate was last compared with, and its answer; undefined if the network takes no answers. */
+  private told: { readonly compared: Float32Array; readonly answers: Float32Array } | undefined;
+
   constructor(
     private readonly plan: Plan,
     private readonly denoiser: Denoiser,
@@ -41,7 +47,7 @@ export class Sensing {
     const step = this.plan.steps[number];
     const side = step?.kind === "sensing" ? 2 ** step.level : 1;
     const snr = this.snr(number);
-    if (side === 1) return this.denoiser.predict({ state, precision: snr }, this.size);
+    if (side === 1) return this.denoiser.predict({ state, precision: snr, ...this.told }, this.size);
     const { height, width } = this.size;
     const cuts = { rows: squares(height, side), columns: squares(width, side) };
     const coarse = { height: cuts.rows.length - 1, width: cuts.columns.length - 1 };
@@ -59,9 +65,23 @@ export class Sensing {
     const [known, told, sensed] = [before / total, gain / total, Math.sqrt(gain) / total].map(Math.fround);
     const size = Math.fround(Math.sqrt(this.plan.period));
     const noise = Math.fround(sensed! * size);
+    this.tell(prediction, places, bits, answerSize(size, gain, before));
     for (let i = 0; i < state.length; i += 1) {
       state[i] = Math.fround(known! * state[i]!) + Math.fround(told! * prediction[i]!);
     }
     for (let i = 0; i < places.length; i += 1) state[places[i]!]! += bits[i] ? noise : -noise;
+  }
+
+  /** Note the answers of a step: ±size at some places, by bits. */
+  private tell(prediction: Float32Array, places: Int32Array, bits: Uint8Array, size: number): void {
+    if (!this.denoiser.planes.includes("answer")) return;
+    const { length } = prediction;
+    this.told ??= { compared: new Float32Array(length), answers: new Float32Array(length) };
+    const { compared, answers } = this.told;
+    for (let i = 0; i < length; i += 1) if (!answers[i]) compared[i] = prediction[i]!; // never asked: with the last prediction
+    for (let i = 0; i < places.length; i += 1) {
+      compared[places[i]!] = prediction[places[i]!]!;
+      answers[places[i]!] = bits[i] ? size : -size;
+    }
   }
 }

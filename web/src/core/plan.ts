@@ -11,7 +11,8 @@ import type { Code } from "./code";
 import { type Geometry, pixelsOf } from "./geometry";
 import { Mask } from "./masks";
 import type { Terms } from "./price";
-import { gridOf, requireSequence, requireStep, type Step } from "./steps";
+import { mostPlaces } from "./regions";
+import { gridOf, isRegions, requireSequence, requireStep, type Step } from "./steps";
 import { PIXEL, type Unit } from "./units";
 
 export const MAX_PIXELS = 2 ** 31 - 1;
@@ -66,7 +67,7 @@ export class Plan {
 
   /** How often a unit takes part in the selections of a step, at most. */
   touches(step: Step, channels: number): number {
-    return step.kind === "questions" ? step.split ** 2 : this.mask.touches(channels);
+    return step.kind === "questions" ? step.split ** 2 * (isRegions(this.unit) ? mostPlaces(this.unit.places) : 1) : this.mask.touches(channels);
   }
 
   /** Whether a step of this number of chunks has no two parts of a unit in one chunk, for certain. */

@@ -5,6 +5,7 @@
 
 import { DippError } from "../errors";
 import type { Geometry } from "./geometry";
+import type { Regions } from "./regions";
 import type { Unit } from "./units";
 
 const MAX_INDEX_BITS = 22;
@@ -89,9 +90,37 @@ export function cutsOf(step: Question, unit: Unit, { height, width }: Geometry):
   return { rows: unit.divisions(height, partsOf(step)), columns: unit.divisions(width, partsOf(step)) };
 }
 
+/** Rows and columns of a picture, from the first on and up to the last, which is not among them. */
+export interface Area {
+  readonly rows: readonly [number, number];
+  readonly columns: readonly [number, number];
+}
+
+/** The pixels that the coarse pixels of a question are means of, by their row and column. */
+export function areasOf(step: Question, unit: Unit, geometry: Geometry): (row: number, column: number) => Area {
+  if (isRegions(unit)) {
+    const parts = partsOf(step);
+    const span = (first: number, length: number, part: number): [number, number] => {
+      const [begin, end] = [part, part + 1].map((one) => Math.floor((one * length) / parts)) as [number, number];
+      return [first + begin, first + Math.max(end, begin + 1)];
+    };
+    return (row, column) => {
+      const { left, top, width, height } = unit.places[Math.floor(row / parts)]!;
+      return { rows: span(top, height, row % parts), columns: span(left, width, column) };
+    };
+  }
+  const { rows, columns } = cutsOf(step, unit, geometry);
+  return (row, column) => ({ rows: [rows[row]!, rows[row + 1]!], columns: [columns[column]!, columns[column + 1]!] });
+}
+
+export function isRegions(unit: Unit): unit is Regions {
+  return unit.kind === "region";
+}
+
 /** The size of the coarse picture that a question asks about. */
 export function gridOf(step: Question, unit: Unit, geometry: Geometry): Geometry {
   const { height, width, channels } = geometry;
+  if (isRegions(unit)) return { height: partsOf(step) * unit.places.length, width: partsOf(step), channels };
   const [rows, columns] = [unit.partCount(height, partsOf(step)), unit.partCount(width, partsOf(step))];
   return { height: rows, width: columns, channels };
 }
@@ -116,6 +145,7 @@ function requireQuestion(step: Question, unit: Unit): void {
   }
   if (step.chunkSize !== 1) throw new DippError(`chunk_size: must be 1 where a chunk is a block, got ${step.chunkSize}`);
   unit.partCount(1, partsOf(step));
+  if (isRegions(unit) && step.rounds > 1) throw new DippError("rounds: must be 1 for regions, whose surroundings are known before any answer");
 }
 
 /** Throw if the steps cannot follow each other. */

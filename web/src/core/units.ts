@@ -10,7 +10,7 @@ import type { Geometry, Size } from "./geometry";
 const MAX_SIDE = 4096;
 
 export interface Unit {
-  readonly kind: "pixel" | "cell" | "picture";
+  readonly kind: "pixel" | "cell" | "picture" | "region";
   /** The unit in a word or two, to be used after "per". */
   readonly short: string;
   /** The unit in words that end a sentence. */

@@ -15,6 +15,7 @@ import { MAX_PIXELS, Plan } from "../core/plan";
 import { SEED_BYTES } from "../core/randomness";
 import { sha256 } from "../core/sha256";
 import { MAX_LEVEL, MAX_SPLIT, type Question, type SensingStep, SIGNS, type Step, type TimedStep, WORDS } from "../core/steps";
+import { regionsOf } from "../core/regions";
 import { smallest, type Unit, unitOf } from "../core/units";
 import { damaged, DippError } from "../errors";
 import { Certificate } from "../privacy/certificate";
@@ -39,6 +40,8 @@ const FIELD_BYTES = new Map<number, readonly [number, number]>([
 /** First byte of the field about the source. */
 const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
 const SIGN = 2;
+/** The number of the kind of units that are declared regions. */
+const REGION = 3;
 const MAX_UNIT_BYTES = 2 ** 16;
 /** How touched coordinates are dealt to chunks: whether channels of a pixel may share one. */
 const [TOGETHER, SEPARATE] = [0, 1];
@@ -144,7 +147,8 @@ function readFields(reader: ByteReader): Map<number, Uint8Array> {
 }
 
 function readUnit(reader: ByteReader): Unit {
-  return unitOf(reader.take(reader.varint("unit", 1, MAX_UNIT_BYTES)));
+  const content = reader.take(reader.varint("unit", 1, MAX_UNIT_BYTES)).slice();
+  return content[0] === REGION ? regionsOf(content.subarray(1)) : unitOf(content);
 }
 
 /** What the fields say of a release. */

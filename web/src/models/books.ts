@@ -9,8 +9,9 @@ import type { Weights } from "../core/price";
 import { BLOCK, type Question } from "../core/steps";
 import { DippError } from "../errors";
 
-/** The family of the words of a round of step `number`: what the prediction is that blocks differ from. */
-export function familyOf(steps: readonly Question[], number: number, turn: number): string {
+/** The family of the words of a round of step `number`: what the prediction is that blocks differ from; that of regions is painted. */
+export function familyOf(steps: readonly Question[], number: number, turn: number, painted: boolean): string {
+  if (number === 0 && painted) return "again";
   if (number === 0) return turn === 0 ? "raw" : `between ${turn}`;
   return steps[number - 1]!.split === steps[number]!.split ? "again" : "finer";
 }

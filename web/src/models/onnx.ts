@@ -64,6 +64,10 @@ export class OnnxDenoiser implements Denoiser {
     return this.facts.identity;
   }
 
+  get planes(): readonly Plane[] {
+    return this.facts.planes;
+  }
+
   get channels(): number {
     return this.facts.channels;
   }
@@ -76,7 +80,7 @@ export class OnnxDenoiser implements Denoiser {
   }
 
   private async run(evidence: Evidence, { height, width }: Size): Promise<Float32Array> {
-    const told = stacked(evidence, this.facts.planes, this.channels);
+    const told = stacked(evidence, this.planes, this.channels);
     const y = new this.runtime.Tensor("float32", told, [1, told.length / (height * width), height, width]);
     const level = new this.runtime.Tensor("float32", Float32Array.of(levelOf(evidence)), [1]);
     const { x0 } = await this.session.run({ y, snr: level });

@@ -326,6 +326,18 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   if (!picture) seeImage(); // another one may have been asked for in the meantime
 }
 
+/** Count answers about boxes among the files of a picture, and return the ε of a box; 0 without answers. */
+function countAnswers(own: Picture, answers: Uint8Array | undefined): number {
+  const notice = element("redacted-again");
+  notice.hidden = true;
+  if (!answers) return 0;
+  const { certificate } = Archive.fromBytes(answers); // read again, as any reader would
+  const { files, epsilon } = spent.add(own, certificate, [own.width, own.height]);
+  notice.hidden = files < 2;
+  notice.textContent = `You have made ${files} files of this picture that tell something of it, up to ε = ${upper(epsilon)} together. Give away one of them.`;
+  return certificate.epsilon;
+}
+
 /** Say what all files of a picture cost together, if there are several: the object that the newest is to hide. */
 function showTotal(own: Picture, { certificate, release }: Archive): void {
   const whole = certificate.unit.kind === "picture" ? ([own.width, own.height] as const) : ([1, 1] as const);
@@ -371,7 +383,7 @@ function onReply({ data }: MessageEvent<Reply>): void {
       views = { original: { ...picture, name: VIEWS.original }, redacted: { ...picture, pixels: data.pixels, name: VIEWS.redacted } };
       current = "redacted";
       busyWith(false);
-      redaction.finish({ file: data.file, record: data.record, name: `${name}-redacted.png` }, data.boxes);
+      redaction.finish({ file: data.file, record: data.record, name: `${name}-redacted.png` }, data.boxes, countAnswers(picture, data.answers));
       element("see-title").textContent = "3. What others will see";
       status.textContent = "Done. Drag the line, and download the picture.";
       look();
@@ -484,7 +496,7 @@ async function begin(): Promise<void> {
   if (!response.ok) throw new DippError("the page is not whole: its plans are missing; build it again");
   table = (await response.json()) as Table;
   choice = new Choice(table, showChoice);
-  redaction = new Redaction(showChoice);
+  redaction = new Redaction(table, showChoice);
   element("samples").append(
     ...table.samples.map((sample) => {
       const title = sample.replace(/\.[^.]*$/, "");

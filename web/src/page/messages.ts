@@ -26,6 +26,8 @@ export type Request =
       readonly width: number;
       readonly pixels: Uint8Array;
       readonly boxes: readonly Box[];
+      /** What may be told of each box. */
+      readonly epsilon: number;
       readonly compression: Compression;
       /** Name of the file that will be written, which its record states. */
       readonly name: string;
@@ -52,8 +54,15 @@ export type Reply =
     }
   /** Another picture to compare with; `of` is the number of the request that it belongs to. */
   | { readonly type: "view"; readonly of: number; readonly name: ExtraName; readonly pixels: Uint8Array }
-  /** A picture whose boxes were painted: its file, its record, its pixels, and how many boxes there were. */
-  | { readonly type: "redacted"; readonly file: Uint8Array; readonly record: string; readonly pixels: Uint8Array; readonly boxes: number }
+  /** A picture whose boxes were painted: its file, its record, its pixels, how many boxes there were, and the answers about them, if they were asked. */
+  | {
+      readonly type: "redacted";
+      readonly file: Uint8Array;
+      readonly record: string;
+      readonly pixels: Uint8Array;
+      readonly boxes: number;
+      readonly answers: Uint8Array | undefined;
+    }
   | ({ readonly type: "odds"; readonly pixel: number } & Odds)
   | { readonly type: "cancelled" }
   | { readonly type: "error"; readonly message: string };

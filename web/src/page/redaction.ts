@@ -4,7 +4,10 @@ import type { Picture } from "../codec/codec";
 import { DippError } from "../errors";
 import { type Box, type Compression, compressionOf, maskOf } from "../redaction/boxes";
 import { Boxes } from "./boxes";
+import { boundWords, type Headline, upper } from "../privacy/certificate";
+import { sentence } from "./choice";
 import { element, grouped, save } from "./dom";
+import { epsilonsOfBoxes, gradeOf, type Table } from "./table";
 
 export type Mode = "size" | "boxes";
 
@@ -23,9 +26,16 @@ export class Redaction {
   private readonly button = element<HTMLButtonElement>("redact");
   private made: Made | undefined;
 
+  /** What may be told of a box, place by place on the slider. */
+  private readonly epsilons: readonly number[];
+  private readonly slider = element<HTMLInputElement>("box-epsilon");
+
   /** `changed` is called whenever something else is chosen. */
-  constructor(private readonly changed: () => void) {
+  constructor(private readonly table: Table, private readonly changed: () => void) {
     this.boxes = new Boxes(changed);
+    this.epsilons = epsilonsOfBoxes(table);
+    this.slider.max = String(this.epsilons.length - 1);
+    this.slider.oninput = changed;
     element("by-size").onclick = () => this.choose("size");
     element("by-box").onclick = () => this.choose("boxes");
     element("add-box").onclick = () => this.boxes.add();
@@ -76,17 +86,26 @@ export class Redaction {
     const covered = maskOf(boxes, picture).reduce((sum, hidden) => sum + hidden, 0);
     const because = growth ? ` Boxes grow by ${growth} pixels (dashed), because a JPEG mixes neighbours.` : "";
     const share = ((100 * covered) / (picture.width * picture.height)).toPrecision(2);
+    const { epsilon } = this;
+    element("box-epsilon-value").textContent = String(epsilon);
+    this.slider.setAttribute("aria-valuetext", `ε = ${epsilon}`);
+    this.slider.disabled = !free || this.made !== undefined;
+    const promised = epsilon ? `${sentence(boundWords(aboutBox(epsilon)))}: ${gradeOf(epsilon, this.table)} as a bound.` : "ε = 0: nothing of it is in what you get.";
     words.textContent = boxes.length
-      ? `${boxes.length === 1 ? "One box hides" : `${boxes.length} boxes hide`} ${share} % of the picture: ε = 0, nothing of it is in what you get.${because}`
+      ? `${boxes.length === 1 ? "One box hides" : `${boxes.length} boxes hide`} ${share} % of the picture. ${promised}${because}`
       : `Nothing is hidden yet.${because}`;
     this.button.disabled = !free || !boxes.length;
     add.disabled = !free || this.made !== undefined;
   }
 
   /** What is to be done. */
-  get task(): { boxes: Box[]; compression: Compression } {
+  get task(): { boxes: Box[]; compression: Compression; epsilon: number } {
     if (this.compression instanceof DippError) throw this.compression;
-    return { boxes: this.boxes.hidden, compression: this.compression };
+    return { boxes: this.boxes.hidden, compression: this.compression, epsilon: this.epsilon };
+  }
+
+  private get epsilon(): number {
+    return this.epsilons[Number(this.slider.value)]!;
   }
 
   /** Show no boxes, because something else is shown. */
@@ -94,15 +113,16 @@ export class Redaction {
     this.boxes.hide();
   }
 
-  /** Show what was made. */
-  finish(made: Made, count: number): void {
+  /** Show what was made; `price` is the ε of a box, if it was asked. */
+  finish(made: Made, count: number, price = 0): void {
     this.made = made;
     this.boxes.hide();
     this.button.textContent = "Change the boxes";
-    element<HTMLButtonElement>("add-box").disabled = true;
+    element<HTMLButtonElement>("add-box").disabled = this.slider.disabled = true;
     element("redacted").hidden = false;
-    element("redacted-headline").textContent =
-      `ε = 0 for what ${count === 1 ? "the box" : `the ${count} boxes`} showed: nothing of it is in this picture, for anybody, whatever they know.`;
+    element("redacted-headline").textContent = price
+      ? `${sentence(boundWords(aboutBox(price)))} (ε = ${upper(price)}).`
+      : `ε = 0 for what ${count === 1 ? "the box" : `the ${count} boxes`} showed: nothing of it is in this picture, for anybody, whatever they know.`;
     element("redacted-bytes").textContent = `PNG, ${grouped(made.file.length)} bytes`;
     element("redacted-words").textContent =
       "All other pixels are as the file had them, and metadata are gone. What no box covers is not protected: hair, clothes, places, " +
@@ -114,4 +134,9 @@ export class Redaction {
     this.made = undefined;
     element("redacted").hidden = true;
   }
+}
+
+/** What is promised about one box. */
+function aboutBox(epsilon: number): Headline {
+  return { epsilon, what: "what one box shows", reader: "somebody who knows everything else in the picture" };
 }

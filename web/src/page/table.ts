@@ -3,10 +3,13 @@
 import { CLOSEST } from "../codes/closest";
 import { PAIRS } from "../codes/pairs";
 import { Plan } from "../core/plan";
-import { MAX_LEVEL } from "../core/steps";
+import { mostPlaces, placesOf, regions } from "../core/regions";
+import { MAX_LEVEL, type Question } from "../core/steps";
 import { unitOf } from "../core/units";
 import { fromHex } from "../format/bytes";
+import { DippError } from "../errors";
 import type { Plane } from "../models/evidence";
+import type { Box } from "../redaction/boxes";
 
 interface Entry {
   readonly epsilon: number;
@@ -35,17 +38,27 @@ export interface HidingEntry extends Entry {
   readonly side: number | null;
   /** Bytes of the unit, in hex. */
   readonly unit: string;
-  readonly questions: readonly {
-    readonly split: number;
-    readonly rounds: number;
-    readonly candidate: number;
-    readonly scale: number;
-    readonly best: number;
-    readonly heavy: string;
-    readonly light: string;
-    readonly gain: number;
-    readonly indexBits: number;
-  }[];
+  readonly questions: readonly WrittenQuestion[];
+}
+
+/** A question as JSON has it. */
+interface WrittenQuestion {
+  readonly split: number;
+  readonly rounds: number;
+  readonly candidate: number;
+  readonly scale: number;
+  readonly best: number;
+  readonly heavy: string;
+  readonly light: string;
+  readonly gain: number;
+  readonly indexBits: number;
+}
+
+/** What boxes are asked at an ε, if the unit of the most boxes has this many: boxes that overlap are one unit. */
+interface RegionsEntry {
+  readonly epsilon: number;
+  readonly places: number;
+  readonly question: WrittenQuestion;
 }
 
 export type TableEntry = PixelEntry | HidingEntry;
@@ -79,6 +92,7 @@ export interface Table {
   readonly scale: readonly { readonly largest: number | null; readonly name: string }[];
   readonly plans: readonly PixelEntry[];
   readonly hiding: readonly HidingEntry[];
+  readonly regions: readonly RegionsEntry[];
 }
 
 /** The side of the square that is to stay hidden: 1 for a pixel, null for the whole picture. */
@@ -113,14 +127,7 @@ export function levelAt(snr: number, pixels: number): number {
 /** The plan of an entry, for pictures of a number of pixels, which decide nothing but the levels of predictions. */
 export function planOf(entry: TableEntry, pixels: number): Plan {
   if ("questions" in entry) {
-    const questions = entry.questions.map(({ heavy, light, ...rest }) => ({
-      ...rest,
-      kind: "questions" as const,
-      heavy: BigInt(heavy),
-      light: BigInt(light),
-      chunkSize: 1,
-    }));
-    return new Plan(1, CLOSEST, questions, true, unitOf(fromHex(entry.unit)));
+    return new Plan(1, CLOSEST, entry.questions.map(questionOf), true, unitOf(fromHex(entry.unit)));
   }
   const steps = entry.clips.map((clip, i) => ({
     kind: "sensing" as const,
@@ -132,6 +139,24 @@ export function planOf(entry: TableEntry, pixels: number): Plan {
     indexBits: 1,
   }));
   return new Plan(entry.period, PAIRS, steps);
+}
+
+function questionOf({ heavy, light, ...rest }: WrittenQuestion): Question {
+  return { ...rest, kind: "questions", heavy: BigInt(heavy), light: BigInt(light), chunkSize: 1 };
+}
+
+/** The ε that boxes can have: 0, and where the model has words, more. */
+export function epsilonsOfBoxes({ regions }: Table): number[] {
+  return [0, ...new Set(regions.map(({ epsilon }) => epsilon))];
+}
+
+/** The plan that asks boxes at an ε above 0. */
+export function planOfBoxes(table: Table, epsilon: number, boxes: readonly Box[]): Plan {
+  const places = placesOf(boxes);
+  const most = mostPlaces(places);
+  const found = table.regions.find((entry) => entry.epsilon === epsilon && entry.places === most);
+  if (!found) throw new DippError(`${most} boxes overlap and count as one; draw one around them all, or take ε = 0`);
+  return new Plan(1, CLOSEST, [questionOf(found.question)], true, regions(places));
 }
 
 /** Width and height of the objects that a plan is to hide; undefined for a pixel and for the whole picture. */

@@ -1,21 +1,23 @@
 /** The worker: the network and the chain, beside the page, so that it stays quick. One request at a time. */
 
 import type { Told, Walked } from "../codec/chain";
-import { decode, encode, type Picture, toPixels } from "../codec/codec";
+import { decode, encode, encodeRegions, type Picture, toPixels } from "../codec/codec";
 import { interpolated, pixelCuts } from "../codec/grids";
 import { oddsOfPixel } from "../codec/odds";
 import { coarser, sampled } from "../codec/sampling";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import { hex } from "../format/bytes";
+import type { Release } from "../format/header";
+import type { Plan } from "../core/plan";
 import type { Size } from "../core/geometry";
 import { Books } from "../models/books";
 import { bestEngine, OnnxDenoiser } from "../models/onnx";
 import { recordOf } from "../redaction/record";
-import { redact } from "../redaction/redact";
+import { pasted, redact } from "../redaction/redact";
 import type { ExtraName, Reply, Request } from "./messages";
 import { blurred, noised, pixelated } from "./rivals";
-import { hiddenBy, planOf, type Table } from "./table";
+import { hiddenBy, planOf, planOfBoxes, type Table } from "./table";
 
 class Cancelled extends Error {}
 
@@ -87,6 +89,14 @@ async function fetched(address: URL): Promise<Uint8Array> {
   return bytes;
 }
 
+/** A release of a plan, with a public seed of its own. */
+function releaseOf(plan: Plan): Release {
+  const seed = seeds.pop();
+  if (!seed) throw new DippError("load the page again: public seeds are drawn before pictures are read, and all are used");
+  const { model, channels } = table;
+  return { plan, model, seed, channels, table: plan.kind === "questions" ? (table.words ?? undefined) : table.table, seedGiven: false };
+}
+
 function finish(archive: Archive, image: number, size: Size & { grey: boolean }, walked: Walked): void {
   const { height, width, grey } = size;
   told = archive.pairs ? walked.told : [];
@@ -135,13 +145,8 @@ async function handle(request: Request): Promise<void> {
     denoiser = load(new URL(request.place), request.engine);
     await denoiser;
   } else if (request.type === "encode") {
-    const seed = seeds.pop();
-    if (!seed) throw new DippError("load the page again: public seeds are drawn before pictures are read, and all are used");
     const { entry, height, width, pixels } = request;
-    const { model, channels } = table;
-    const plan = planOf(entry, height * width);
-    const digest = plan.kind === "questions" ? (table.words ?? undefined) : table.table;
-    const release = { plan, model, seed, channels, table: digest, seedGiven: false, hidden: hiddenBy(entry) };
+    const release = { ...releaseOf(planOf(entry, height * width)), hidden: hiddenBy(entry) };
     const picture = { height, width, pixels };
     const { archive, walked } = await encode(release, picture, await denoiser, progress);
     const size = { height, width, grey: false };
@@ -153,10 +158,14 @@ async function handle(request: Request): Promise<void> {
     finish(archive, request.image, walked, walked);
     await extras(archive, walked, walked);
   } else if (request.type === "redact") {
-    const { boxes, compression, name } = request;
-    const { file, mask, picture } = await redact(request, boxes, await denoiser, progress);
-    const record = recordOf(file, name, picture, boxes, mask, compression, table);
-    reply({ type: "redacted", file, record, pixels: picture.pixels, boxes: boxes.length }, [file.buffer, picture.pixels.buffer] as Transferable[]);
+    const { boxes, compression, name, epsilon } = request;
+    const release = epsilon ? releaseOf(planOfBoxes(table, epsilon, boxes)) : undefined; // the seed comes before a box is read
+    const network = await denoiser;
+    const base = await redact(request, boxes, network, progress);
+    const asked = release && encodeRegions(release, request, base.picture.pixels, network);
+    const { file, mask, picture } = asked ? pasted(base, toPixels(asked.state, table.channels)) : base;
+    const record = recordOf(file, name, picture, boxes, mask, compression, table, asked?.archive);
+    reply({ type: "redacted", file, record, pixels: picture.pixels, boxes: boxes.length, answers: asked?.archive.bytes });
   } else if (request.type === "odds") {
     const { pixel } = request;
     reply({ type: "odds", pixel, ...oddsOfPixel(told, pixel, table.channels) });

@@ -20,6 +20,15 @@ export interface Redacted {
   /** 1 for each pixel that is hidden. */
   readonly mask: Uint8Array;
   readonly picture: Picture;
+  /** Whether the file is grey, because all is that lies outside the boxes. */
+  readonly grey: boolean;
+}
+
+/** A redacted picture whose boxes show other public pixels. A grey picture takes their first channel. */
+export function pasted({ mask, picture, grey }: Redacted, shown: Uint8Array): Redacted {
+  const pixels = picture.pixels.map((value, i) => (mask[Math.floor(i / COLOURS)] ? shown[grey ? i - (i % COLOURS) : i]! : value));
+  const file = png(picture, grey ? pixels.filter((_, i) => i % COLOURS === 0) : pixels);
+  return { file, mask, picture: { ...picture, pixels }, grey };
 }
 
 /** A picture with its boxes painted; `progress` is told how many of its crops are done. */
@@ -48,7 +57,7 @@ export async function redact(
   }
   await progress(all.length, all.length);
   const pixels = channels === 1 ? Uint8Array.from({ length: COLOURS * made.length }, (_, i) => made[Math.floor(i / COLOURS)]!) : made;
-  return { file: png(picture, made), mask, picture: { width: picture.width, height: picture.height, pixels } };
+  return { file: png(picture, made), mask, picture: { width: picture.width, height: picture.height, pixels }, grey: channels === 1 };
 }
 
 /** The pixels, with zeros in the place of all that is hidden: the one place where private values are dropped. */
