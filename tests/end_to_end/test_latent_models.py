@@ -115,6 +115,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # PyTorch, of FLUX in bf16
 @pytest.mark.parametrize(("sender", "receiver"), WAYS)
 @pytest.mark.parametrize("name", ["questions", "diffc"])
 @pytest.mark.parametrize("kind", SCHEDULERS)

@@ -381,6 +381,7 @@ def test_bad_flows_are_refused(config: dict[str, Any], said: str) -> None:
         Ladder.from_config({"_class_name": "FlowMatchEulerDiscreteScheduler", "num_train_timesteps": 40, **config})
 
 
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # PyTorch, of FLUX in bf16
 @pytest.mark.gpu
 @EVERY
 def test_on_a_gpu(folders: dict[str, Path], name: str) -> None:
