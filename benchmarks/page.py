@@ -153,6 +153,22 @@ def shots(browser: Browser, origin: str, folder: Path) -> None:
     wait(page)
     _keep(page.locator("#pixel").screenshot(), folder / "page-pixel.jpg")
     page.context.close()
+    page = opened(browser, origin, viewport=wide, color_scheme="light")
+    page.click(".sample:nth-child(1)")
+    page.click("#by-box")
+    page.wait_for_selector("#boxes:visible")
+    area = page.locator("#boxes").bounding_box()
+    if area is None:
+        raise SystemExit("the page shows no room for boxes")
+    for move, share in ((page.mouse.down, (0.3, 0.2)), (page.mouse.up, (0.65, 0.62))):
+        page.mouse.move(area["x"] + share[0] * area["width"], area["y"] + share[1] * area["height"])
+        move()
+    choose(page, "box-epsilon", "32")
+    page.click("#redact")
+    page.wait_for_selector("#redacted:visible")
+    page.fill("#split", "12")
+    _keep(page.screenshot(), folder / "page-boxes.jpg")
+    page.context.close()
 
 
 def _keep(content: bytes, path: Path) -> None:
