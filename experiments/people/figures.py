@@ -23,6 +23,8 @@ COLOURS = {
 OTHER = "#d94801"
 REGION = ("region, known", "region, other")
 """Probes of the claims about regions."""
+LINE, LETTER = 3.2, 0.19
+"""Height of a line and width of a letter in the plot of methods, in its units: names do not cover each other."""
 ATTACKED = [
     *("top-1: likelihood, known", "strongest, other", "bound"),
     *("top-5: likelihood, known", "strongest, other", "bound"),
@@ -182,13 +184,27 @@ def _draw(found: dict[str, list[dict[str, Any]]], output: Path) -> None:
         )
     left.set(xlabel="ε of the whole picture", ylabel="top-1, %", title="claims", ylim=(0, 100))
     left.legend(frameon=False, fontsize=8)
-    for one in found["faces"]:
-        if one["family"] != "clean":
-            place = one["PSNR"], 100 * one["top-1 of the strongest"]
-            colour = COLOURS.get(one["family"], OTHER)
-            right.plot(*place, "o", color=colour)
-            right.annotate(_name(one), place, fontsize=7, xytext=(3, 3), textcoords="offset points")
-    right.set(xlabel="PSNR, dB", ylabel="top-1 of the strongest attacker, %", title="who is recognised", ylim=(0, 105))
+    named: list[tuple[float, float, str]] = []
+    shown = [one for one in found["faces"] if one["family"] != "clean"]
+    for one in sorted(shown, key=lambda record: -record["top-1 of the strongest"]):
+        x, y, name = one["PSNR"], 100 * one["top-1 of the strongest"], _name(one)
+        right.plot(x, y, "o", color=COLOURS.get(one["family"], OTHER))
+        while any(
+            abs(y - other) < LINE and x < left_end + LETTER * len(text) and left_end < x + LETTER * len(name)
+            for left_end, other, text in named
+        ):
+            y -= LINE / 2
+        named.append((x, y, name))
+        place = x, 100 * one["top-1 of the strongest"]
+        line = {"arrowstyle": "-", "lw": 0.4, "color": "grey", "shrinkA": 0, "shrinkB": 2}
+        right.annotate(name, place, (x + 0.3, y), fontsize=7, va="center", arrowprops=line)
+    right.set(
+        xlabel="PSNR, dB",
+        ylabel="top-1 of the strongest attacker, %",
+        title="who is recognised",
+        xlim=(6, 30),
+        ylim=(0, 105),
+    )
     for axes in (left, right):
         axes.grid(alpha=0.3)
     with files.atomic(output) as part:
