@@ -92,6 +92,14 @@ def test_the_smallest_type_that_holds_every_pixel(kind: str, name: str, fill: st
         np.testing.assert_array_equal(after[outside], first[outside])
 
 
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_a_palette_is_warned_of_and_does_not_show(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Colours are reduced to a palette by looking at the whole picture: no reader can see whether that was done."""
+    require_same(palette(FEW, kind), save(FEW, kind), fill="grey")
+    (warning,) = caplog.messages
+    assert warning.startswith("image: The original has a palette.")
+
+
 def test_webp_drops_alpha_where_nothing_is_clear() -> None:
     files = [opaque(scene()), with_box(opaque(scene()), CLEAR)]
     require_same(*(saved(pixels, "WEBP", lossless=True, exact=True) for pixels in files))

@@ -116,7 +116,7 @@ def of_tiff(content: bytes) -> tuple[Raster, bool]:
     deep = tiff.deep_colour(content, image)
     turned = turned if turned in range(1, 9) else 1
     values = stored(_values(image), turned) if deep is None else deep  # Pillow has turned the picture
-    return Raster(values, turned, profile, _has_others(image)), lossy
+    return Raster(values, turned, profile, _has_others(image), image.mode == "P"), lossy
 
 
 def of_heif(content: bytes) -> Raster:

@@ -63,7 +63,7 @@ def read(content: bytes) -> Raster:
     values = _values(b"".join(data), width, height, depth, kind, bool(interlaced))
     values = _coloured(values, depth, kind, chunks)
     turned = orientation(chunks[b"eXIf"]) if b"eXIf" in chunks else 1
-    return Raster(values, turned, _profile(chunks), b"acTL" in chunks)
+    return Raster(values, turned, _profile(chunks), b"acTL" in chunks, kind == PALETTE)
 
 
 def _profile(chunks: dict[bytes, bytes]) -> bytes:

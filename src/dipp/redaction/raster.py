@@ -20,6 +20,8 @@ class Raster:
     """ICC profile; empty for none."""
     others: bool = False
     """Whether the file holds other pictures, which were not read."""
+    palette: bool = False
+    """Whether the file has a palette, to which its colours may have been reduced."""
 
     @property
     def alpha(self) -> bool:

@@ -27,7 +27,7 @@ from dipp.redaction import answers, charging, formats, paint, tracks
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.record import Record, beside
 from dipp.redaction.regions import Box, Declared, Margin, Mask, Pixels, Placed, Region
-from dipp.redaction.sources import OTHERS, Source, open_source
+from dipp.redaction.sources import Source, open_source
 
 LOGGER = logging.getLogger("dipp")
 SUFFIXES = {
@@ -215,8 +215,8 @@ class Redactor:
             require_suffix(target, opened.source.kind)
         unit = answers.unit_of(opened.source, opened.placed, self.margin) if self.epsilon else None
         redacted = self.filled(name, opened) if unit is None else self.answered(name, content, opened, unit)
-        if OTHERS in opened.source.assumptions:
-            LOGGER.warning(f"{name}: {OTHERS}")
+        for warning in opened.source.warnings():
+            LOGGER.warning(f"{name}: {warning}")
         if self.meter is not None and unit is None:
             charging.charge(self.meter, name, content, opened.source, opened.hidden)
         return redacted

@@ -46,6 +46,10 @@ LOSSY = (
     "show. The caller accepted that."
 )
 OTHERS = "The original held other pictures beside the first (pages, frames, views). They were dropped."
+PALETTE = (
+    "The original has a palette. If its colours were reduced to it, pixels outside the regions may depend on what they "
+    "show; take the original from before."
+)
 NO_PROFILE = "The original had a colour profile that is no standard one. It was dropped; colours are taken for sRGB."
 
 
@@ -77,6 +81,10 @@ class Source(ABC):
     @abstractmethod
     def marked(self) -> NDArray[Any]:
         """Return the decoded values (H, W, C). They are private, unless the file was redacted."""
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what may be wrong with the original."""
+        return (OTHERS,) if OTHERS in self.assumptions else ()
 
     def levels(self) -> NDArray[np.uint8]:
         """Return the pixels (H, W, 3) that answers about regions are given from; a grey value is repeated.
@@ -252,6 +260,10 @@ class RasterSource(Source):
     def marked(self) -> NDArray[Any]:
         """Return the pixels of the file."""
         return self.picture.values
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what may be wrong with the original. The record does not tell of a palette: a region may decide it."""
+        return (*super().warnings(), *([PALETTE] if self.picture.palette else []))
 
     def levels(self) -> NDArray[np.uint8]:
         """Return the pixels without alpha."""
