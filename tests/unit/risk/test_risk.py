@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +157,21 @@ def test_guesses_about_cells_are_sure_of_what_is_shown_and_even_of_what_is_not(p
     assert guesses.about_cells(np.zeros_like(people[0]), people[0], 8, rng) is None, "none differ"
     assert guesses.about_pictures(people, people) == 1
     assert guesses.about_pictures(people[:1], people[:1]) is None
+    black, mid, white = (np.full((4, 4, 3), level, np.uint8) for level in (0, 100, 255))
+    assert guesses.about_pictures(np.stack([black, mid, white]), np.stack([black, white, mid])) == 0.5
+    equal = guesses.about_pictures(np.stack([black, black, white]), np.stack([black, white, white]))
+    assert equal == 0.75, "equal ones are not asked about"
+
+
+def test_guesses_about_many_pictures_take_little_memory() -> None:
+    """All pairs of 60 pictures of 64×64 at once would be 43 million numbers."""
+    originals = np.random.default_rng(0).integers(0, 256, (60, 64, 64, 3), np.uint8)
+    tracemalloc.start()
+    try:
+        assert guesses.about_pictures(originals, originals) == 1
+        assert tracemalloc.get_traced_memory()[1] < 40e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_who_knows_the_typeface_reads_a_clean_line() -> None:
