@@ -13,5 +13,6 @@
 | `probes` | how often the best guess tells which of two pictures was encoded |
 | `provenance` | what records are made of, so that none is taken for another's |
 | `stages`, `run` | the stages of a run, in order; running them, and noting how long each took |
+| `units` | the protocol for cells and whole pictures, with stages, records and a report of its own |
 | `report`, `tables`, `figures` | one JSON with every figure, and the tables and pictures that are drawn from it |
 """

@@ -13,9 +13,9 @@ released, and tested on the other half, released alike and clean. All methods ha
 The last two are told the SNR that is best against the first clean pictures, and PrivUnitG also answers about what is
 best there, which dipp is not. The words come from CIFAR-10's training pictures, which count as public:
 
-    cp -r src/dipp/models/embedded WORDED
-    dipp words WORDED CIFAR --count 2000 --tried 48 --overwrite
-    python -m experiments.cifar10.units CIFAR --model WORDED --output RUN
+    cp -r src/dipp/models/embedded DIR
+    dipp words DIR CIFAR --count 2000 --tried 48 --overwrite
+    python -m experiments.cifar10.units CIFAR --model DIR --output RUN
 
 `--only` takes patterns of names such as `8-32-dipp` or `picture-64-*`, of unit, ε and method; `clean` is the reference.
 """
