@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from dipp.data import listing, sources, tables
+from dipp.data import listing, saved, sources, tables
 from dipp.data.sources import Columns, Source
 
 Recognise = Callable[[str, Columns, Path], Source | None]
 """Opens what is at a path or hub id, with a folder for listings; None, if it is of another format."""
 
 FORMATS: tuple[Recognise, ...] = (
-    tables.saved_folder,
+    saved.saved_folder,
     sources.cifar_folder,
     tables.parquet_files,
     listing.tar_files,

@@ -1,4 +1,4 @@
-"""Sources that are tables: Parquet files, local or on the hub, and folders that Hugging Face's `save_to_disk` wrote.
+"""Sources that are tables: Parquet files, local or on the hub, and what other tables share (`saved`).
 
 Only the requested rows are read, and only the columns of pictures and labels: all other columns are left alone.
 """
@@ -9,7 +9,6 @@ import functools
 import hashlib
 import importlib
 import itertools
-import json
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -145,7 +144,7 @@ class Tables(Rows):
     @classmethod
     def of(cls, places: Sequence[str], columns: Columns, chosen: str) -> Tables:
         """Open files or hf:// addresses, reading only their footers; `chosen` is the fingerprint of them all."""
-        _refuse_twice(places)
+        refuse_named_twice(places)
         counts, states = [], tuple(map(_state, places))
         for place, state in zip(places, states, strict=True):
             file = _table(place, state)
@@ -198,7 +197,7 @@ class Tables(Rows):
             file = _table(place, state)
             try:
                 for batch in file.iter_batches(VALUES_PER_READ, columns=[wanted], use_threads=False):
-                    yield from _cells(batch.column(column), part)
+                    yield from cells_of(batch.column(column), part)
             except (OSError, pa.ArrowException) as error:
                 raise DippError(f"src: {column} of {Path(place).name} cannot be read ({error})") from None
 
@@ -208,8 +207,8 @@ class Tables(Rows):
         return f"{Path(self.files[number]).name} row {row}"
 
 
-def _refuse_twice(places: Sequence[str]) -> None:
-    """Refuse a table that is named twice, or is under two names. An address on the hub stands for its file."""
+def refuse_named_twice(places: Sequence[str]) -> None:
+    """Raise if a table is named twice, or is under two names. An address on the hub stands for its file."""
     if len({*places}) < len(places):
         raise DippError("src: a table is named twice, and its pictures would be released twice; name it once")
     refuse_twice(Path(place) for place in places if not place.startswith(HUB))
@@ -235,78 +234,9 @@ def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 -
         ) from None
 
 
-@dataclass(frozen=True)
-class Saved(Rows):
-    """A dataset that Hugging Face's `save_to_disk` wrote, with all files of its folder."""
-
-    folder: Path
-    count: int
-    """Number of rows."""
-
-    @classmethod
-    def open(cls, folder: Path, columns: Columns) -> Saved:
-        """Open a saved dataset, or one split of a saved DatasetDict."""
-        if (folder / "dataset_dict.json").is_file():
-            try:
-                found = json.loads((folder / "dataset_dict.json").read_text())["splits"]
-                splits = [name for name in found if (folder / name).is_dir()]
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                raise DippError("src: dataset_dict.json is damaged; save the dataset again") from None
-            if columns.part not in splits:
-                raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.part}")
-            folder /= columns.part
-        else:
-            columns.refuse_split(str(folder))
-        paths = sorted(folder.iterdir())
-        names, states = tuple(path.name for path in paths), tuple(map(state_at, paths))
-        data = _saved(folder, states)
-        _refuse_twice([part["filename"] for part in data.cache_files])
-        return cls(*choose_columns(data.data.schema, columns, fingerprint(paths)), names, states, folder, len(data))
-
-    def __len__(self) -> int:
-        return self.count
-
-    def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Rows of the memory-mapped Arrow files; nothing is decoded here."""
-        now = {path.name: state_at(path) for path in self.folder.glob("*")}
-        unchanged = map(functools.partial(same, where=self.machine), self.states, map(now.get, self.files))
-        if set(now) != set(self.files) or not all(unchanged):
-            yield from (Record(position, None, None, CHANGED) for position in range(start, stop))
-            return
-        data = _saved(self.folder, self.states).with_format("arrow")
-        for low in range(start, stop, ROWS_PER_READ):
-            rows = data[low : min(low + ROWS_PER_READ, stop)].select(self.columns).to_pylist()
-            for position, row in enumerate(rows, low):
-                yield self.record(position, row)
-
-    @property
-    def schema(self) -> Any:
-        """The schema of the dataset."""
-        return _saved(self.folder, self.states).data.schema
-
-    def _column(self, column: str, part: str | None) -> Iterator[Any]:
-        chosen = _saved(self.folder, self.states).select_columns([column]).with_format("arrow")
-        for low in range(0, self.count, VALUES_PER_READ):
-            yield from _cells(chosen[low : low + VALUES_PER_READ].column(column), part)
-
-    def name(self, position: int) -> str:
-        """Row of a picture."""
-        return f"row {position}"
-
-
-@functools.lru_cache(maxsize=1)
-def _saved(folder: Path, states: tuple[State | None, ...]) -> Any:  # noqa: ARG001 - part of the cache key
-    """The dataset of a folder, which is kept for later calls as long as the states of its files are the same."""
-    datasets = _datasets()
-    try:
-        return datasets.load_from_disk(str(folder))
-    except Exception as error:  # its exceptions differ from release to release
-        raise DippError(f"src: {folder.name} cannot be read by datasets ({type(error).__name__})") from None
-
-
 def open_hub(name: str, columns: Columns) -> Tables:
     """Open a dataset on the hub at its current revision: its Parquet files, or those that the hub made from it."""
-    datasets = _datasets()
+    datasets = huggingface()
     reasons = []
     for revision in (None, HUB_PARQUET):
         try:
@@ -325,8 +255,8 @@ def open_hub(name: str, columns: Columns) -> Tables:
     raise DippError(f"src: {name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
 
 
-def _datasets() -> Any:
-    """The module datasets, which is an optional dependency."""
+def huggingface() -> Any:
+    """Return the module datasets, which is an optional dependency."""
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
@@ -346,19 +276,12 @@ def parquet_files(place: str, columns: Columns, _: Path) -> Tables | None:
     return Tables.open(found, columns) if found else None
 
 
-def saved_folder(place: str, columns: Columns, _: Path) -> Saved | None:
-    """The folder of a dataset, or of a dictionary of them, that `save_to_disk` wrote."""
-    folder = Path(place).resolve()
-    known = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
-    return Saved.open(folder, columns) if known else None
-
-
 def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
     """What is no file and no folder here is looked for on the hub."""
     return None if Path(place).is_file() or Path(place).is_dir() else open_hub(place, columns)
 
 
-def _cells(values: Any, part: str | None) -> list[Any]:
+def cells_of(values: Any, part: str | None) -> list[Any]:
     """Return the values of a column; of structs, one part of them if that is named."""
     found: list[Any] = (values if part is None else pc.struct_field(values, part)).to_pylist()
     return found

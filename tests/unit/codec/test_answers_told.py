@@ -43,7 +43,7 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
 
     def predict(self: Denoiser, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
         met.append(evidence)
-        return own(self, evidence, numbers)  # type: ignore[arg-type]
+        return own(self, evidence, numbers)
 
     monkeypatch.setattr(type(wide), "predict", predict)
     pixels = np.random.default_rng(0).integers(0, 256, (2, geometry.coordinates), dtype=np.uint8)
@@ -58,7 +58,7 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
     state, _ = chain.run(range(2), choose)
     assert state.shape == (2, 9, *SIZE)
     chain.trajectory.expected(len(plan.steps), state)
-    predictions = [torch.zeros(2, 3, *SIZE), *(own(wide, one) for one in met[:-1])]  # type: ignore[arg-type]
+    predictions = [torch.zeros(2, 3, *SIZE), *(own(wide, one) for one in met[:-1])]
     for steps in range(1, len(plan.steps) + 1):
         evidence = met[steps - 1]
         assert evidence.compared is not None
