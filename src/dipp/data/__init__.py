@@ -3,7 +3,7 @@
 | module | what it is |
 |---|---|
 | `sources`, `formats` | where private pictures come from, read by position; the kinds of sources that are known |
-| `listing`, `tables`, `saved`, `cifar` | these kinds: many small files, tables, what `datasets` saved, CIFAR-10 and CIFAR-100 |
+| `listing`, `tables`, `saved`, `cifar` | these kinds: many files, tables, saved `datasets`, CIFAR-10 and CIFAR-100 |
 | `columns` | which columns of a table hold pictures and labels |
 | `pickles` | reads the pickles of CIFAR without unpickling |
 | `repeats`, `states` | files that have two names; files that change |
