@@ -1,7 +1,8 @@
 """Units larger than a pixel: dipp against rivals at the same unit and pure ε, on photographs.
 
     python benchmarks/units.py PHOTOGRAPHS --out benchmarks/results/units.json --sheet examples/units.jpg
-    python benchmarks/units.py CIFAR --cifar --count 256 --out benchmarks/results/units-cifar.json
+    python benchmarks/units.py CIFAR --cifar --count 256 --model TUNED --plain DDPM --device cuda --workers 4 \
+        --out benchmarks/results/units-cifar.json
 
 PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Centre crops of 512×512 are released:
 
@@ -19,9 +20,12 @@ For `DP-Pix, denoised` and `PrivUnitG`, the SNR that the network is told is the 
 the number of coarse pixels and the norm that PrivUnitG shortens cells to. `dipp` has no such advantages. PSNR in dB is
 the mean over crops.
 
-*CIFAR-10*: CIFAR is the folder `cifar-10-batches-py`. Words are made from the first training pictures, by what
-`dipp words` runs, and questions are chosen on others of them. The first test pictures are released by the denoiser that
-ships. There the floor is the mean of training pictures, and PSNR is that of the mean squared error over all pictures.
+*CIFAR-10*: CIFAR is the folder `cifar-10-batches-py`. TUNED is the network that `benchmarks/finetune.py` made of DDPM;
+it has not seen the training pictures that words are made from and questions are chosen on. Words are made by what
+`dipp words` runs, once for each grid of coarse pixels that a first question may have. The first test pictures are
+released. Rivals are denoised by the same network, from their answers interpolated to the picture's size, plainly or
+shortened to their expected power, whichever is best. The floor is the mean of training pictures. PSNR is that of the
+mean squared error over all pictures. `sharp` is planned for DDPM, by `benchmarks/results/ddpm-table.json`.
 
 *Time*: a photograph of 768×512 and one of 4000×3000 (enlarged from it) at `--unit 16 --epsilon 8`, each in a process of
 its own, whose peak of resident memory is read at its end.
@@ -32,6 +36,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
 import resource
 import subprocess
 import sys
@@ -59,6 +64,7 @@ from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser
+from dipp.models.evidence import Evidence
 from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, step_of
 from dipp.privacy.budget import Budget
 from dipp.training import public_pictures, words
@@ -80,9 +86,11 @@ CIFAR_CASES: tuple[tuple[Unit, float], ...] = (
     *((Cells(16), epsilon) for epsilon in (8.0, 16.0, 32.0)),
     *((Picture(), epsilon) for epsilon in (8.0, 16.0, 64.0, 128.0)),
 )
-CIFAR_BITS = (3, 5, 6, 8, 9, 10)
 WORDED, TRIED = 2000, 128
-"""Training pictures that words are made from, and others on which questions are tried."""
+"""Training pictures that words are made from, and others on which questions are tried: the first ones."""
+GRIDS = (4, 8, 16, 32)
+"""Sides of the coarse pictures that a first question may ask about."""
+DDPM_TABLE = HERE / "results/ddpm-table.json"
 TIMED = ((768, 512), (4000, 3000))
 SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", HERE / "pictures/retina.png"]
 HIDDEN = ("16x16", "32x32", "64x64")
@@ -116,10 +124,10 @@ def asked_pictures(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoise
     return np.stack(list(codec.decode(archive))), archive.payload_bpp
 
 
-def by_pixel(pixels: Pixels, epsilon: float) -> float | None:
+def by_pixel(pixels: Pixels, epsilon: float, **options: Any) -> float | None:
     """Return the PSNR that the planner expects of `sharp`; None if no plan keeps the budget."""
     try:
-        return round(planned(size=pixels.shape[1:3], epsilon=epsilon).point.psnr, 2)
+        return round(planned(size=pixels.shape[1:3], epsilon=epsilon, **options).point.psnr, 2)
     except DippError:
         return None
 
@@ -127,8 +135,22 @@ def by_pixel(pixels: Pixels, epsilon: float) -> float | None:
 def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, Pixels]:
     """Return what DP-Pix releases, and the same denoised at the best SNR."""
     found = rivals.dp_pix(pixels, unit, epsilon, np.random.default_rng(0))
-    tried = [found.denoised(denoiser, factor) for factor in LABELS]
-    return found.squares(), max(tried, key=lambda one: psnr(one, pixels))
+    return found.squares(), denoised_best(found, denoiser, pixels)
+
+
+def denoised_best(found: rivals.Answers, denoiser: Denoiser, pixels: Pixels) -> Pixels:
+    """Return the best picture that the network makes of noisy coarse pixels, at several SNRs around theirs."""
+    if denoiser.any_size:
+        return best_of([found.denoised(denoiser, factor) for factor in LABELS], pixels)
+    shrunk, certain = found.share, 1 / found.power + found.snr
+    states = (found.on_pixels(), found.snr), (found.on_pixels(shrunk), certain)
+    tried = [denoiser.predict(Evidence(state, factor * snr)) for state, snr in states for factor in LABELS]
+    return best_of([rivals.shown(one) for one in tried], pixels)
+
+
+def best_of(tried: list[Pixels], pixels: Pixels) -> Pixels:
+    """Return the pictures of the highest PSNR."""
+    return max(tried, key=lambda one: psnr(one, pixels))
 
 
 def priv_unit(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
@@ -139,8 +161,7 @@ def priv_unit(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) ->
         for parts in rivals.PARTS
         for radius in rivals.radii(pixels, unit, parts)
     ]
-    best = max(tried, key=lambda one: psnr(one.shrunk(), pixels))
-    return max((best.denoised(denoiser, factor) for factor in LABELS), key=lambda one: psnr(one, pixels))
+    return denoised_best(max(tried, key=lambda one: psnr(one.shrunk(), pixels)), denoiser, pixels)
 
 
 def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
@@ -153,11 +174,22 @@ def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) 
         ask(denoiser)
     sides = pixels.shape[1], pixels.shape[2]
     cuts = Cuts(*(unit.divisions(side, step.parts) for side in sides))
-    return rivals.shown(interpolated(asked.state, cuts, Cuts(*(np.arange(side + 1) for side in sides))))
+    return rivals.shown(interpolated(asked.state.cpu(), cuts, Cuts(*(np.arange(side + 1) for side in sides))))
 
 
-def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser, floor: Any) -> dict[str, Any]:
-    """Return the PSNR of every method at a unit and ε; `floor` is a picture, or a colour, that is known before."""
+def compared(
+    pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser, floor: Any, **sharp: Any
+) -> dict[str, Any]:
+    """Return the PSNR of every method at a unit and ε.
+
+    Args:
+        pixels: The pictures.
+        unit: The unit.
+        epsilon: Its pure ε.
+        denoiser: The denoiser with its words.
+        floor: A picture, or a colour, that is known before.
+        sharp: Options of the plan by pixels: by default, the denoiser that ships makes it.
+    """
     area = unit.side**2 if isinstance(unit, Cells) else pixels.shape[1] * pixels.shape[2]
     own = asked_pictures(pixels, unit, epsilon, denoiser)
     noisy, denoised = dp_pix(pixels, unit, epsilon, denoiser)
@@ -170,7 +202,7 @@ def compared(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser, flo
         "words": plain_words(pixels, unit, epsilon, denoiser),
     }
     quality: dict[str, float | None] = {name: psnr(pictures, pixels) for name, pictures in found.items()}
-    quality["sharp"] = by_pixel(pixels, epsilon / area)
+    quality["sharp"] = by_pixel(pixels, epsilon / area, **sharp)
     rates = {"dipp": round(own[1], 5), "DP-Pix": round(24 / area, 5)}
     return {"unit": unit.short, "epsilon": epsilon, "PSNR": quality, "bits per pixel": rates}
 
@@ -190,20 +222,62 @@ def cropped(path: Path) -> Pixels:
     return pixels[top : top + SIDE, left : left + SIDE]
 
 
-def cifar_words(pixels: Pixels, denoiser: Any) -> Denoiser:
-    """Return the denoiser with words of training pictures, and the table of what was tried on others of them."""
-    found = words.books(denoiser, pixels[:WORDED], print, CIFAR_BITS)
-    known = replace(denoiser, books=Books(found, [], ""))
-    rows: list[Row] = []
-    for unit, epsilon in CIFAR_CASES:
+class Cifar:
+    """What compares all methods on CIFAR-10, with the network of one process."""
+
+    own: Cifar
+    """The one of this process."""
+
+    def __init__(self, model: Path, plain: Path, device: str, training: Pixels, pixels: Pixels) -> None:
+        self.denoiser: Any = models.load(model, device)
+        self.sharp = {"model": plain, "device": "cpu", "calibration": DDPM_TABLE}
+        self.training, self.pixels = training, pixels
+
+    @staticmethod
+    def begin(*arguments: Any) -> None:
+        """Prepare a process."""
+        Cifar.own = Cifar(*arguments)
+
+    @staticmethod
+    def words(grid: int) -> Books:
+        """Return words for first questions on a grid, and for the questions that follow."""
+        self, side = Cifar.own, 4 * CIFAR_SIDE // grid
+        return Books(words.books(self.denoiser, self.training[:WORDED], print, sides=(side,)), [], "")
+
+    @staticmethod
+    def compared(case: tuple[Unit, float, dict[int, Books]]) -> dict[str, Any]:
+        """Return the row of a unit and ε, by the questions that are best on training pictures."""
+        self, (unit, epsilon, books) = Cifar.own, case
         side = unit.side if isinstance(unit, Cells) else CIFAR_SIDE
+        found: list[tuple[float, Row, Denoiser]] = []
         for shape in words.SHAPES:
-            each = epsilon / sum(split**2 for split in shape)
-            if each <= MOST and candidates_of(each).bits in CIFAR_BITS:
-                rows += words.tried(known, unit, side, epsilon, shape, pixels[WORDED:])
-    digest = hashlib.sha256(repr(rows).encode()).hexdigest()
-    chosen: Denoiser = replace(known, books=Books(found, [row.to_dict() for row in rows], digest))
-    return chosen
+            grid = 4 * CIFAR_SIDE // side * shape[0]
+            if grid <= CIFAR_SIDE and epsilon <= MOST * sum(split**2 for split in shape):
+                known = replace(self.denoiser, books=books[grid])
+                others = self.training[WORDED:]
+                rows = words.tried(known, unit, side, epsilon, shape, others, coarse=others[..., 0].size)
+                found += [(row.psnr, row, known) for row in rows]
+        _, row, known = max(found, key=lambda one: one[0])
+        digest = hashlib.sha256(repr(row).encode()).hexdigest()
+        asked = Books(known.books.books, [row.to_dict()], digest)  # type: ignore[union-attr]
+        chosen: Denoiser = replace(known, books=asked)  # type: ignore[type-var]
+        compared_here = compared(self.pixels, unit, epsilon, chosen, self.training.mean(0), **self.sharp)
+        expected = {"on training pictures": round(row.psnr, 2), "questions": [one._asdict() for one in row.recipes]}
+        return {**compared_here, **expected}
+
+
+def compare_cifar(arguments: argparse.Namespace) -> None:
+    """Compare all methods on CIFAR-10, in several processes."""
+    training = public_pictures.load(arguments.photographs, CIFAR_SIDE, WORDED + TRIED).pixels
+    pixels = np.stack(list(cifar.read(arguments.photographs / "test_batch")[0]))[: arguments.count]
+    given = arguments.model, arguments.plain, arguments.device, training, pixels
+    facts, rows = {**provenance(arguments.device), "pictures": len(pixels)}, list[dict[str, Any]]()
+    with multiprocessing.get_context("spawn").Pool(arguments.workers, Cifar.begin, given) as pool:
+        books = dict(zip(GRIDS, pool.map(Cifar.words, GRIDS, 1), strict=True))
+        for row in pool.imap(Cifar.compared, [(*case, books) for case in CIFAR_CASES], 1):
+            rows.append(row)
+            print(row, flush=True)
+            write(arguments.out, {**facts, "rows": rows})
 
 
 def timed(path: Path, width: int, height: int) -> dict[str, Any]:
@@ -274,21 +348,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sheet", type=Path)
     parser.add_argument("--cifar", action="store_true", help="the folder is CIFAR-10's")
+    parser.add_argument("--model", type=Path, help="for CIFAR-10: folder of the network")
+    parser.add_argument("--plain", type=Path, help="for CIFAR-10: folder of the network that `sharp` is planned for")
+    parser.add_argument("--device", default="cpu", help="for CIFAR-10")
+    parser.add_argument("--workers", type=int, default=1, help="for CIFAR-10: number of processes")
     parser.add_argument("--time", type=int, nargs=2, help="time one photograph, resized to this width and height")
     arguments = parser.parse_args()
     if arguments.time:
         print(json.dumps(timed(arguments.photographs, *arguments.time)))
         return
+    if arguments.cifar:
+        compare_cifar(arguments)
+        return
     denoiser = models.load(embedded.FOLDER, "cpu")
     if arguments.sheet:
         with files.atomic(arguments.sheet) as part:
             sheet(denoiser).save(part, "JPEG", quality=88, subsampling=0)
-    if arguments.out and arguments.cifar:
-        training = public_pictures.load(arguments.photographs, CIFAR_SIDE, WORDED + TRIED).pixels
-        pixels = np.stack(list(cifar.read(arguments.photographs / "test_batch")[0]))[: arguments.count]
-        known = cifar_words(training, denoiser)
-        compare(CIFAR_CASES, pixels, known, training.mean(0), {**provenance(), "pictures": len(pixels)}, arguments.out)
-    elif arguments.out:
+    if arguments.out:
         pixels = crops(arguments.photographs, arguments.count)
         facts = {**provenance(), "photographs": len(pixels)}
         compare(CASES, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)

@@ -51,10 +51,23 @@ class Answers:
         """Return the answers about the first pictures."""
         return Answers(self.state[:count], self.snr, self.unit, self.parts, self.sides)
 
+    @property
+    def power(self) -> float:
+        """Power of the coarse pixels without their noise, from what was released."""
+        return max(float(self.state.square().mean()) - 1 / self.snr, 1e-3)
+
+    @property
+    def share(self) -> float:
+        """What the coarse pixels are shrunk by: their power, relative to that with the noise."""
+        return self.power / (self.power + 1 / self.snr)
+
+    def on_pixels(self, factor: float = 1.0) -> torch.Tensor:
+        """Return `factor` times the coarse pixels as a signal (N, C, H, W), interpolated."""
+        return self._interpolated(factor * self.state)
+
     def shrunk(self) -> Pixels:
         """Return pictures without a network: shrunk by the share of the noise, and interpolated."""
-        power = max(float(self.state.square().mean()) - 1 / self.snr, 1e-3)
-        return self._shown(self.state * (power / (power + 1 / self.snr)))
+        return shown(self.on_pixels(self.share))
 
     def squares(self) -> Pixels:
         """Return pictures without a network: each coarse pixel as it is."""
@@ -68,12 +81,12 @@ class Answers:
         found = []
         for part in torch.split(self.state, PART):
             predicted = denoiser.predict(Evidence(part.to(denoiser.device), factor * self.snr))
-            found.append(self._shown(predicted))
+            found.append(shown(self._interpolated(predicted)))
         return np.concatenate(found)
 
-    def _shown(self, coarse: torch.Tensor) -> Pixels:
+    def _interpolated(self, coarse: torch.Tensor) -> torch.Tensor:
         onto = Cuts(*(np.arange(side + 1) for side in self.sides))
-        return shown(interpolated(coarse, self._cuts(self.parts), onto))
+        return interpolated(coarse, self._cuts(self.parts), onto)
 
     def _cuts(self, parts: int) -> Cuts:
         return Cuts(*(self.unit.divisions(side, parts) for side in self.sides))

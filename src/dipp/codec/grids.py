@@ -95,7 +95,8 @@ def steadied(answers: torch.Tensor, odds: float) -> torch.Tensor:
     sizes = _blocks(torch.ones_like(answers[:1])).sum((1, 3, 5))
     distance = squares.sum((1, 3, 5)) / sizes
     around = torch.nn.functional.pad(distance, (1, 1, 1, 1), value=torch.inf).unfold(1, 3, 1).unfold(2, 3, 1)
-    around = around.reshape(batch, rows, columns, 9)[..., [0, 1, 2, 3, 5, 6, 7, 8]].sort(-1).values
+    around = around.reshape(batch, rows, columns, 9)
+    around = torch.cat([around[..., :4], around[..., 5:]], -1).sort(-1).values
     middle = ((around.isfinite().sum(-1) - 1) // 2).clamp_min(0)
     usual = around.gather(-1, middle[..., None])[..., 0] + LEAST_USUAL
     kept = 1 / (1 + odds * SUSPICION * (distance / usual).square())

@@ -36,7 +36,7 @@ from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture
 from dipp.core.window import Window
 from dipp.errors import DippError
-from dipp.models.books import AGAIN, FINER, Book, Books, family
+from dipp.models.books import AGAIN, FINER, RAW, Book, Books, family
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import short_floats
 from dipp.planning.questions import CODING, MOST, Recipe, Row, candidates_of, step_of
@@ -233,7 +233,9 @@ def _shrunk(pixels: Pixels, side: int) -> Pixels:
     return np.stack([np.asarray(Image.fromarray(one).resize(shape, Image.Resampling.LANCZOS)) for one in pixels])
 
 
-def books(denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int] = BITS) -> dict[tuple[str, int], Book]:
+def books(
+    denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int] = BITS, sides: Sequence[int] = SIDES
+) -> dict[tuple[str, int], Book]:
     """Make all books of a model.
 
     Args:
@@ -241,19 +243,23 @@ def books(denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int]
         pixels: Public pictures of one size (N, H, W, C), whose sides are multiples of 32.
         progress: Callback that receives what is being made.
         bits: Bits of the books, `MIDDLE` among them.
+        sides: Sides of the cells whose blocks go into the books.
 
     Returns:
         The books by family and bits.
     """
     found: dict[tuple[str, int], Book] = {}
     middle: list[Asking] = []
+    device = denoiser.device
     for count in bits:
         progress(f"{1 << count} words for first questions")
         step = step_of(Recipe(count, rounds=4), count * math.log(2) + MARGIN)
-        asked = [Asking(denoiser, Cells(side), pixels) for side in SIDES]
+        asked = [Asking(denoiser, Cells(side), pixels) for side in sides]
         for rounds in zip(*(one.rounds(step) for one in asked), strict=True):
             name = rounds[0][0]
-            found[name, count] = clustered(np.concatenate([content for _, content, _ in rounds]), 1 << count)
+            content = np.concatenate([content for _, content, _ in rounds])
+            # Where a picture has too few blocks for a round, nobody asks by its words.
+            found[name, count] = clustered(content, 1 << count, device) if len(content) else found[RAW, count]
             for _, _, ask in rounds:
                 ask(replace(denoiser, books=Books(found, [], "")))
         middle = asked if count == MIDDLE else middle
@@ -263,7 +269,8 @@ def books(denoiser: Any, pixels: Pixels, progress: Progress, bits: Sequence[int]
         progress(f"words for questions that are {name}")
         contents = [_later(one, split) for one in middle if one.unit.side % (BLOCK * split) == 0]  # type: ignore[attr-defined]
         for count in bits:
-            found[name, count] = clustered(np.concatenate(contents), 1 << count)
+            if contents:
+                found[name, count] = clustered(np.concatenate(contents), 1 << count, device)
     return found
 
 
@@ -272,12 +279,12 @@ def _later(asked: Asking, split: int) -> Floats:
     return next(asked.rounds(step_of(Recipe(1, split=split), 1.0)))[1]
 
 
-def clustered(vectors: Floats, count: int) -> Book:
+def clustered(vectors: Floats, count: int, device: str | torch.device = "cpu") -> Book:
     """Return the book of `count` words of Lloyd's algorithm, with the number of vectors that each is nearest to."""
     import torch
 
     generator = np.random.default_rng(count)
-    x = torch.from_numpy(vectors[generator.permutation(len(vectors))[: max(PER_WORD * count, 1 << 14)]])
+    x = torch.from_numpy(vectors[generator.permutation(len(vectors))[: max(PER_WORD * count, 1 << 14)]]).to(device)
     words = x[torch.from_numpy(generator.integers(0, len(x), count))]
     for _ in range(ITERATIONS):
         nearest = _nearest(x, words)
@@ -286,8 +293,8 @@ def clustered(vectors: Floats, count: int) -> Book:
         spare = x[torch.from_numpy(generator.integers(0, len(x), count))]
         words = torch.where(sizes > 0, means, spare)
     stored = words.half().float()
-    sizes = torch.bincount(_nearest(torch.from_numpy(vectors), stored), minlength=count)
-    return Book(stored.numpy(), sizes.numpy().astype(np.int64))
+    sizes = torch.bincount(_nearest(torch.from_numpy(vectors).to(device), stored), minlength=count)
+    return Book(stored.cpu().numpy(), sizes.cpu().numpy().astype(np.int64))
 
 
 def _nearest(x: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -325,15 +332,31 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
 
 
 def tried(
-    denoiser: Denoiser, unit: Unit, side: int, epsilon: float, shape: tuple[int, ...], pixels: Pixels
+    denoiser: Denoiser,
+    unit: Unit,
+    side: int,
+    epsilon: float,
+    shape: tuple[int, ...],
+    pixels: Pixels,
+    coarse: int = COARSE_PIXELS,
 ) -> Iterator[Row]:
-    """Yield what questions of some divisions give within a budget: by words and, for the second of two, by signs."""
+    """Yield what questions of some divisions give within a budget: by words and, for the second of two, by signs.
+
+    Args:
+        denoiser: The model, with its books.
+        unit: The unit that is asked.
+        side: Its side in pixels.
+        epsilon: Pure ε of the unit.
+        shape: Divisions of the unit by each question.
+        pixels: Public pictures (N, H, W, C).
+        coarse: Coarse pixels of the pictures that are asked, at most if there are several.
+    """
     each = epsilon / sum(split**2 for split in shape)
     alone = len(shape) == 1 and shape[0] == 1
     if not (LEAST <= each <= MOST or (alone and each < LEAST)) or side % (BLOCK * shape[-1]):
         return
     finest = step_of(Recipe(1, split=shape[-1]), 1.0).grid(unit, Geometry.of(pixels.shape[1:]))[1]
-    few = max(1, min(COARSE_PIXELS // finest.pixels, PIXELS // math.prod(pixels.shape[1:3])))
+    few = max(1, min(coarse // finest.pixels, PIXELS // math.prod(pixels.shape[1:3])))
     asked = Asking(denoiser, unit, pixels[:few])
     recipes: list[Recipe] = []
     for number, split in enumerate(shape[:-1]):
