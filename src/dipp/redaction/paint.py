@@ -8,12 +8,10 @@ A `Fill` takes a picture without its hidden pixels and gives one with pixels the
 It reads nothing else, and it is deterministic: equal surroundings are painted alike. It is called on a crop around each
 region (`crops`), whose rows and columns of the picture it is told. `Pasted` takes pixels from another picture.
 
-**Surroundings** (`Painter`). A pyramid of means of the known pixels is filled from the coarsest level on. On each level
-the denoiser is asked, at rising SNR, for the expected picture behind the current one, whose unknown pixels got noise of
-a fixed seed; the unknown pixels take its answer, and the known ones are put back. What a large region shows is guessed
-several times with other noise, and the mean is taken. In thick regions a share of the harmonic interpolation
-(`smooth`) is mixed in, which knows less of edges and errs less far away from all that is known. The result is smooth,
-which shows beside a photograph: at the end, the painting gets grain as strong as that of the surroundings (`grain`).
+**Surroundings** (`Painter`). The denoiser is told the surroundings as exactly known, and the harmonic interpolation
+(`smooth`) as an estimate of the rest; its expected picture is painted. A denoiser without maps of precision is told one
+SNR for both, and paints little more than the interpolation. What is expected is smooth, which shows beside a
+photograph: at the end, the painting gets grain as strong as that of the surroundings (`grain`).
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from numpy.typing import NDArray
 from dipp.core import randomness
 from dipp.errors import DippError
 from dipp.models.diffusion import normals
-from dipp.models.evidence import Evidence
+from dipp.models.evidence import EXACT, Evidence
 from dipp.redaction.regions import Mask
 
 if TYPE_CHECKING:
@@ -43,20 +41,8 @@ Part = tuple[slice, slice]
 """Rows and columns of a picture; a part of a JPEG may go beyond its edges, to the end of the last MCU."""
 Fill = Callable[[Signal, Mask, Part], Signal]
 
-COARSEST = 24
-"""Pixels of the side of a region at the coarsest level, at most."""
-TRIES = 4
-"""Paintings with other noise whose mean is taken."""
-TRIED = 1 << 17
-"""Pixels of all tries on a level, at most: on finer levels there are fewer of them, and one on the finest."""
-LARGEST_CALL = 1 << 20
-"""Pixels of a crop for which the denoiser is asked; on finer levels, what is painted is only scaled up."""
-SNRS = {"coarse": (4.0, 8.0, 16.0, 32.0, 64.0), "middle": (4.0, 16.0, 64.0), "fine": (32.0,)}
-"""SNRs of the calls on the coarsest level, on those between, and on the finest. They begin high: from SNR 1 on, the
-denoiser invents things that the surroundings do not suggest."""
-THIN = 64
-"""Thickness in pixels up to which a region is painted by the denoiser alone. In a thicker one its share is
-√(`THIN`/thickness), and the rest is the harmonic interpolation. (`benchmarks/painting.py` compares them.)"""
+FOUND = 12.0
+"""Precision of the harmonic interpolation that the denoiser is told: about one over its mean squared error."""
 FLATTEST = 0.1
 """Share of the known pixels by which grain is measured: those that differ least from the mean of their nine."""
 GRAIN = 7.96 / math.sqrt(8 / 9)
@@ -107,56 +93,26 @@ class Painter:
         if unknown.all():
             return known
         colours = known.repeat(3, axis=2) if grey else known
-        share = np.float32(min(1.0, math.sqrt(THIN / thickness(unknown))))
-        mixed = share * self._painted(colours, unknown)
-        if share < 1:
-            mixed += (1 - share) * smooth(colours, unknown)
-        painted = np.where(unknown[..., None], mixed, colours)
+        painted = self._expected(colours, unknown)
         return painted.mean(axis=2, keepdims=True) if grey else painted
 
-    def _painted(self, known: Signal, unknown: Mask) -> Signal:
-        levels = [(known, unknown)]
-        side = float(max(np.ptp(places) + 1 for places in np.nonzero(unknown)))
-        while side > COARSEST and min(levels[-1][1].shape) >= 16:
-            levels.append(halved(*levels[-1]))
-            side /= 2
-        tries = [smooth(*levels[-1])] * TRIES
-        calls = itertools.count()
-        for level in range(len(levels) - 1, -1, -1):
-            given, missing = levels[level]
-            name = "coarse" if level == len(levels) - 1 else "fine" if level == 0 else "middle"
-            tries = means(tries, 1 if name == "fine" else min(TRIES, max(1, TRIED // missing.size)))
-            if name != "coarse":
-                tries = [np.where(missing[..., None], doubled(one, given.shape), given) for one in tries]
-            if missing.size > LARGEST_CALL:
-                continue
-            for snr in SNRS[name]:
-                source = randomness.stream(SEED, step=next(calls), purpose="paint")
-                drawn = normals(source, (len(tries), *given.shape)) * missing[..., None]
-                found = self._expected(np.stack(tries) + drawn / np.float32(math.sqrt(snr)), snr)
-                tries = list(np.where(missing[..., None], found, given))
-        (painted,) = means(tries, 1)
-        return painted
-
-    def _expected(self, states: Signal, snr: float) -> Signal:
-        """Return the denoiser's expected pictures behind noisy ones (N, H, W, 3)."""
+    def _expected(self, known: Signal, unknown: Mask) -> Signal:
+        """Return the denoiser's expected picture of known pixels, and of the interpolation of the others."""
         import torch
 
-        batch = torch.from_numpy(np.ascontiguousarray(states.transpose(0, 3, 1, 2)))
-        found: Signal = self.denoiser.predict(Evidence(batch, float(snr))).permute(0, 2, 3, 1).cpu().numpy()
+        def batch(values: Signal) -> torch.Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)[None]))
+
+        missing = unknown[..., None].astype(np.float32)
+        inside = batch(missing)
+        evidence = Evidence(
+            batch(known * (1 - missing)),
+            torch.where(inside > 0, 0.0, EXACT),
+            batch(smooth(known, unknown) * missing),
+            FOUND * inside,
+        )
+        found: Signal = self.denoiser.predict(evidence)[0].permute(1, 2, 0).cpu().numpy()
         return found
-
-
-def means(pictures: list[Signal], count: int) -> list[Signal]:
-    """Return the means of `count` groups of pictures, as equal in size as can be."""
-    return pictures if len(pictures) <= count else [np.mean(pictures[at::count], axis=0) for at in range(count)]
-
-
-def thickness(unknown: Mask) -> float:
-    """Return the largest width of a mask: twice the distance between an unknown pixel and the nearest known one."""
-    from scipy import ndimage
-
-    return 2 * float(ndimage.distance_transform_edt(unknown).max())
 
 
 def grain(picture: Signal, unknown: Mask) -> Signal:
