@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { fromHex } from "../src/format/bytes";
 import { Books } from "../src/models/books";
 import type { Denoiser } from "../src/models/denoiser";
-import { merged } from "../src/models/evidence";
+import { levelOf, merged, restored } from "../src/models/evidence";
 import { vectors } from "./vectors";
 
 export const WORDS = fromHex(vectors.words![0] as string);
@@ -15,9 +15,10 @@ export const SHRINKING: Denoiser = {
   channels: 3,
   books: Books.fromBytes(WORDS, createHash("sha256").update(WORDS).digest("hex")),
   async predict(evidence) {
-    const { state, precision: snr } = merged(evidence);
+    const snr = levelOf(evidence);
     const share = Math.fround(snr / (snr + 1));
-    return state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
+    const found = merged(evidence).state.map((y) => Math.min(Math.max(Math.fround(y * share), -1), 1));
+    return restored(found, evidence);
   },
 };
 

@@ -99,9 +99,9 @@ class Shrinking(Denoiser):
         """At any SNR."""
         snr = evidence.level
         found = (evidence.merged.state * float32(snr / (snr + 1))).clamp(-1, 1)
-        if evidence.compared is None or evidence.answers is None:
-            return found
-        return (found + (evidence.compared + evidence.answers) * float32(0.1)).clamp(-1, 1)
+        if evidence.compared is not None and evidence.answers is not None:
+            found = (found + (evidence.compared + evidence.answers) * float32(0.1)).clamp(-1, 1)
+        return evidence.restored(found)
 
 
 class Counted:

@@ -14,7 +14,7 @@ import type { Geometry } from "../core/geometry";
 import type { Plan } from "../core/plan";
 import { areasOf, BLOCK, cutsOf, gridOf, type Question, roundOf, WORDS } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
-import type { Evidence } from "../models/evidence";
+import type { Even } from "../models/evidence";
 import type { Progress, Walked } from "./chain";
 import { between, interpolated, pixelCuts, steadied } from "./grids";
 import { candidatesOf, observed, placeOf, type Round, weightsOf } from "./questions";
@@ -95,7 +95,7 @@ export class Answers {
 }
 
 /** Answers alone: an estimate, since their errors are smooth within a block. */
-function estimateOf(answers: Float32Array, precision: number): Evidence {
+function estimateOf(answers: Float32Array, precision: number): Even {
   return { state: new Float32Array(answers.length), precision: 0, estimate: answers, estimatePrecision: precision };
 }
 

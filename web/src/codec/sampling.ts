@@ -11,12 +11,12 @@ import type { Geometry } from "../core/geometry";
 import type { Cuts } from "../core/steps";
 import { type Stream, stream, words } from "../core/randomness";
 import type { Denoiser } from "../models/denoiser";
-import { type Evidence, merged } from "../models/evidence";
+import { type Even, merged } from "../models/evidence";
 import { averaged, squares } from "./grids";
 
 /** What is known at the end of a chain, and where rows and columns of the picture are cut by its grid. */
 export interface End {
-  readonly known: Evidence;
+  readonly known: Even;
   readonly grid: Geometry;
   readonly cuts: Cuts;
 }

@@ -8,7 +8,7 @@ import { DippError } from "../errors";
 import type { Size } from "../core/geometry";
 import type { Books } from "./books";
 import type { Denoiser } from "./denoiser";
-import { type Evidence, levelOf, type Plane, stacked } from "./evidence";
+import { type Evidence, LARGEST_SNR, levelOf, type Plane, restored, stacked } from "./evidence";
 
 export type Engine = "webgpu" | "wasm";
 
@@ -82,13 +82,13 @@ export class OnnxDenoiser implements Denoiser {
   private async run(evidence: Evidence, { height, width }: Size): Promise<Float32Array> {
     const told = stacked(evidence, this.planes, this.channels);
     const y = new this.runtime.Tensor("float32", told, [1, told.length / (height * width), height, width]);
-    const level = new this.runtime.Tensor("float32", Float32Array.of(levelOf(evidence)), [1]);
+    const level = new this.runtime.Tensor("float32", Float32Array.of(Math.min(levelOf(evidence), LARGEST_SNR)), [1]);
     const { x0 } = await this.session.run({ y, snr: level });
     const found = await x0?.getData();
     if (!(found instanceof Float32Array) || found.length !== evidence.state.length) {
       throw new DippError("the network did not answer; load the page again");
     }
-    return found.map((value) => Math.min(Math.max(value, -1), 1));
+    return restored(found.map((value) => Math.min(Math.max(value, -1), 1)), evidence);
   }
 }
 

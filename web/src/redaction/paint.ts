@@ -2,10 +2,8 @@
  * What is painted in the place of a region: what its surroundings suggest (`dipp/redaction/paint.py`). It reads a picture
  * without its hidden pixels, and nothing else; equal surroundings are painted alike.
  *
- * A pyramid of means of the known pixels is filled from the coarsest level on. On each level the denoiser is asked for the
- * expected picture behind the current one, whose unknown pixels got noise of a fixed seed, and the known pixels are put
- * back. What a large region shows is guessed several times, and the mean is taken. In thick regions a share of the harmonic
- * interpolation is mixed in. At the end comes grain as strong as around the region.
+ * The denoiser is told the surroundings as exactly known, and the harmonic interpolation as an estimate of the rest. At the
+ * end comes grain as strong as around the region.
  */
 
 import type { Size } from "../core/geometry";
@@ -19,18 +17,8 @@ export interface Known extends Size {
   readonly unknown: Uint8Array;
 }
 
-/** Pixels of the side of a region at the coarsest level, at most. */
-const COARSEST = 24;
-/** Paintings with other noise whose mean is taken. */
-const TRIES = 4;
-/** Pixels of all tries on a level, at most: on finer levels there are fewer of them, and one on the finest. */
-const TRIED = 1 << 17;
-/** Pixels for which the denoiser is asked; on finer levels, what is painted is only scaled up. */
-const LARGEST_CALL = 1 << 20;
-/** SNRs of the calls on the coarsest level, on those between, and on the finest. */
-const SNRS = { coarse: [4, 8, 16, 32, 64], middle: [4, 16, 64], fine: [32] };
-/** Thickness in pixels up to which a region is painted by the denoiser alone. */
-const THIN = 64;
+/** Precision of the harmonic interpolation that the denoiser is told. */
+const FOUND = 12;
 /** Share of the known pixels by which grain is measured: those that differ least from the mean of their nine. */
 const FLATTEST = 0.1;
 /** Deviation of white noise in which that share of the pixels differ by less than 1 from the mean of their nine. */
@@ -46,11 +34,8 @@ export async function painted(known: Known, denoiser: Denoiser): Promise<Float32
   if (known.unknown.every(Boolean)) return known.values;
   const grey = known.values.length === pixels;
   const colours = grey ? { ...known, values: repeated(known.values, denoiser.channels) } : known;
-  const share = Math.fround(Math.min(1, Math.sqrt(THIN / thickness(known))));
-  const own = await expected(colours, denoiser);
-  const plain = share < 1 ? smooth(colours) : own;
-  const mixed = restored(own.map((value, i) => share * value + (1 - share) * plain[i]!), colours);
-  return withGrain({ ...known, values: grey ? mean(mixed, pixels) : mixed });
+  const found = restored(await expected(colours, denoiser), colours);
+  return withGrain({ ...known, values: grey ? mean(found, pixels) : found });
 }
 
 /** One channel, several times. */
@@ -67,73 +52,17 @@ function mean(values: Float32Array, pixels: number): Float32Array {
   });
 }
 
-/** The denoiser's painting. */
-async function expected(known: Known, denoiser: Denoiser): Promise<Float32Array> {
-  const levels = [known];
-  for (let side = extent(known); side > COARSEST && Math.min(levels.at(-1)!.height, levels.at(-1)!.width) >= 16; side /= 2) {
-    levels.push(halved(levels.at(-1)!));
-  }
-  let tries = Array.from({ length: TRIES }, () => smooth(levels.at(-1)!));
-  let calls = 0;
-  for (let level = levels.length - 1; level >= 0; level -= 1) {
-    const given = levels[level]!;
-    const pixels = given.height * given.width;
-    const name = level === levels.length - 1 ? "coarse" : level ? "middle" : "fine";
-    tries = means(tries, name === "fine" ? 1 : Math.min(TRIES, Math.max(1, Math.floor(TRIED / pixels))));
-    if (name !== "coarse") tries = tries.map((one) => restored(doubled(one, levels[level + 1]!, given), given));
-    if (pixels > LARGEST_CALL) continue;
-    for (const snr of SNRS[name]) {
-      const size = tries[0]!.length;
-      const noise = normals(stream(SEED, 0, calls++, "paint"), tries.length * size); // in the order of try, pixel, channel
-      for (const [number, picture] of tries.entries()) {
-        const state = picture.map((value, i) => {
-          const drawn = noise[number * size + ((i % pixels) * size) / pixels + Math.floor(i / pixels)]!;
-          return given.unknown[i % pixels] ? value + drawn / Math.fround(Math.sqrt(snr)) : value;
-        });
-        tries[number] = restored(await denoiser.predict({ state, precision: snr }, given), given);
-      }
-    }
-  }
-  return means(tries, 1)[0]!;
-}
-
-/** The means of a number of groups of pictures, as equal in size as can be. */
-function means(pictures: Float32Array[], count: number): Float32Array[] {
-  if (pictures.length <= count) return pictures;
-  return Array.from({ length: count }, (_, first) => {
-    const group = pictures.filter((_, i) => i % count === first);
-    return group[0]!.map((_, i) => group.reduce((sum, one) => sum + one[i]!, 0) / group.length);
-  });
-}
-
-/** The largest width of what is not known: twice the distance between an unknown pixel and the nearest known one. */
-function thickness({ width, unknown }: Known): number {
-  // The distance along the column first, then the best of the row within it.
-  const down = Float64Array.from(unknown, (hidden) => (hidden ? Infinity : 0));
-  for (let i = width; i < down.length; i += 1) down[i] = Math.min(down[i]!, down[i - width]! + 1);
-  for (let i = down.length - width - 1; i >= 0; i -= 1) down[i] = Math.min(down[i]!, down[i + width]! + 1);
-  let most = 0;
-  for (let i = 0; i < down.length; i += 1) {
-    const column = i % width;
-    let least = down[i]! ** 2;
-    for (let away = 1; away ** 2 < least && (away <= column || column + away < width); away += 1) {
-      if (away <= column) least = Math.min(least, away ** 2 + down[i - away]! ** 2);
-      if (column + away < width) least = Math.min(least, away ** 2 + down[i + away]! ** 2);
-    }
-    most = Math.max(most, least);
-  }
-  return 2 * Math.sqrt(most);
-}
-
-/** The larger of height and width of what is not known. */
-function extent({ width, unknown }: Known): number {
-  let [top, bottom, left, right] = [Infinity, 0, Infinity, 0];
-  unknown.forEach((hidden, i) => {
-    if (!hidden) return;
-    const [row, column] = [Math.floor(i / width), i % width];
-    [top, bottom, left, right] = [Math.min(top, row), Math.max(bottom, row), Math.min(left, column), Math.max(right, column)];
-  });
-  return Math.max(bottom - top, right - left) + 1;
+/** The denoiser's expected picture of known pixels, and of the interpolation of the others. */
+function expected(known: Known, denoiser: Denoiser): Promise<Float32Array> {
+  const { values, unknown } = known;
+  const hidden = (i: number): number => unknown[i % unknown.length]!;
+  const evidence = {
+    state: values.map((value, i) => (hidden(i) ? 0 : value)),
+    precision: Float32Array.from(unknown, (one) => (one ? 0 : Infinity)),
+    estimate: smooth(known).map((value, i) => (hidden(i) ? value : 0)),
+    estimatePrecision: Float32Array.from(unknown, (one) => (one ? FOUND : 0)),
+  };
+  return denoiser.predict(evidence, known);
 }
 
 /** A picture with its known pixels put back. */
