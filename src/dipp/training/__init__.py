@@ -6,6 +6,7 @@
 | `setup`, `bank` | checks before the first step; tiles of photographs |
 | `objective` | what a training step draws and minimises |
 | `chains`, `told` | the states that sensing reaches; evidence of regions, partial answers and coarse pictures |
+| `worded` | answers by words, as questions leave them |
 | `muon` | the optimiser of the convolutions |
 | `validation` | how good a denoiser is: PSNR by SNR |
 | `calibrate`, `sensing` | the public tables of a denoiser, from coded chains |
