@@ -2,8 +2,9 @@
  * What is painted in the place of a region: what its surroundings suggest (`dipp/redaction/paint.py`). It reads a picture
  * without its hidden pixels, and nothing else; equal surroundings are painted alike.
  *
- * The denoiser is told the surroundings as exactly known, and the harmonic interpolation as an estimate of the rest. At the
- * end comes grain as strong as around the region.
+ * The denoiser is told the surroundings as exactly known, and the harmonic interpolation as an estimate of the rest. Its
+ * expected picture is mixed with the interpolation, by how well that does on a band of known pixels around the region. At
+ * the end comes grain as strong as around the region.
  */
 
 import type { Size } from "../core/geometry";
@@ -17,8 +18,14 @@ export interface Known extends Size {
   readonly unknown: Uint8Array;
 }
 
-/** Precision of the harmonic interpolation that the denoiser is told. */
-const FOUND = 12;
+/** Pixels of the band around a region on which the interpolation is tried. */
+const BAND = 8;
+/** Share of the band that errs less than what counts as its error. */
+const MOST = 0.75;
+/** Least and largest precision of the interpolation that the denoiser is told. */
+const PRECISIONS = [8, 200] as const;
+/** Error of the interpolation on the band at which it is mixed half and half. */
+const FLOOR = 5e-4;
 /** Share of the known pixels by which grain is measured: those that differ least from the mean of their nine. */
 const FLATTEST = 0.1;
 /** Deviation of white noise in which that share of the pixels differ by less than 1 from the mean of their nine. */
@@ -34,8 +41,11 @@ export async function painted(known: Known, denoiser: Denoiser): Promise<Float32
   if (known.unknown.every(Boolean)) return known.values;
   const grey = known.values.length === pixels;
   const colours = grey ? { ...known, values: repeated(known.values, denoiser.channels) } : known;
-  const found = restored(await expected(colours, denoiser), colours);
-  return withGrain({ ...known, values: grey ? mean(found, pixels) : found });
+  const [plain, error] = [smooth(colours), missed(colours)];
+  const share = Math.fround(error ** 2 / (error ** 2 + FLOOR ** 2));
+  const own = await expected(colours, plain, 1 / Math.max(error, 1e-9), denoiser);
+  const mixed = restored(own.map((value, i) => share * value + (1 - share) * plain[i]!), colours);
+  return withGrain({ ...known, values: grey ? mean(mixed, pixels) : mixed });
 }
 
 /** One channel, several times. */
@@ -52,15 +62,47 @@ function mean(values: Float32Array, pixels: number): Float32Array {
   });
 }
 
-/** The denoiser's expected picture of known pixels, and of the interpolation of the others. */
-function expected(known: Known, denoiser: Denoiser): Promise<Float32Array> {
+/** The squared error that the interpolation exceeds at a quarter of a band of known pixels around a region; 1 without a band. */
+function missed(known: Known): number {
+  const { height, width, values, unknown } = known;
+  const hidden = widened(known, BAND);
+  const band = Array.from(unknown.keys()).filter((i) => hidden[i] && !unknown[i]);
+  if (!band.length || hidden.every(Boolean)) return 1;
+  const channels = values.length / unknown.length;
+  const found = smooth({ height, width, values: values.map((value, i) => (hidden[i % hidden.length] ? 0 : value)), unknown: hidden });
+  const errors = band.map((i) => {
+    let sum = 0;
+    for (let at = i; at < values.length; at += unknown.length) sum += (found[at]! - values[at]!) ** 2;
+    return sum / channels;
+  });
+  return belowWhich(errors, MOST);
+}
+
+/** What is not known, and all pixels within some rows and columns of it. */
+function widened({ height, width, unknown }: Known, by: number): Uint8Array {
+  const near = (from: Uint8Array, count: number, length: number, step: number, stride: number): Uint8Array => {
+    const made = new Uint8Array(from.length);
+    for (let line = 0; line < count; line += 1) {
+      for (let i = 0; i < length; i += 1) {
+        if (!from[line * stride + i * step]) continue;
+        for (let at = Math.max(0, i - by); at <= Math.min(length - 1, i + by); at += 1) made[line * stride + at * step] = 1;
+      }
+    }
+    return made;
+  };
+  return near(near(unknown, height, width, 1, width), width, height, width, 1);
+}
+
+/** The denoiser's expected picture of known pixels, and of an interpolation of the others. */
+function expected(known: Known, plain: Float32Array, precision: number, denoiser: Denoiser): Promise<Float32Array> {
   const { values, unknown } = known;
+  const told = Math.min(Math.max(precision, PRECISIONS[0]), PRECISIONS[1]);
   const hidden = (i: number): number => unknown[i % unknown.length]!;
   const evidence = {
     state: values.map((value, i) => (hidden(i) ? 0 : value)),
     precision: Float32Array.from(unknown, (one) => (one ? 0 : Infinity)),
-    estimate: smooth(known).map((value, i) => (hidden(i) ? value : 0)),
-    estimatePrecision: Float32Array.from(unknown, (one) => (one ? FOUND : 0)),
+    estimate: plain.map((value, i) => (hidden(i) ? value : 0)),
+    estimatePrecision: Float32Array.from(unknown, (one) => (one ? told : 0)),
   };
   return denoiser.predict(evidence, known);
 }
