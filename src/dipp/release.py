@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack, cast
 
 from dipp.codec.codec import Codec
-from dipp.codec.options import DEFAULT_PRESET, EncodeOptions, plan_of, takes
+from dipp.codec.options import DEFAULT_PRESET, EncodeOptions, object_size, plan_of, takes
 from dipp.core.beacon import Beacon
 from dipp.core.window import Window
 from dipp.data import engines
@@ -185,7 +185,7 @@ def _carried_out(
         options.get("strict", False),
         options.get("overwrite", False),
         options.get("skip_changed", False),
-        Meter.of(options.get("odometer", True), options.get("delta")),
+        Meter.of(options.get("odometer", True), options.get("delta"), object_size(options.get("hide"))),
         bar or QUIET,
     )
     with contextlib.nullcontext() if bar is None else bar.bar:

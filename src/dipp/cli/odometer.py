@@ -172,7 +172,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         return [*lines, "", EXPLANATION]
     lines = [
         f"place      {facts['place']}",
-        f"pictures   {facts['count']}, those with the most first (for any one pixel; larger objects pay more):",
+        f"pictures   {facts['count']}, those with the most first; larger objects pay more:",
         *(
             f"  {one['picture'][:16]}  {counted(one['releases'], 'release')}, together {one['certificate']}"
             f"{'' if one['name'] is None else ' (' + one['name'] + ')'}"

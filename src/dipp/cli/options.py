@@ -162,7 +162,8 @@ class OdometerOptions:
     odometer_size: Annotated[
         str | None,
         typer.Option(
-            help="WIDTHxHEIGHT: let --odometer-limit be about any object of this size.", show_default="a single pixel"
+            help="WIDTHxHEIGHT: let --odometer-limit be about any object of this size.",
+            show_default="the size of --hide, or a single pixel",
         ),
     ] = None
     odometer_begin: Annotated[
@@ -177,10 +178,9 @@ class OdometerOptions:
         """The odometer for these options; None if nothing is counted."""
         from dipp.core.units import parse_size
         from dipp.odometer import Meter
-        from dipp.odometer.prices import PIXEL
 
         if self.odometer:
-            size = PIXEL if self.odometer_size is None else parse_size(self.odometer_size)
+            size = None if self.odometer_size is None else parse_size(self.odometer_size)
             return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin, size=size)
         if (self.odometer_limit, self.odometer_size) != (None, None) or self.odometer_names or self.odometer_begin:
             raise DippError(

@@ -192,7 +192,8 @@ class Codec:
             require_within(self.plan, self.budget, Geometry.of(picture.pixels.shape))
             return picture
 
-        meter = Meter.of(odometer, self.budget.delta if self.budget else None)
+        delta, hidden = (self.budget.delta, self.budget.hidden) if self.budget else (None, None)
+        meter = Meter.of(odometer, delta, hidden)
         return map(read, images) if meter is None else charged(batches.listed(images), read, self.plan, meter)
 
     def decode(

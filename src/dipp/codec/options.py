@@ -140,7 +140,7 @@ def planned(
     if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
         raise DippError(f"size: (height, width) is needed, in whole numbers, got {size!r}")
     recipe = presets.preset(plan.get("preset", DEFAULT_PRESET))
-    unit, hidden = _unit(plan.get("unit")), _size(plan.get("hide"))
+    unit, hidden = _unit(plan.get("unit")), object_size(plan.get("hide"))
     budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"), unit, hidden)
     denoiser = models.load(model, device, plan.get("prompt", ""))
     table = ErrorTable.of_model(model, plan.get("calibration"))
@@ -159,7 +159,7 @@ def _unit(given: Unit | int | str | None) -> Unit | None:
     return units.parse(str(given))
 
 
-def _size(given: tuple[int, int] | str | None) -> Size | None:
+def object_size(given: tuple[int, int] | str | None) -> Size | None:
     """Return the width and height that a caller has named."""
     if given is None:
         return None

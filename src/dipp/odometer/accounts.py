@@ -138,7 +138,7 @@ class Spent:
         if math.isinf(self.epsilon):
             return "none: a release of it had no certificate"
         pure = f"ε = {upper(self.epsilon)} pure, ρ = {upper(self.rho)} zCDP"
-        whose = "" if self.size == PIXEL else f" for {objects(self.size)}"
+        whose = " for any one pixel" if self.size == PIXEL else f" for {objects(self.size)}"
         return f"{pure if delta is None else f'ε = {upper(self.at(delta))} at δ = {upper(delta)}; {pure}'}{whose}"
 
 

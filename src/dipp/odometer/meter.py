@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +34,33 @@ class Meter:
     """Whether a limit may begin a new database. Otherwise it needs one that exists: a new one knows no release."""
     folder: Path | None = None
     """Folder of the database; None for this user's (`place.folder`)."""
-    size: Size = PIXEL
-    """Width and height of the objects that the limit and the warnings are about; by default a single pixel."""
+    size: Size | None = None
+    """Width and height of the objects that the limit and the warnings are about; by default those that the release is
+    to hide, or a single pixel."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.limit > 0:
             raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.limit}")
-        within(*self.size, None)
+        if self.size is not None:
+            within(*self.size, None)
 
     @classmethod
-    def of(cls, odometer: bool | Meter, delta: float | None = None) -> Meter | None:
+    def of(cls, odometer: bool | Meter, delta: float | None = None, hidden: Size | None = None) -> Meter | None:
         """Return the odometer that an argument means: True is this user's, at δ; False is none.
 
         Only False counts nothing: a value that merely counts as false in Python, such as None, is refused.
+
+        Args:
+            odometer: The argument.
+            delta: δ of this user's odometer.
+            hidden: Width and height of the objects that the release is to hide: limit and warnings are about them,
+                unless the argument names a size.
         """
         if isinstance(odometer, Meter):
-            return odometer
+            return odometer if odometer.size is not None or hidden is None else replace(odometer, size=hidden)
         if not isinstance(odometer, bool):
             raise DippError(f"odometer: True, False or a Meter is needed, got {odometer!r:.40}")
-        return cls(delta=delta) if odometer else None
+        return cls(delta=delta, size=hidden) if odometer else None
 
     def prepare(self) -> None:
         """Raise if the odometer cannot be used, before any work is done. Nothing is made here."""
@@ -82,7 +90,7 @@ class Meter:
 
         The warning depends on the pixels: it goes to the log of the sender, and into nothing that is released.
         """
-        reading = self.odometer.charge(release, command, charges, self.limit, self.delta, self.size)
+        reading = self.odometer.charge(release, command, charges, self.limit, self.delta, self.size or PIXEL)
         if reading.again and reading.worst is not None:
             LOGGER.warning(
                 f"odometer: {reading.again} of {counted(reading.pictures, 'picture')} "

@@ -6,10 +6,12 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dipp
 from dipp.core.geometry import Geometry
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture, Pixel
@@ -93,6 +95,19 @@ def test_a_limit_is_about_a_size(counted: Odometer, odometer: Path) -> None:
     assert Meter(limit=3.0, size=(8, 8), folder=odometer).size == (8, 8)
     with pytest.raises(DippError, match="window"):
         Meter(size=(0, 8))
+
+
+def test_a_limit_is_about_what_is_to_be_hidden(odometer: Path) -> None:
+    """Unless a size is named: such an object pays for four cells, and a single pixel for one."""
+    picture = np.zeros((64, 64, 3), np.uint8)
+    with pytest.raises(LimitError, match=r"would have ε = 24 pure, .* for any object of at most 20×20 pixels"):
+        dipp.encode(picture, hide=(20, 20), epsilon=24.0, odometer=Meter(limit=10.0, begin=True))
+    assert not Odometer.open(odometer).pictures(1)
+    named = Meter(limit=10.0, size=(1, 1))
+    assert len(dipp.encode(picture, hide=(20, 20), epsilon=24.0, odometer=named)) == 1
+    (spent,) = Odometer.open(odometer).pictures(1)
+    assert 5.9 < spent.epsilon <= 6.0
+    assert spent.statement().endswith("zCDP for any one pixel")
 
 
 def test_delta_of_an_object(counted: Odometer) -> None:
