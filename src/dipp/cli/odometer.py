@@ -97,10 +97,21 @@ def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, siz
         entries = found.history(mark)
         history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in entries]
         left = charging.left(found, mark)
-        hidden = {} if left is None else {"hidden": asdict(left)}
+        hidden = {} if left is None else {"hidden": {**asdict(left), **_of_hidden(entries, size)}}
         own = {"name": path.name, "history": history, **_prices(entries, Geometry.of(values.shape))}
         items.append({**_facts(found.spent(mark, size), delta), **own, **hidden})
     return {"place": str(found.folder), "pictures": items}
+
+
+def _of_hidden(entries: list[Entry], size: Size) -> dict[str, Any]:
+    """What an object pays that lies in pixels which every release without a certificate has hidden.
+
+    Such a release is the same whatever those pixels show, so the prices of all others add up.
+    """
+    from dipp.odometer import prices
+
+    certified = [prices.Released(one.unit, one.epsilon, one.rho) for one in entries if math.isfinite(one.epsilon)]
+    return prices.of_object(certified, size)._asdict()
 
 
 def _prices(entries: list[Entry], geometry: Geometry) -> dict[str, Any]:
@@ -159,10 +170,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         for one in facts["pictures"]:
             lines.append(f"{one['name']}: {counted(one['releases'], 'release')}, together {one['certificate']}")
             if "hidden" in one:
-                lines.append(
-                    f"  hidden by each of its releases without a certificate: {one['hidden']['pixels']} pixels "
-                    f"({one['hidden']['share']:.1%}); everything else was released as it is"
-                )
+                lines.append(_hidden_line(one["hidden"], tuple(one["size"])))
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
                 f"ρ {upper(entry['rho'])} per {units.from_dict(entry['unit']).short}"
@@ -186,6 +194,20 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         ),
     ]
     return [*lines, "", EXPLANATION]
+
+
+def _hidden_line(facts: dict[str, Any], size: Size) -> str:
+    """What redactions leave hidden of a picture, and what it pays for other releases, as text."""
+    from dipp.odometer.prices import PIXEL
+    from dipp.privacy.advice import objects
+    from dipp.privacy.printing import upper
+
+    whose = "any one" if size == PIXEL else f"{objects(size)} among them"
+    price = f", which pay ε = {upper(facts['epsilon'])} pure together for {whose}" if facts["pixels"] else ""
+    return (
+        f"  hidden by each of its releases without a certificate: {facts['pixels']} pixels ({facts['share']:.1%})"
+        f"{price}; everything else was released as it is"
+    )
 
 
 def _price_lines(facts: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from helpers.commands import Command
 from helpers.redaction import BOX, SIZE, saved, scene
 
 import dipp
+from dipp.core.units import Cells
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
 from dipp.redaction import charging
@@ -114,6 +115,23 @@ def test_the_command_says_what_is_left(tmp_path: Path, run: Command) -> None:
     assert "hidden by each of its releases without a certificate: 200 pixels (1.8%)" in out
     code, out, _ = run("odometer", path, "--json")
     assert json.loads(out)["pictures"][0]["hidden"]["pixels"] == 200
+
+
+def test_what_all_redactions_hide_pays_for_the_other_releases(tmp_path: Path, run: Command) -> None:
+    """Answers about regions and an encoding by cells add up for an object in what is hidden; outside ε is infinite."""
+    path = tmp_path / "a.png"
+    path.write_bytes(CONTENT)
+    for epsilon in (2.0, 1.0):
+        dipp.redact(CONTENT, regions=[(10, 10, 20, 20), (40, 10, 20, 20)], fill="grey", epsilon=epsilon)
+    odometer, mark = marked()
+    odometer.charge(fresh_release(), "encode", [Charge(0, mark, 0.5, 0.1, unit=Cells(16))])
+    _, out, _ = run("odometer", path)
+    assert "certificate: 800 pixels (" in out
+    assert "), which pay ε = 3.5 pure together for any one; everything else" in out
+    _, out, _ = run("odometer", path, "--size", "12x12", "--json")
+    (found,) = json.loads(out)["pictures"]
+    assert found["epsilon"] is None
+    assert found["hidden"]["epsilon"] == pytest.approx(2 * (2.0 + 1.0) + 4 * 0.5, rel=1e-4)
 
 
 def test_masks_are_kept_as_they_are() -> None:
