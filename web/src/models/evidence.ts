@@ -57,7 +57,7 @@ export function answerSize(noise: number, gain: number, snr: number): number {
   return Math.fround(noise * Math.sqrt(gain) * Math.sqrt(USUAL / (1 + FALL * snr) ** POWER));
 }
 
-/** The one SNR by which the network scales its features: of a map, the one that leaves the same share of the variance. */
+/** The one SNR by which the network scales its features: of a map, that which leaves pixels the same share of their variance. */
 export function levelOf(evidence: Evidence): number {
   const { precision } = merged(evidence);
   if (typeof precision === "number") return precision;
