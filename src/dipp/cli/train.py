@@ -38,7 +38,8 @@ class CourseOptions:
     ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995
     coded: Annotated[float, typer.Option(help="Share of a batch with states of sensing.")] = 0.5
     told: Annotated[
-        float, typer.Option(help="Share of the other states with regions, partial answers, coarse pictures or answers by words.")
+        float,
+        typer.Option(help="Share of the others with regions, partial answers, coarse pictures or answers by words."),
     ] = 0.5
     seed: Annotated[int, typer.Option(help="Seed of every random choice of the run.")] = 0
 
