@@ -58,7 +58,7 @@ class Denoiser(ABC):
     """Whether it was trained on pictures of many sizes, and is calibrated on them."""
     device: torch.device
     planes: tuple[str, ...] = ("state",)
-    """What of the evidence it takes beside one SNR: state, precision, estimate and its precision, compared and answer."""
+    """What of the evidence it takes, beside one SNR: by the names of `network.CHANNELS`, without `inside`."""
     books: Books | None = None
     """The public words by which questions describe blocks; None if the model has none."""
     latents: Latents | None = None
