@@ -59,6 +59,8 @@ SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
 GREY_MODES = ("1", "L", "LA", "La", *SIXTEEN_BITS)
 SIXTEEN_BIT_COLOUR = re.compile(r"(RGB|RGBA|RGBa|RGBX|CMYK|LA);16")
 """How Pillow calls the bytes of files whose values it cuts to eight bits by itself."""
+LEVELS_AT_ONCE = 1 << 22
+"""Values of states that become pixels at a time, which bounds the memory of large pictures."""
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 """Pillow's names of the formats that are read; its PPM includes PGM and PBM."""
 READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
@@ -331,6 +333,13 @@ def to_pixels(x: torch.Tensor, grey: NDArray[np.bool_] | None = None) -> Pixels:
 
     `grey` says which pictures are grey: their channels, which are views of one value, are averaged, and come out equal.
     """
+    rows = max(1, LEVELS_AT_ONCE // max(1, x[:, :, :1].numel()))
+    firsts = range(0, x.shape[2], rows)
+    return np.concatenate([_levels(x[:, :, first : first + rows], grey) for first in firsts], axis=1)
+
+
+def _levels(x: torch.Tensor, grey: NDArray[np.bool_] | None) -> Pixels:
+    """Return some rows of states as eight-bit pixels."""
     x = x.float().nan_to_num(nan=0.0)
     if grey is not None and grey.any():
         import torch

@@ -240,6 +240,18 @@ def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
         codec.decode(coded, Decoding(calls=0))
 
 
+def test_rows_of_large_states_become_pixels_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row comes out where it was, and the channels of grey pictures come out equal."""
+    state, grey = torch.randn(2, 3, 7, 5), np.array([False, True])
+    state[0, 0, 6, 4] = torch.nan
+    whole = to_pixels(state, grey)
+    monkeypatch.setattr("dipp.codec.pictures.LEVELS_AT_ONCE", 60)
+    np.testing.assert_array_equal(to_pixels(state, grey), whole)
+    assert whole.shape == (2, 7, 5, 3)
+    assert whole[0, 6, 4, 0] == 128
+    assert (whole[1] == whole[1, ..., :1]).all()
+
+
 def test_more_calls_sample(denoiser: Denoiser) -> None:
     """`calls` is the number of calls of the fast sampler, which draws another picture."""
     codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
