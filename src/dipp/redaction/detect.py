@@ -73,7 +73,23 @@ def faces(pixels: Pixels) -> list[Found]:
         right, bottom = min(float(width), right + across), min(float(height), bottom + down)
         if left < right and top < bottom:
             found.append(("face", left, top, right - left, bottom - top))
-    return found
+    return _outermost(found)
+
+
+def _outermost(found: list[Found]) -> list[Found]:
+    """Return the boxes that lie in no other one, the largest first: an eye in a face is no second face."""
+    kept: list[Found] = []
+    for one in sorted(found, key=lambda box: -box[3] * box[4]):
+        if not any(_within(one, other) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _within(inner: Found, outer: Found) -> bool:
+    """Return whether a box lies in another one."""
+    _, left, top, width, height = inner
+    _, x, y, wide, tall = outer
+    return x <= left and left + width <= x + wide and y <= top and top + height <= y + tall
 
 
 def _centres(pixels: Pixels, side: int, least: float) -> list[NDArray[np.float64]]:

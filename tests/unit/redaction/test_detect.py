@@ -46,6 +46,23 @@ def test_a_face_that_fills_a_large_picture_is_covered_whole() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [(20, 20, 40, 40, 0.9), (-9, -9, 199, 199, 0.9)],
+    ids=["an eye", "as large, when both are cut at the edges"],
+)
+def test_a_box_in_another_one_is_no_second_face(inner: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = (-99, -99, 300, 300, 0.6)
+    monkeypatch.setattr(detect, "_centres", lambda *_: [np.array(inner, float), np.array(outer, float)])
+    assert detect.faces(np.zeros((100, 100, 3), np.uint8)) == [("face", 0, 0, 100, 100)]
+
+
+def test_boxes_that_only_overlap_are_faces_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes = [np.array(box, float) for box in ((10, 10, 50, 50, 0.9), (40, 40, 80, 80, 0.6))]
+    monkeypatch.setattr(detect, "_centres", lambda *_: boxes)
+    assert len(detect.faces(np.zeros((100, 100, 3), np.uint8))) == 2
+
+
 def test_no_face_is_found_where_there_is_none() -> None:
     for name in ("foliage", "sky", "text"):
         pixels = np.asarray(Image.open(FACE.with_name(f"{name}.png")).convert("RGB"))
