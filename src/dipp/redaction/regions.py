@@ -255,8 +255,8 @@ class Declared:
                 )
             if not self.relative and _looks_relative(outline) and max(seen) > 1:
                 raise DippError(
-                    f"{self.source}: region {number} is smaller than a pixel; if its numbers are shares of width "
-                    "and height, multiply them by both"
+                    f"{self.source}: region {number} has no number above 1, so it may be given in shares of width and "
+                    "height; multiply them by both, or declare a larger box"
                 )
             regions.append(Region(outline, region.kind, region.id))
         return Placed(tuple(regions), size, orientation if turned else 1)

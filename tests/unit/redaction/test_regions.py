@@ -174,7 +174,9 @@ def test_regions_outside_are_refused_and_those_across_the_border_are_cut() -> No
 )
 def test_shares_in_the_place_of_pixels_are_refused(outline: Outline) -> None:
     """They would hide the first pixel, and show everything."""
-    with pytest.raises(DippError, match=r"region 1 is smaller than a pixel; .* shares of width and height"):
+    with pytest.raises(
+        DippError, match=r"region 1 has no number above 1, .* multiply them by both, or declare a larger box"
+    ):
         declared(outline).placed((30, 20), 1, None)
     Declared((Region(outline),), relative=True).placed((30, 20), 1, None)
 
