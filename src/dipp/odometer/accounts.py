@@ -136,7 +136,7 @@ class Spent:
     def statement(self, delta: float | None = None) -> str:
         """The composed certificate in words, rounded up."""
         if math.isinf(self.epsilon):
-            return "none: a release of it had no certificate"
+            return "none: a release of it shows pixels without a bound"
         pure = f"ε = {upper(self.epsilon)} pure, ρ = {upper(self.rho)} zCDP"
         whose = " for any one pixel" if self.size == PIXEL else f" for {objects(self.size)}"
         return f"{pure if delta is None else f'ε = {upper(self.at(delta))} at δ = {upper(delta)}; {pure}'}{whose}"
