@@ -55,6 +55,14 @@ def test_a_picture_is_redacted_and_checked(run: Command) -> None:
     code, _, err = run("check", "out.jpg")
     assert code == 1
     assert "dipp: out.jpg: this is not the file of the record" in err
+    code, _, err = run("check", "out.jpg.record.json")
+    assert (code, err) == (
+        1,
+        "dipp: out.jpg.record.json is a record; name the picture first: dipp check PICTURE RECORD\n",
+    )
+    code, _, err = run("check", "street.jpg")
+    assert code == 1
+    assert err.startswith("dipp: street.jpg.record.json is not there; name the record of the picture: dipp check")
 
 
 @pytest.mark.usefixtures("street")

@@ -105,7 +105,7 @@ def check(
             raise DippError(f"record: {picture} is a folder, which has its own records; leave it out")
         _check_release(picture, device, as_json)
         return
-    found = records.Record.read(record or records.beside(picture))
+    found = records.Record.read(record or _beside(picture))
     checked = records.check(picture, found, device)
     if as_json:
         facts = {"regions": checked.regions, "repainted": checked.repainted, "certificate": found.facts["certificate"]}
@@ -117,6 +117,18 @@ def check(
         f"painted      again from the surroundings{_asked(found)} alone: {checked.repainted}\n"
         f"certificate  {_promised(found)}; the rest was released as it was\n{MISSED}"
     )
+
+
+def _beside(picture: Path) -> Path:
+    """Return where the record of a picture lies, or raise if there is none."""
+    from dipp.redaction import record as records
+
+    if picture.name.endswith(records.SUFFIX):
+        raise DippError(f"{picture} is a record; name the picture first: dipp check PICTURE RECORD")
+    found = records.beside(picture)
+    if not found.is_file():
+        raise DippError(f"{found} is not there; name the record of the picture: dipp check PICTURE RECORD")
+    return found
 
 
 def _asked(record: Record) -> str:
