@@ -13,16 +13,9 @@ from helpers.taint import LeakError, Private
 from PIL import Image
 
 import dipp
-from dipp import models
-from dipp.codec.chain import Chain, StepLayout
-from dipp.codec.encoder import Selector
 from dipp.core import randomness
-from dipp.core.geometry import Geometry
-from dipp.core.regions import Place, Regions
 from dipp.errors import DippError
-from dipp.models import embedded
 from dipp.odometer import Meter
-from dipp.planning.regions import plan_of_regions
 from dipp.redaction import charging, record, sources
 from dipp.redaction.redact import Redacted
 from dipp.scoring.blocks import Blocks
@@ -124,44 +117,6 @@ def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest
     Private.opened.clear()
     assert redacted(file_of(pair()[0], "PNG")).archive is not None
     assert Private.opened == {"nearest": 1}
-
-
-@pytest.mark.parametrize("epsilon", [4.0, 100.0])  # one block and four blocks a place
-def test_a_region_moves_no_other_regions_sets(epsilon: float) -> None:
-    """Whatever one region shows, every other T is the same to the bit: boxes overlap, and one region has two places."""
-    height, width, _ = scene().shape
-    masks = np.zeros((4, height, width), bool)
-    masks[0, 5:25, 5:25] = np.tri(20, dtype=bool)
-    masks[1, 5:25, 5:25] = ~np.tri(20, dtype=bool)
-    masks[2, 40:43, 50:52] = True  # fewer pixels than coarse pixels
-    masks[3, 0:9, 70:80] = True
-    unit = Regions(tuple(Place.of(number, mask) for number, mask in zip((0, 1, 2, 1), masks, strict=True)))
-    plan, denoiser, own = plan_of_regions(unit, epsilon), models.load(embedded.FOLDER, "cpu"), scene()
-    chain = Chain.of_pictures(plan, denoiser, bytes(16), Geometry.of(own.shape), scene(1))
-    (step,) = plan.steps
-    layout = chain.layout(0, [0])
-    coarse_unit, coarse = step.grid(unit, chain.geometry)
-    owners = coarse_unit.of(layout.chunks.order, coarse)[layout.chunks.offsets[:-1]]
-    assert len(owners) == 4 * step.split**2 == 4 * (1 if epsilon < 8 else 4)
-
-    def sets(pixels: Any) -> Any:
-        found = []
-
-        def choose(round_of: StepLayout, x_hat: Any) -> Any:
-            asked = Selector(plan, bytes(16), pixels.reshape(1, -1), "cpu").read(round_of, x_hat)
-            found.append(asked.nearest(asked.terms.best))
-            return np.zeros((1, len(owners)), np.int64)
-
-        chain.run([0], choose)
-        return found[0]
-
-    before, ids, moved = sets(own), unit.ids(chain.geometry).reshape(own.shape), 0
-    for number in (-1, 0, 1, 2):
-        for content in (0, 255):
-            after = sets(np.where(ids == number, np.uint8(content), own))
-            np.testing.assert_array_equal(after[owners != number], before[owners != number])
-            moved += int((after[owners == number] != before[owners == number]).sum())
-    assert moved
 
 
 def test_it_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

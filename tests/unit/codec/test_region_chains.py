@@ -27,9 +27,9 @@ from dipp.scoring.blocks import Blocks
 
 SEED = bytes(16)
 REGIONS = Regions(
-    (Place(0, 2, 3, 9, 8), Place(1, 14, 2, 6, 7, (2, 3, 3, 34)), Place(0, 0, 20, 3, 2), Place(2, 20, 4, 5, 5))
+    (Place(0, 2, 3, 9, 8), Place(1, 14, 2, 6, 7, (2, 3, 3, 34)), Place(0, 0, 20, 3, 2), Place(2, 14, 2, 2, 2))
 )
-"""Three units: one of two boxes, one with a mask, and one that touches it."""
+"""Three units: one of two boxes, one with a mask, and a small one in that box, but outside the mask."""
 PLAN = questions_plan(REGIONS, question(), question(2, bits=5, best=2, epsilon=1.5))
 GEOMETRY = Geometry(24, 26, 3)
 BASE, PICTURE = noise(*GEOMETRY.shape), noise(*GEOMETRY.shape, seed=1)
