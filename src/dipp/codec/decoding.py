@@ -96,9 +96,9 @@ class Decoding:
         denoiser: Denoiser,
         steps: int,
         state: torch.Tensor,
-        noise: Callable[[int], torch.Tensor],
+        noise: Callable[[int, tuple[int, ...]], torch.Tensor],
     ) -> torch.Tensor:
-        """Return the picture of a state; `noise` has the public normals of ancestral sampling."""
+        """Return the picture of a state; `noise` has the public normals of ancestral sampling, of a given shape."""
         if self.noisy:
             return trajectory.noisy(steps, state)[0]
         calls = self.network_calls(trajectory, steps)
@@ -110,7 +110,8 @@ class Decoding:
 
         noisy, t = trajectory.noisy(steps, state)
         if self.ancestral:
-            return diffusion.ancestral(predict, denoiser.schedule, noisy, t, noise)
+            shape = tuple(noisy.shape[1:])  # not that of the state, which may be coarser or have more planes
+            return diffusion.ancestral(predict, denoiser.schedule, noisy, t, lambda s: noise(s, shape))
         return diffusion.fast(predict, denoiser.schedule, noisy, t, calls)
 
 
@@ -139,10 +140,10 @@ class End(NamedTuple):
         found = decoding.picture(self.chain.trajectory, denoiser, self.steps, self.state, self._noise)
         return to_pixels(denoiser.picture(found, self.chain.size), self.grey)
 
-    def _noise(self, s: int) -> torch.Tensor:
-        """Return public normals of the images, for ancestral sampling to timestep s."""
+    def _noise(self, s: int, shape: tuple[int, ...]) -> torch.Tensor:
+        """Return public normals of the images, each of this shape, for ancestral sampling to timestep s."""
         import torch
 
         seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
-        drawn = np.stack([diffusion.normals(stream, tuple(self.state.shape[1:])) for stream in seeds])
+        drawn = np.stack([diffusion.normals(stream, shape) for stream in seeds])
         return torch.from_numpy(drawn).to(self.state.device)

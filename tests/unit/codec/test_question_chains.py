@@ -20,7 +20,7 @@ from dipp.codec import questions
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder, IndexReader
-from dipp.codec.decoding import End
+from dipp.codec.decoding import NOISY, Decoding, End
 from dipp.codec.encoder import Selector
 from dipp.codec.grids import Cuts, between, interpolated, pooled, steadied
 from dipp.codes import Closest
@@ -191,6 +191,14 @@ def test_a_decoder_reaches_the_encoders_states(name: str, any_size: bool) -> Non
     for ours, theirs in zip(ends, decoded, strict=True):
         assert torch.equal(ours.state, theirs.state)
     assert [picture.shape[:2] for picture in codec.decode(read)] == SHAPES
+
+
+@EVERY
+def test_every_decoding_of_a_coarse_state_is_of_the_pictures_size(name: str) -> None:
+    codec = codec_of(PLANS[name])
+    archive = codec.encode([noise(37, 29, 3)], seed=SEED, odometer=False)
+    for decoding in (NOISY, Decoding(sample=True), Decoding(ancestral=True)):
+        assert [picture.shape for picture in codec.decode(archive, decoding)] == [(37, 29, 3)]
 
 
 @EVERY
