@@ -60,6 +60,7 @@ ENCODING: dict[str, Any] = {
     ),
     **dict.fromkeys(("subject", "most_per_subject")),
     "preset": DEFAULT_PRESET,
+    "prompt": "",
 }
 REDACTING: dict[str, Any] = {
     **dict.fromkeys(("kinds", "boxes", "gaps", "name_column")),

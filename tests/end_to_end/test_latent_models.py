@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from dipp.core.latents import Latents
 from dipp.core.plan import Plan
 from dipp.core.steps import Step
 from dipp.core.units import Cells, Picture
+from dipp.data.choices import Choices
+from dipp.data.privatize import encoding
 from dipp.errors import DippError, InconsistentError
 from dipp.format.archive import Archive
 from dipp.format.header import Header, checksum
@@ -134,6 +137,19 @@ def test_every_kind_goes_from_file_to_file(
         assert theirs.shape == (*size, 3)
         apart = np.abs(mine.astype(int) - theirs)
         assert apart.max() <= (0 if sender == receiver else LEVELS_APART)
+
+
+def test_text_encoders_are_run_before_pictures_are_charged(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, odometer: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    denoiser = models.load(folders["sd1"])
+    assert isinstance(denoiser, LatentDenoiser)
+    codec = codec_of(denoiser, "diffc")
+    for release in (lambda: codec.encode(pictures()), lambda: encoding(codec, str(folders["sd1"]), Choices())):
+        with pytest.raises(DippError, match="which need transformers"):
+            release()
+    assert not odometer.exists()
 
 
 def test_pictures_that_are_grey_or_have_alpha(denoiser: LatentDenoiser) -> None:

@@ -169,7 +169,7 @@ def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
 
 def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
     source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
-    for option in ({"epsilon": 4}, {"preset": "swift"}, {"subject": "label"}, {"window": "full"}):
+    for option in ({"epsilon": 4}, {"preset": "swift"}, {"subject": "label"}, {"window": "full"}, {"prompt": "a cat"}):
         name = next(iter(option)).replace("_", "-")
         with pytest.raises(DippError, match=f"{name}: it goes without --regions"):
             dipp.privatize(source, tmp_path / "out", regions=declared, **option)

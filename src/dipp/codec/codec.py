@@ -165,6 +165,7 @@ class Codec:
         given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
         public = Window.of(window)
         release = self.release(own, given=given, beacon=Beacon.of(beacon), window=public)
+        self.denoiser.prepare()
         recorder = Recorder()
         rows: list[Indices] = []
         geometries: list[Geometry] = []

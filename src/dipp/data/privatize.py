@@ -84,6 +84,7 @@ def privatize(
 def encoding(codec: Codec, model: str, choices: Choices) -> Encoding:
     """Return the purpose of a run that encodes; the public seed is drawn here, before the source is looked at."""
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
+    codec.denoiser.prepare()
     return Encoding(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
 
 

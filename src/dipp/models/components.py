@@ -86,13 +86,16 @@ class Pipeline:
         return hub.read_json(self.name, self.folder / hub.find(self.name, self.folder, (file.as_posix(),)))
 
     def tensors(self, part: str) -> dict[str, torch.Tensor]:
-        """Return the stored weights of a component, of one file or of several."""
+        """Return the stored weights of a component, of one file or else of several.
+
+        A single file goes first, as it does in transformers: what is hashed must be what text encoders are loaded from.
+        """
         from dipp.models.hub import read_tensors
 
         stem = TRANSFORMERS if part.startswith("text") else DIFFUSERS
-        listed = self.folder / part / f"{stem}.safetensors.index.json"
-        if not listed.is_file():
-            return read_tensors(self.name, Path(part) / f"{stem}.safetensors")
+        single, listed = (self.folder / part / f"{stem}.safetensors{end}" for end in ("", ".index.json"))
+        if single.is_file() or not listed.is_file():
+            return read_tensors(self.name, Path(part) / single.name)
         places = hub.read_json(self.name, listed).get("weight_map")
         if not isinstance(places, dict) or not all(_is_shard(stem, file) for file in places.values()):
             raise DippError(f"model: {listed.name} of {self.name} is damaged; fetch the model again")

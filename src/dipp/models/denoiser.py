@@ -119,6 +119,9 @@ class Denoiser(ABC):
             raise DippError("prompt: this model takes none; leave it out, or name a latent model with --model")
         return self
 
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to load
+        """Load what only predictions need, or raise if that fails: called before pictures are charged."""
+
     def require_identity(self, expected: str) -> None:
         """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""
         if self.identity != expected:

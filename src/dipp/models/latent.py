@@ -112,6 +112,10 @@ class LatentDenoiser(Denoiser):
         require_prompt(prompt)
         return replace(self, prompt=prompt)
 
+    def prepare(self) -> None:
+        """Run the text encoders, or raise if that fails."""
+        _ = self._conditions
+
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """Return û of states (N, C, h, w) of any size at one timestep, clamped to [−1, 1], in fp32."""
         return self._x0(x_t, t, Numbers.FAST if fast else Numbers.EXACT)

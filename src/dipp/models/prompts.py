@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("spiece.model",))
 """Files of a tokenizer, and one group of them is needed: without any, transformers makes an empty vocabulary."""
+ADAPTER = "adapter_config.json"
+"""File by which transformers knows that weights beside the text encoder's own are to be added."""
 T5_TOKENS = 512
 """Tokens that FLUX is told of a prompt."""
 
@@ -92,6 +94,8 @@ def _both(pipeline: Pipeline, which: str, tokens: Any, kind: Any) -> tuple[Any, 
     folder = pipeline.folder / f"tokenizer{which}"
     if not any(all((folder / file).is_file() for file in files) for files in VOCABULARIES):
         raise DippError(f"model: tokenizer{which} of {pipeline.name} has no vocabulary; fetch the model again")
+    if (pipeline.folder / f"text_encoder{which}" / ADAPTER).exists():  # transformers would load what no identity covers
+        raise DippError(f"model: text_encoder{which} of {pipeline.name} has an adapter; merge it into the weights")
     tokenizer = _loaded(pipeline, f"tokenizer{which}", tokens, {})
     options = {"use_safetensors": True, "output_loading_info": True, "dtype": torch.float32}
     model, facts = _loaded(pipeline, f"text_encoder{which}", kind, options)

@@ -275,6 +275,18 @@ def test_weights_in_several_files_are_the_same_model(spoiled: Path) -> None:
         load(spoiled)
 
 
+def test_a_single_file_goes_before_several(spoiled: Path) -> None:
+    """Text encoders are loaded by transformers, which prefers it: the identity must be of the same weights."""
+    weights = spoiled / "text_encoder/model.safetensors"
+    part, tensors = "model-00001-of-00001.safetensors", load_file(weights)
+    save_file(tensors, weights.with_name(part), {"format": "pt"})
+    listed = json.dumps({"weight_map": dict.fromkeys(tensors, part)})
+    weights.with_name("model.safetensors.index.json").write_text(listed)
+    before = load(spoiled)
+    save_file({name: tensor + 1 for name, tensor in tensors.items()}, weights, {"format": "pt"})
+    assert load(spoiled).identity != before.identity
+
+
 def lack(place: str) -> Callable[[Path], object]:
     return lambda folder: shutil.rmtree(folder / place)
 
@@ -324,6 +336,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "weights of another network": (lambda f: edit(f / UNET, layers_per_block=2), "do not make a network"),
     "half a text encoder": (half_a_text_encoder, "weights of text_encoder .* are missing"),
     "a pickled text encoder": (pickled_text_encoder, "pickled weights only"),
+    "an adapter": (
+        lambda f: (f / "text_encoder/adapter_config.json").write_text("{}"),
+        "text_encoder of .* an adapter",
+    ),
     "no vocabulary": (drop("tokenizer/tokenizer.json"), "tokenizer of .* has no vocabulary"),
 }
 
