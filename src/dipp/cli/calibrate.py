@@ -28,6 +28,7 @@ def calibrate(
 ) -> None:
     """Measure a denoiser's errors on public pictures: the costs that schedules are made from.
 
+    `dipp words` makes what plans for cells, regions and whole pictures need.
     Files name the table that they were made by: once it is replaced, `dipp info --verify --model` refuses them.
     """
     from dipp import models
