@@ -64,7 +64,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
     vae_config = pipeline.config("vae")
     latents = _latents(name, vae_config, config, told)
     tensors = {part: pipeline.tensors(part) for part in (network, "vae")}
-    height, width = _size(config, vae_config, latents)
+    height, width = _size(name, config, vae_config, latents)
     return LatentDenoiser(
         network=_network(name, config, tensors[network], device),
         schedule=ladder.schedule(),
@@ -206,6 +206,7 @@ def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told
     """Return the shape of the latents, or raise if VAE and network do not fit."""
     channels, outside = vae.get("latent_channels"), {vae.get("in_channels"), vae.get("out_channels")}
     blocks = vae.get("block_out_channels")
+    scaling, shift = vae.get("scaling_factor", 1.0), vae.get("shift_factor") or 0.0
     inputs = network.get("in_channels")
     outputs = network.get("out_channels") or inputs  # FLUX leaves them out if they are the same
     refusals = {
@@ -213,6 +214,8 @@ def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told
         "does not say the block_out_channels of its VAE": not isinstance(blocks, list) or not blocks,
         "does not say the latent_channels of its VAE": not isinstance(channels, int),
         "has a VAE of other pictures than RGB": outside != {COLOURS},
+        "has no number above 0 as the scaling_factor of its VAE": not (_is_finite(scaling) and scaling > 0),
+        "has no number as the shift_factor of its VAE": not _is_finite(shift),
         "has a VAE with means and deviations": any(vae.get(key) is not None for key in ("latents_mean", "latents_std")),
     }
     for reason, refused in refusals.items():
@@ -226,11 +229,23 @@ def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told
     return Latents(2 ** (len(blocks) - 1), channels, told.multiple)
 
 
-def _size(network: Mapping[str, Any], vae: Mapping[str, Any], latents: Latents) -> tuple[int, int]:
+def _size(name: str, network: Mapping[str, Any], vae: Mapping[str, Any], latents: Latents) -> tuple[int, int]:
     """Return height and width of the latents that a network was trained on, as its config or its VAE's says."""
-    size = network.get("sample_size") or vae.get("sample_size", 512) // latents.factor
-    height, width = (size, size) if isinstance(size, int) else size
-    return height, width
+    size, pixels = network.get("sample_size"), 1
+    if size is None:
+        size, pixels = vae.get("sample_size", 512), latents.factor
+    sides = [size, size] if type(size) is int else size
+    if not (
+        isinstance(sides, list) and len(sides) == 2 and all(type(side) is int and side >= pixels for side in sides)
+    ):
+        raise DippError(
+            f"model: the sample_size of {name} must be one or two whole numbers from {pixels}, got {size!r:.40}"
+        )
+    return sides[0] // pixels, sides[1] // pixels
+
+
+def _is_finite(number: Any) -> bool:
+    return type(number) in (int, float) and math.isfinite(number)
 
 
 def _network(

@@ -181,10 +181,10 @@ class Preset(ABC):
         """
         if unit is not None and hidden is not None:
             raise DippError("unit, hide: give one of them; hide chooses the unit")
-        if not self.any_unit and (unit or Pixel()) != Pixel():
-            raise DippError(f"unit: preset {self.name} certifies pixels alone; leave out the preset, or unit")
-        if not self.any_unit and hidden is not None:
-            raise DippError(f"hide: preset {self.name} certifies pixels alone; leave out the preset, or hide")
+        option = "hide" if hidden is not None else "unit" if (unit or Pixel()) != Pixel() else None
+        if not self.any_unit and option is not None:
+            said = "certifies pixels alone" if self.certified else "has no certificate"
+            raise DippError(f"{option}: preset {self.name} {said}; leave out the preset, or {option}")
         if self.certified:
             return Budget(epsilon, delta, rho, unit or Pixel(), hidden)
         if (epsilon, delta, rho) != (None, None, None):

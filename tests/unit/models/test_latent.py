@@ -170,7 +170,7 @@ def test_published_configs_are_taken(name: str) -> None:
     with torch.device("meta"):
         made = (getattr(diffusers, config["_class_name"]).from_config(config), autoencoder.from_config(vae))
     counts = (sum(one.numel() for one in network.parameters()) for network in made)
-    side, same = latent._size(config, vae, shape)
+    side, same = latent._size(name, config, vae, shape)
     assert side == same
     found = (*counts, len(ladder.schedule()), (shape.factor, shape.channels, shape.patch), side)
     assert found == EXPECTED[name]
@@ -331,6 +331,15 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "another VAE": (lambda f: edit(f / VAE, _class_name="VQModel"), "has a VQModel as its VAE"),
     "a VAE of grey": (lambda f: edit(f / VAE, in_channels=1), "other pictures than RGB"),
     "means": (lambda f: edit(f / VAE, latents_mean=[0.0] * 4), "means and deviations"),
+    "no scale": (lambda f: edit(f / VAE, scaling_factor=None), "has no number above 0 as the scaling_factor"),
+    "a scale of 0": (lambda f: edit(f / VAE, scaling_factor=0), "has no number above 0 as the scaling_factor"),
+    "no shift": (lambda f: edit(f / VAE, shift_factor="x"), "has no number as the shift_factor"),
+    "three sides": (lambda f: edit(f / UNET, sample_size=[8, 8, 8]), "one or two whole numbers from 1, got"),
+    "a negative side": (lambda f: edit(f / UNET, sample_size=-1), "one or two whole numbers from 1, got -1"),
+    "a side that is text": (
+        lambda f: (edit(f / UNET, sample_size=None), edit(f / VAE, sample_size="16")),
+        "one or two whole numbers from 2, got '16'",
+    ),
     "another scheduler": (lambda f: edit(f / SCHEDULER, beta_schedule=None), "beta_schedule"),
     "another prediction": (lambda f: edit(f / SCHEDULER, prediction_type="flow_prediction"), "prediction_type"),
     "weights of another network": (lambda f: edit(f / UNET, layers_per_block=2), "do not make a network"),

@@ -96,6 +96,7 @@ def test_a_rate_is_kept(books: Books) -> None:
         ({"hide": (8, 8), "unit": 8}, "unit, hide: give one of them"),
         ({"unit": 8, "preset": "paper"}, "unit: preset paper certifies pixels alone"),
         ({"hide": (8, 8), "preset": "swift"}, "hide: preset swift certifies pixels alone"),
+        ({"unit": "picture", "preset": "diffc"}, "unit: preset diffc has no certificate"),
         ({"unit": 8, "final_timestep": 3}, "final_timestep: questions have no timesteps"),
     ],
 )
