@@ -155,9 +155,9 @@ def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
     made = dipp.privatize(source, tmp_path / "one", **options)
     assert made.facts["images"] == 1
     assert {one[1] for one in made.skipped} == {
-        "no entry among the regions; add it, or pass --allow-none to say that it has none"
+        "no entry of this name among the regions; add it, or pass --allow-none to say that it has none"
     }
-    with pytest.raises(DippError, match=r"e\.jpg: no entry among the regions"):
+    with pytest.raises(DippError, match=r"e\.jpg: no entry of this name among the regions"):
         dipp.privatize(source, tmp_path / "strict", strict=True, **options)
     assert not (tmp_path / "strict").exists()
     made = dipp.privatize(source, tmp_path / "all", allow_none=True, **options)
@@ -260,7 +260,7 @@ def test_pictures_of_a_table_are_found_by_name(key: str, tmp_path: Path) -> None
         workers=1,
     )
     assert [one[:2] for one in made.skipped] == [
-        (1, "no entry among the regions; add it, or pass --allow-none to say that it has none")
+        (1, "no entry of this name among the regions; add it, or pass --allow-none to say that it has none")
     ]
     assert redacted.verify(tmp_path / "out")["kinds"] == {"face": 2, "plate": 2}
 

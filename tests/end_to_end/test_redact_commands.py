@@ -94,7 +94,7 @@ def test_frames_of_a_track(run: Command, street: Path) -> None:
 
 
 ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
-    "no entry": (("lake.png",), "lake.png: no entry among the regions; add it, or pass --allow-none"),
+    "no entry": (("lake.png",), "lake.png: no entry of this name among the regions; add it, or pass --allow-none"),
     "no regions": (("empty.png",), "empty.png: its entry has no regions; add them, or pass --allow-none"),
     "no such kind": (("street.jpg", "--kinds", "plate"), "street.jpg: no regions of the kind plate"),
     "no such fill": (("street.jpg", "--fill", "blur"), "fill: one of paint, grey, black is needed, got blur"),

@@ -192,7 +192,7 @@ class Redactor:
         found = Declared(()) if declared is None else declared.chosen(self.kinds)
         if not found.regions and not self.allow_none:
             what = (
-                "no entry among the regions; add it"
+                "no entry of this name among the regions; add it"
                 if declared is None
                 else "its entry has no regions; add them"
                 if self.kinds is None or not declared.regions
