@@ -608,6 +608,7 @@ def test_a_network_of_another_version_is_refused(context: BrowserContext, origin
 def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
     """An encoding goes on, and what it makes is of the picture that it began with."""
     give(page, "cat.png", sample("cat.png"))
+    page.fill("#hide", "0")  # which takes seconds
     page.click("#encode")
     give(page, "other.png", png(24, 24))
     expect(page.locator("#error")).to_contain_text("One thing at a time")
@@ -719,7 +720,8 @@ def test_a_large_picture_is_scaled_only_if_that_is_asked_for(page: Page) -> None
 
 
 def test_cancelling_leaves_nothing_and_the_page_goes_on(page: Page) -> None:
-    give(page, "cat.png", (SAMPLES / "cat.png").read_bytes())
+    give(page, "large.png", png(700, 700))
+    page.fill("#hide", "0")  # which takes seconds: a quick one is done before the click
     page.click("#encode")
     page.click("#cancel")
     expect(page.locator("#status")).to_contain_text("Cancelled", timeout=MINUTES)

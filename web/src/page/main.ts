@@ -87,9 +87,9 @@ function attempt(task: () => void | Promise<void>): void {
   });
 }
 
-/** Scroll to what is said about the work, where the window is too low to show it beside the button that began it. */
+/** Scroll to the work and the picture, where the window is too low to show both beside the button that began it. */
 function bringWork(): void {
-  const { top, bottom } = element("work").getBoundingClientRect();
+  const [top, bottom] = [element("work").getBoundingClientRect().top, element("stage").getBoundingClientRect().bottom];
   if (top < 0 || bottom > window.innerHeight) element("see").scrollIntoView();
 }
 
