@@ -315,6 +315,13 @@ def pickled_text_encoder(folder: Path) -> None:
 
 
 UNET, VAE, SCHEDULER = "unet/config.json", "vae/config.json", "scheduler/scheduler_config.json"
+
+
+def a_side_of_text(folder: Path) -> None:
+    edit(folder / UNET, sample_size=None)
+    edit(folder / VAE, sample_size="16")
+
+
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no VAE": (lack("vae"), "lacks vae; a pipeline of unet, scheduler, text_encoder, tokenizer, vae is needed"),
     "no tokenizer": (lack("tokenizer"), "lacks tokenizer"),
@@ -336,10 +343,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no shift": (lambda f: edit(f / VAE, shift_factor="x"), "has no number as the shift_factor"),
     "three sides": (lambda f: edit(f / UNET, sample_size=[8, 8, 8]), "one or two whole numbers from 1, got"),
     "a negative side": (lambda f: edit(f / UNET, sample_size=-1), "one or two whole numbers from 1, got -1"),
-    "a side that is text": (
-        lambda f: (edit(f / UNET, sample_size=None), edit(f / VAE, sample_size="16")),
-        "one or two whole numbers from 2, got '16'",
-    ),
+    "a side that is text": (a_side_of_text, "one or two whole numbers from 2, got '16'"),
     "another scheduler": (lambda f: edit(f / SCHEDULER, beta_schedule=None), "beta_schedule"),
     "another prediction": (lambda f: edit(f / SCHEDULER, prediction_type="flow_prediction"), "prediction_type"),
     "weights of another network": (lambda f: edit(f / UNET, layers_per_block=2), "do not make a network"),
