@@ -8,11 +8,13 @@ Dong & Wang, 2022, Theorem 10]. So all draws together are (ε, δ)-differentiall
 
 Several units that share no draw pay for all of their draws together, by the same formula.
 
-**Rounding.** δ(ε) grows with every loss and every probability, and has nonnegative terms only. Losses are raised by
-2^−48 of themselves. Sums and products of nonnegative floats have a relative error of at most 2^−52 for each operation,
-and fewer than 2^15 operations meet in a term: δ is raised by 2^−30 of itself, and by 2^−900 for what underflows. The
-result is the upper end of a bisection, at which this raised δ(ε) is no larger than δ. So it is an upper bound on any
-platform; its last digits may differ from one platform to another.
+**Rounding.** δ(ε) grows with every loss and every probability, and has nonnegative terms only. Losses of several laws
+may cancel, so every sum of losses is raised by 2^−48 of the largest sum. That is enough: the ε of a law lies above its
+true value by less than 2^−49 of itself, which lowers what is subtracted, and at most 12 roundings by 2^−53 follow. Sums
+and products of nonnegative floats have a relative error of at most 2^−52 for each operation, and fewer than 2^15
+operations meet in a term: δ is raised by 2^−30 of itself, and by 2^−900 for what underflows. The result is the upper
+end of a bisection, at which this raised δ(ε) is no larger than δ. So it is an upper bound on any platform; its last
+digits may differ from one platform to another.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def _smallest(draws: tuple[tuple[Loss, int], ...], delta: float) -> float:
         steps, masses = np.arange(-count, count + 1), _powers(law, count)
         losses = np.add.outer(losses, steps * law.epsilon).reshape(-1)
         probabilities = np.multiply.outer(probabilities, masses).reshape(-1)
-    losses += np.abs(losses) * 2.0**-48
+    losses += losses.max() * 2.0**-48
     positive = losses > 0
     losses, probabilities = losses[positive], probabilities[positive]
 

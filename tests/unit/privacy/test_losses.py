@@ -59,6 +59,16 @@ def test_the_smallest_epsilon(draws: list[Weights], exponent: float) -> None:
     assert found <= math.fsum(law.epsilon for law in draws) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("count", [1, 3, 100, 200, 255])
+def test_losses_that_nearly_cancel_round_up(count: int) -> None:
+    """Draws of one law always lose ε, those of the other always win a little less: the rest is not rounded away."""
+    up = Loss(1.1, Fraction(1), Fraction(0))
+    down = Loss(math.nextafter(1.1, 0), Fraction(0), Fraction(1))
+    left, delta = count * (Fraction(up.epsilon) - Fraction(down.epsilon)), 1e-17
+    found = epsilon_of_draws({up: count, down: count}, delta)
+    assert left - Fraction(2 * delta) <= found <= left + Fraction(3 * count) / 2**48
+
+
 @pytest.mark.parametrize(("law", "count"), [(LAWS[0], 40), (LAWS[1], 200), (LAWS[2], 7)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_dp_accounting_agrees(law: Weights, count: int, delta: float) -> None:

@@ -28,11 +28,12 @@ export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
       Array.from(masses, (share, i): [number, number] => [loss + (i - one.count) * one.epsilon, mass * share]),
     );
   }
-  const positive = sums.filter(([loss]) => loss > 0).map(([loss, mass]): [number, number] => [loss + loss * 2 ** -48, mass]);
+  const largest = sums.reduce((most, [loss]) => Math.max(most, loss), 0);
+  const positive = sums.map(([loss, mass]): [number, number] => [loss + largest * 2 ** -48, mass]).filter(([loss]) => loss > 0);
   const raised = (epsilon: number): number =>
     fsum(positive.map(([loss, mass]) => -Math.expm1(Math.min(epsilon - loss, 0)) * mass)) * (1 + 2 ** -30) + 2 ** -900;
   if (raised(0) <= delta) return 0;
-  let [low, high] = [0, positive.reduce((most, [loss]) => Math.max(most, loss), 0)];
+  let [low, high] = [0, largest + largest * 2 ** -48];
   if (raised(high) > delta) return Infinity;
   for (let i = 0; i < HALVINGS && low < high; i += 1) {
     const middle = (low + high) / 2;
