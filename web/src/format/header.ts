@@ -42,7 +42,7 @@ const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
 const SIGN = 2;
 /** The number of the kind of units that are declared regions. */
 const REGION = 3;
-const MAX_UNIT_BYTES = 2 ** 16;
+const MAX_UNIT_BYTES = 2 ** 24;
 /** How touched coordinates are dealt to chunks: whether channels of a pixel may share one. */
 const [TOGETHER, SEPARATE] = [0, 1];
 /** Numbers of the kinds of steps that the page writes; 0 is that of steps along timesteps. */
