@@ -1,10 +1,12 @@
 """Units larger than a pixel: dipp against rivals at the same unit and pure ε, on photographs.
 
     python benchmarks/units.py PHOTOGRAPHS --out benchmarks/results/units.json --sheet examples/units.jpg
+    python benchmarks/units.py PHOTOGRAPH --time --out benchmarks/results/units-time.json
     python benchmarks/units.py CIFAR --cifar --count 256 --model TUNED --plain DDPM --device cuda --workers 4 \
         --out benchmarks/results/units-cifar.json
 
-PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. Centre crops of 512×512 are released:
+PHOTOGRAPHS is a folder of pictures that neither network nor words have seen: Kodak's 24 photographs and the 19 of
+budgie-backgrounds. Each is scaled to a shorter side of 512, and the square in its middle is released:
 
 | method | what it is |
 |---|---|
@@ -27,28 +29,28 @@ released. Rivals are denoised by the same network, from their answers interpolat
 shortened to their expected power, whichever is best. The floor is the mean of training pictures. PSNR is that of the
 mean squared error over all pictures. `sharp` is planned for DDPM, by `benchmarks/results/ddpm-table.json`.
 
-*Time*: a photograph of 768×512 and one of 4000×3000 (enlarged from it) at `--unit 16 --epsilon 8`, each in a process of
-its own, whose peak of resident memory is read at its end.
+*Time*: one photograph, resized to 768×512 and to 4000×3000, goes through the commands `dipp encode --unit 16
+--epsilon 8` and `dipp decode`, each in a process of its own with all that it loads. The first round, in which loops are
+compiled, does not count. Beside the time on the clock there are the processor's (user and system), the peak of resident
+memory, and the load of the machine before the command.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import multiprocessing
-import resource
-import subprocess
-import sys
-import time
+import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import checkout  # noqa: F401 - for `experiments`
+import large
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 from provenance import provenance, write
 
 import dipp
@@ -96,7 +98,7 @@ SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", 
 HIDDEN = ("16x16", "32x32", "64x64")
 EPSILON = 16.0
 """Pure ε on the sheet, of any object of the size or of the picture."""
-TIMED_EPSILON = 8.0
+TIMED_AS = ("--unit", "16", "--epsilon", "8")
 THUMB, GAP, CAPTION = 224, 6, 22
 
 
@@ -208,18 +210,16 @@ def compared(
 
 
 def crops(folder: Path, count: int) -> Pixels:
-    """Return centre crops of photographs, evenly spread over the names in a folder."""
-    paths = sorted(folder.glob("*.png"))
+    """Return squares of photographs, evenly spread over the names in a folder."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix in (".png", ".jpg"))
     chosen = [paths[i * len(paths) // count] for i in range(count)]
     return np.stack([cropped(path) for path in chosen])
 
 
 def cropped(path: Path) -> Pixels:
-    """Return the centre of a photograph of at least `SIDE` pixels a side."""
+    """Return the square in the middle of a photograph, scaled to `SIDE` pixels a side."""
     with Image.open(path) as image:
-        pixels = np.asarray(image.convert("RGB"))
-    top, left = ((side - SIDE) // 2 for side in pixels.shape[:2])
-    return pixels[top : top + SIDE, left : left + SIDE]
+        return np.asarray(ImageOps.fit(image.convert("RGB"), (SIDE, SIDE), Image.Resampling.LANCZOS))
 
 
 class Cifar:
@@ -280,30 +280,23 @@ def compare_cifar(arguments: argparse.Namespace) -> None:
             write(arguments.out, {**facts, "rows": rows})
 
 
-def timed(path: Path, width: int, height: int) -> dict[str, Any]:
-    """Encode and decode one photograph, resized, in this process."""
+def timed(path: Path, home: Path, width: int, height: int) -> dict[str, Any]:
+    """Encode and decode one photograph, resized, by the commands, each in a process of its own."""
+    source, file, decoded = home / "source.png", home / "file.dipp", home / "decoded.png"
     with Image.open(path) as image:
-        picture = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS))
-    codec = dipp.Codec.from_pretrained(epsilon=TIMED_EPSILON, unit=16, size=(height, width))
-    codec.decode(codec.encode(picture[:64, :64], odometer=False))  # libraries set themselves up
-    began = time.perf_counter()
-    archive = codec.encode(picture, odometer=False)
-    middle = time.perf_counter()
-    codec.decode(archive)
-    return {
-        "size": f"{width}×{height}",
-        "encode seconds": round(middle - began, 2),
-        "decode seconds": round(time.perf_counter() - middle, 2),
-        "peak GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20), 2),
-        "bytes": len(archive.to_bytes()),
-    }
+        image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS).save(source)
+    found: dict[str, Any] = {"size": f"{width}×{height}"}
+    for name, *rest in (("encode", source, "-o", file, *TIMED_AS), ("decode", file, "-o", decoded)):
+        load = round(os.getloadavg()[0], 2)
+        found[name] = {**large.command(large.HERE, home, name, *map(str, rest), "--overwrite"), "load before": load}
+    return {**found, "bytes": file.stat().st_size, "PSNR": large.psnr(source, decoded)}
 
 
-def times(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the time and memory of every size, each from a process of its own."""
-    for size in TIMED:
-        command = [sys.executable, __file__, str(path), "--time", *map(str, size)]
-        yield json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+def times(path: Path, rounds: int) -> list[dict[str, Any]]:
+    """Return the time and memory of every size, in some rounds after one that does not count."""
+    with tempfile.TemporaryDirectory() as home:
+        tried = [timed(path, Path(home), *size) for _ in range(rounds + 1) for size in TIMED]
+    return tried[len(TIMED) :]
 
 
 def columns(pixels: Pixels, denoiser: Denoiser) -> Iterator[tuple[str, Pixels]]:
@@ -352,10 +345,11 @@ def main() -> None:
     parser.add_argument("--plain", type=Path, help="for CIFAR-10: folder of the network that `sharp` is planned for")
     parser.add_argument("--device", default="cpu", help="for CIFAR-10")
     parser.add_argument("--workers", type=int, default=1, help="for CIFAR-10: number of processes")
-    parser.add_argument("--time", type=int, nargs=2, help="time one photograph, resized to this width and height")
+    parser.add_argument("--time", action="store_true", help="time the commands on one photograph, and nothing else")
+    parser.add_argument("--rounds", type=int, default=2, help="of --time, after one that does not count")
     arguments = parser.parse_args()
     if arguments.time:
-        print(json.dumps(timed(arguments.photographs, *arguments.time)))
+        write(arguments.out, {**provenance(), "rows": times(arguments.photographs, arguments.rounds)})
         return
     if arguments.cifar:
         compare_cifar(arguments)
@@ -368,8 +362,6 @@ def main() -> None:
         pixels = crops(arguments.photographs, arguments.count)
         facts = {**provenance(), "photographs": len(pixels)}
         compare(CASES, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)
-        timings = list(times(min(arguments.photographs.glob("*.png"))))
-        write(arguments.out, {**json.loads(arguments.out.read_text()), "time": timings})
 
 
 def compare(
