@@ -32,8 +32,8 @@ from provenance import provenance, write
 from dipp import files
 from dipp.redaction import paint
 from dipp.redaction.crops import crops
+from dipp.redaction.outlines import Mask
 from dipp.redaction.paint import Signal
-from dipp.redaction.regions import Mask
 
 HERE = Path(__file__).parent
 FOLDERS = [HERE / "pictures", HERE.parent / "examples" / "pictures"]

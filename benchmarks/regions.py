@@ -20,7 +20,8 @@ from dipp.codec import asking
 from dipp.models import embedded
 from dipp.planning.regions import plan_of_regions
 from dipp.redaction import answers, paint
-from dipp.redaction.regions import Box, Margin, Placed, Region
+from dipp.redaction.outlines import Box, Margin
+from dipp.redaction.regions import Placed, Region
 from dipp.redaction.sources import open_source
 
 SIDES = (32, 64, 128, 256)

@@ -22,7 +22,7 @@ from dipp.core.code import Code, Floats, Indices, Scored, Shared
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import LEVELS, Charge, Loss, Terms
-from dipp.core.steps import CodedStep
+from dipp.core.step import CodedStep
 from dipp.errors import DippError
 
 UP = 1 + 2.0**-40

@@ -143,7 +143,8 @@ def test_it_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_regions_that_share_a_cell_or_an_id_are_one_unit() -> None:
     from dipp.redaction.answers import unit_of
-    from dipp.redaction.regions import Box, Margin, Placed, Region
+    from dipp.redaction.outlines import Box, Margin
+    from dipp.redaction.regions import Placed, Region
 
     source = sources.open_source(file_of(scene(), "JPEG 4:2:0"))
     boxes = [Region(Box(x, 2, x + 4, 6), id=name) for x, name in ((0, None), (10, "a"), (33, "b"), (70, "a"))]

@@ -58,9 +58,10 @@ from dipp.privacy.printing import upper
 from dipp.redaction import png
 from dipp.redaction.answers import unit_of
 from dipp.redaction.crops import crops
+from dipp.redaction.outlines import Box, Margin, runs
 from dipp.redaction.paint import Painter
 from dipp.redaction.raster import Raster
-from dipp.redaction.regions import Box, Margin, Placed, Region, runs
+from dipp.redaction.regions import Placed, Region
 from dipp.redaction.sources import open_source
 
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")

@@ -18,7 +18,8 @@ from dipp.codec.chain import Chain
 from dipp.core.closest import Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
-from dipp.core.steps import BLOCK, WORDS, CodedStep, Question, SensingStep, Step
+from dipp.core.step import CodedStep
+from dipp.core.steps import BLOCK, WORDS, Question, SensingStep, Step
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.models.books import AGAIN, FINER, RAW, Book, Books

@@ -34,7 +34,7 @@ from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.core.steps import CodedStep
+from dipp.core.step import CodedStep
 from dipp.errors import DippError
 from dipp.models import watch
 

@@ -18,7 +18,7 @@
 | `entropy` | indices to bytes and back |
 | `columns` | the public numbers of steps as files list them |
 | `code` | the face of a code |
-| `steps`, `plan` | the kinds of steps; everything public about an encoding |
+| `step`, `steps`, `plan` | the face of a step; the kinds of steps; everything public about an encoding |
 | `closest` | the draw among the closest candidates, at a price that no score can change, with its proof |
 | `price`, `outcomes` | what a draw is priced from; the exact law of an index |
 | `words` | numbers of things in words |

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
-from dipp.core.steps import BLOCK, ROUNDS, CodedStep
+from dipp.core.step import CodedStep
+from dipp.core.steps import BLOCK, ROUNDS
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError

@@ -22,7 +22,7 @@ from dipp.core.price import LEVELS, Charge, Moved, Observed, Sensitivity, Terms
 from dipp.errors import DippError, NoCertificateError
 
 if TYPE_CHECKING:
-    from dipp.core.steps import CodedStep
+    from dipp.core.step import CodedStep
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]

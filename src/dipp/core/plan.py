@@ -17,7 +17,7 @@ from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.price import Terms
-from dipp.core.steps import CodedStep
+from dipp.core.step import CodedStep
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError

@@ -10,7 +10,8 @@ import numpy as np
 from dipp.core.code import Code
 from dipp.core.columns import Column
 from dipp.core.plan import Plan
-from dipp.core.steps import STEPS, CodedStep
+from dipp.core.step import CodedStep
+from dipp.core.steps import STEPS
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
 from dipp.format.codings import MAX_NUMBER

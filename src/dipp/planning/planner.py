@@ -42,7 +42,8 @@ from dipp.core import arithmetic
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
 from dipp.core.plan import Coding, Plan
-from dipp.core.steps import MAX_INDEX_BITS, Step
+from dipp.core.step import MAX_INDEX_BITS
+from dipp.core.steps import Step
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.knapsack import Bits, Integers, Search

@@ -2,7 +2,7 @@
 
 | module | what it is |
 |---|---|
-| `regions` | regions and their pixels, rasterised outward |
+| `outlines`, `regions` | shapes and their pixels, rasterised outward; the regions of a picture |
 | `formats/` | files of regions, one module a format |
 | `tracks` | regions in the frames of a video, and gaps between them |
 | `hidden` | the one place where private values are dropped, with the proof |
@@ -20,8 +20,9 @@
 | `redact` | `redact`, for one picture |
 """
 
+from dipp.redaction.outlines import Box, Pixels, Polygon
 from dipp.redaction.record import Record, check
 from dipp.redaction.redact import Redacted, Redactor, redact
-from dipp.redaction.regions import Box, Pixels, Polygon, Region
+from dipp.redaction.regions import Region
 
 __all__ = ["Box", "Pixels", "Polygon", "Record", "Redacted", "Redactor", "Region", "check", "redact"]

@@ -23,8 +23,9 @@ from dipp.codec import asking
 from dipp.codec.archive import Archive
 from dipp.core.regions import Place, Regions
 from dipp.errors import DippError
+from dipp.redaction.outlines import Margin, Mask
 from dipp.redaction.paint import Fill, Painter, Pasted
-from dipp.redaction.regions import Margin, Mask, Placed
+from dipp.redaction.regions import Placed
 from dipp.redaction.sources import Source, open_source
 
 if TYPE_CHECKING:

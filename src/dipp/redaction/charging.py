@@ -18,7 +18,7 @@ from dipp.codec import pictures
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
 from dipp.privacy.certificate import Certificate
-from dipp.redaction.regions import Mask, mask_of_runs, runs
+from dipp.redaction.outlines import Mask, mask_of_runs, runs
 from dipp.redaction.sources import Source
 
 LOGGER = logging.getLogger("dipp.odometer")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dipp.redaction.regions import Mask
+from dipp.redaction.outlines import Mask
 
 CONTEXT = 48
 """Known pixels around a region that painting sees, at least; around a large one half of its side."""

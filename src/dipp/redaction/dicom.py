@@ -28,8 +28,9 @@ from dipp.codec.dicom import FRONT, MARK, Dicom
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 from dipp.redaction import hidden
+from dipp.redaction.outlines import Mask
 from dipp.redaction.paint import Fill
-from dipp.redaction.regions import Mask, Size
+from dipp.redaction.regions import Size
 from dipp.redaction.sources import LOSSY, NEVER_LOSSY, Source, filled, require_accepted
 
 KIND = "DICOM"

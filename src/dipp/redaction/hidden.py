@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.redaction.regions import Mask
+from dipp.redaction.outlines import Mask
 
 
 def without(values: NDArray[Any], hidden: Mask) -> NDArray[Any]:

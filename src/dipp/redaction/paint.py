@@ -31,7 +31,7 @@ from dipp.core import randomness
 from dipp.errors import DippError
 from dipp.models.diffusion import normals
 from dipp.models.evidence import EXACT, Evidence
-from dipp.redaction.regions import Mask
+from dipp.redaction.outlines import Mask
 
 if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser

@@ -28,7 +28,8 @@ from dipp.models import embedded
 from dipp.redaction import answers, paint
 from dipp.redaction.formats import own
 from dipp.redaction.formats.reading import File
-from dipp.redaction.regions import Margin, Mask, Placed, Region, mask_of_runs, runs
+from dipp.redaction.outlines import Margin, Mask, mask_of_runs, runs
+from dipp.redaction.regions import Placed, Region
 from dipp.redaction.sources import Source, open_source
 
 FORMAT, VERSION = "dipp redaction", 1

@@ -25,8 +25,9 @@ from dipp.planning.regions import plan_of_regions
 from dipp.privacy.certificate import Certificate
 from dipp.redaction import answers, charging, formats, paint, tracks
 from dipp.redaction.formats.own import ORIENTED
+from dipp.redaction.outlines import Box, Margin, Mask, Pixels
 from dipp.redaction.record import Record, beside
-from dipp.redaction.regions import Box, Declared, Margin, Mask, Pixels, Placed, Region
+from dipp.redaction.regions import Declared, Placed, Region
 from dipp.redaction.sources import Source, open_source
 
 LOGGER = logging.getLogger("dipp")

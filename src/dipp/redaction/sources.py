@@ -29,9 +29,10 @@ from dipp.redaction import colour, hidden, others, png, tiff
 from dipp.redaction.crops import crops
 from dipp.redaction.jpeg import blocks, coefficients
 from dipp.redaction.jpeg.coefficients import Jpeg
+from dipp.redaction.outlines import Mask
 from dipp.redaction.paint import Fill, Signal
 from dipp.redaction.raster import Raster
-from dipp.redaction.regions import Mask, Size
+from dipp.redaction.regions import Size
 
 ITS_OWN = (
     "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do, and chose its "

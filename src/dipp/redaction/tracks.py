@@ -15,7 +15,8 @@ from pathlib import Path
 
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations
-from dipp.redaction.regions import Box, Declared, Region
+from dipp.redaction.outlines import Box
+from dipp.redaction.regions import Declared, Region
 
 FRAMES = "regions: they are for the frames of a video; pass all frames, and --gaps refuse or cover"
 REFUSE, COVER = "refuse", "cover"

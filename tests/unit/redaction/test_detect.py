@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dipp.errors import DippError
 from dipp.redaction import detect, formats
-from dipp.redaction.regions import Box
+from dipp.redaction.outlines import Box
 
 FACE = ROOT / "benchmarks" / "pictures" / "face.png"
 MIDDLE = (137, 115)

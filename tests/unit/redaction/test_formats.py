@@ -20,7 +20,8 @@ from dipp.errors import DippError
 from dipp.redaction import tracks
 from dipp.redaction.formats import FORMATS, Declarations, coco, column, load, own
 from dipp.redaction.formats.reading import File
-from dipp.redaction.regions import Box, Declared, Margin, Pixels, Polygon, Region
+from dipp.redaction.outlines import Box, Margin, Pixels, Polygon
+from dipp.redaction.regions import Declared, Region
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -14,8 +14,8 @@ from helpers.redaction import BOX, SIZE, opened, saved, scene
 import dipp
 from dipp.errors import DippError
 from dipp.redaction import Record, Region, check, paint
+from dipp.redaction.outlines import Box, Polygon
 from dipp.redaction.record import beside
-from dipp.redaction.regions import Box, Polygon
 
 FILLS = ("paint", "grey", "black")
 

@@ -12,19 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from dipp.errors import DippError
-from dipp.redaction.regions import (
-    Box,
-    Declared,
-    Margin,
-    Outline,
-    Pixels,
-    Placed,
-    Polygon,
-    Region,
-    mask_of_runs,
-    runs,
-    stored,
-)
+from dipp.redaction.outlines import Box, Margin, Outline, Pixels, Polygon, mask_of_runs, runs
+from dipp.redaction.regions import Declared, Placed, Region, stored
 from dipp.redaction.tracks import filled
 
 NONE = Margin()

@@ -22,7 +22,8 @@ from dipp.redaction.formats.reading import (
     text,
     whole,
 )
-from dipp.redaction.regions import Declared, Outline, Pixels, Region, mask_of_runs
+from dipp.redaction.outlines import Outline, Pixels, mask_of_runs
+from dipp.redaction.regions import Declared, Region
 
 
 def recognises(file: File) -> bool:

@@ -12,7 +12,8 @@ from xml.etree.ElementTree import Element
 
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations, File, box, declared, named, number, pairs, polygon, whole
-from dipp.redaction.regions import Outline, Pixels, Region, mask_of_runs
+from dipp.redaction.outlines import Outline, Pixels, mask_of_runs
+from dipp.redaction.regions import Region
 
 SHAPES = ("box", "polygon", "ellipse", "mask")
 WORDS = ("tag", "attribute")

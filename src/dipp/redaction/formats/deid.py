@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 
 from dipp.redaction.formats.reading import Declarations, File, box, declared, number
-from dipp.redaction.regions import Outline, Region
+from dipp.redaction.outlines import Outline
+from dipp.redaction.regions import Region
 
 BOXES = re.compile(r"^\s*(coordinates|ctpcoordinates|keepcoordinates|ctpkeepcoordinates)\s+(\S.*)$", re.M)
 CONDITIONS = re.compile(

@@ -13,7 +13,8 @@ from typing import Any
 from dipp.errors import DippError
 from dipp.redaction.formats import masks
 from dipp.redaction.formats.reading import Declarations, File, box, declared, named, numbers, polygon, text
-from dipp.redaction.regions import Outline, Pixels, Region
+from dipp.redaction.outlines import Outline, Pixels
+from dipp.redaction.regions import Region
 
 
 def recognises(file: File) -> bool:

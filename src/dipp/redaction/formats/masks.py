@@ -8,7 +8,8 @@ import numpy as np
 
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations, File
-from dipp.redaction.regions import Declared, Mask, Pixels, Region
+from dipp.redaction.outlines import Mask, Pixels
+from dipp.redaction.regions import Declared, Region
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MODES = ("1", "L", "P", "I;16", "I")

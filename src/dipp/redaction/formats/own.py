@@ -19,7 +19,8 @@ from typing import Any
 
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations, File, box, named, numbers, polygon, text, whole
-from dipp.redaction.regions import Declared, Outline, Pixels, Region, mask_of_runs
+from dipp.redaction.outlines import Outline, Pixels, mask_of_runs
+from dipp.redaction.regions import Declared, Region
 
 FORMAT, VERSION = "dipp regions", 1
 ORIENTED = {"raw": False, "oriented": True}

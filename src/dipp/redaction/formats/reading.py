@@ -13,7 +13,8 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from dipp.errors import DippError
-from dipp.redaction.regions import Box, Declared, Polygon, Region
+from dipp.redaction.outlines import Box, Polygon
+from dipp.redaction.regions import Declared, Region
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 
 from dipp.redaction.formats.reading import Declarations, File, box, declared, number, pairs, polygon
-from dipp.redaction.regions import Outline, Region
+from dipp.redaction.outlines import Outline
+from dipp.redaction.regions import Region
 
 NAMES = ("classes.txt", "obj.names")
 LINE = re.compile(r"\s*\d+(\s+[-+.\deE]+){4,}\s*")

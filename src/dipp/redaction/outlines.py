@@ -1,0 +1,254 @@
+"""Outlines of regions, and the pixels that they touch.
+
+Coordinates are continuous, from the top left corner: the pixel in column x and row y is the square from (x, y) to
+(x + 1, y + 1). **Regions are rasterised outward**: every pixel that shares a point of its inside with a box, or any
+point with a polygon, is hidden, and so is everything that a polygon's outline encloses, however it crosses itself. A
+margin grows this further.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.errors import DippError
+from dipp.models.denoiser import MAX_PICTURE
+
+Mask = NDArray[np.bool_]
+
+LARGEST = 1e9
+"""Largest magnitude of a coordinate: a larger one is a mistake."""
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far regions grow: pixels, and a share of the region's own width and height."""
+
+    pixels: float = 0.0
+    share: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str | float) -> Margin:
+        """Read a margin: a number of pixels, or a percentage of a region's width and height such as "10%"."""
+        words = str(text).strip()
+        try:
+            number = float(words.removesuffix("%"))
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < LARGEST:
+            raise DippError(f"margin: pixels, or a percentage such as 10%, are needed, got {text}")
+        return cls(share=number / 100) if words.endswith("%") else cls(pixels=number)
+
+    def of(self, width: float, height: float) -> tuple[float, float]:
+        """Return the margin in pixels, horizontally and vertically, of a region of this size."""
+        return self.pixels + self.share * width, self.pixels + self.share * height
+
+
+class Outline(ABC):
+    """The shape of a region."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Return left, top, right and bottom."""
+
+    @abstractmethod
+    def scaled(self, width: float, height: float) -> Outline:
+        """Return the outline with coordinates multiplied by a width and a height."""
+
+    @abstractmethod
+    def fill(self, mask: Mask, margin: Margin) -> None:
+        """Set every pixel (H, W) that the outline grown by a margin touches."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Return the outline as our own JSON has it."""
+
+
+@dataclass(frozen=True)
+class Box(Outline):
+    """A rectangle along the axes."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def __post_init__(self) -> None:
+        _require_numbers((self.left, self.top, self.right, self.bottom))
+        if not (self.left < self.right and self.top < self.bottom):
+            size = f"{self.right - self.left:g}×{self.bottom - self.top:g}"
+            raise DippError(f"a box of {size} is empty; give one that has an area, or leave it out")
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Return left, top, right and bottom."""
+        return self.left, self.top, self.right, self.bottom
+
+    def scaled(self, width: float, height: float) -> Box:
+        """Return the box with coordinates multiplied by a width and a height."""
+        return Box(self.left * width, self.top * height, self.right * width, self.bottom * height)
+
+    def fill(self, mask: Mask, margin: Margin) -> None:
+        """Set every pixel that the grown box overlaps."""
+        across, down = margin.of(self.right - self.left, self.bottom - self.top)
+        rows = slice(max(0, math.floor(self.top - down)), max(0, math.ceil(self.bottom + down)))
+        columns = slice(max(0, math.floor(self.left - across)), max(0, math.ceil(self.right + across)))
+        mask[rows, columns] = True
+
+    def facts(self) -> dict[str, Any]:
+        """Return left, top, width and height as our own JSON; the four edges where rounding would move one."""
+        width, height = self.right - self.left, self.bottom - self.top
+        if (self.left + width, self.top + height) == (self.right, self.bottom):
+            return {"box": [self.left, self.top, width, height]}
+        return {"edges": [self.left, self.top, self.right, self.bottom]}
+
+
+@dataclass(frozen=True)
+class Polygon(Outline):
+    """A closed polygon; everything that its outline encloses belongs to it."""
+
+    points: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        _require_numbers(number for point in self.points for number in point)
+        if len(self.points) < 3:
+            raise DippError(f"a polygon needs 3 points or more, got {len(self.points)}")
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Return left, top, right and bottom."""
+        across, down = zip(*self.points, strict=True)
+        return min(across), min(down), max(across), max(down)
+
+    def scaled(self, width: float, height: float) -> Polygon:
+        """Return the polygon with coordinates multiplied by a width and a height."""
+        return Polygon(tuple((x * width, y * height) for x, y in self.points))
+
+    def fill(self, mask: Mask, margin: Margin) -> None:
+        """Set every pixel that the polygon touches, grown by a margin of whole pixels."""
+        left, top, right, bottom = self.bounds()
+        across, down = (math.ceil(side) for side in margin.of(right - left, bottom - top))
+        first_row, first_column = math.floor(top) - 1, math.floor(left) - 1
+        shape = math.ceil(bottom) + 1 - first_row, math.ceil(right) + 1 - first_column
+        if shape[0] * shape[1] > 64 * mask.size + 4096:
+            raise DippError("a polygon is far larger than the picture; it is for another one")
+        own = np.zeros(shape, bool)
+        points = [(x - first_column, y - first_row) for x, y in self.points]
+        for start, end in zip(points, [*points[1:], points[0]], strict=True):
+            _touch(own, start, end)
+        _place(mask, _enclosed(own), first_row, first_column, across, down)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the points, as our own JSON has them."""
+        return {"polygon": [list(point) for point in self.points]}
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels(Outline):
+    """A mask: single pixels, whose top left corner lies somewhere in the picture."""
+
+    inside: Mask
+    left: int = 0
+    top: int = 0
+
+    def __post_init__(self) -> None:
+        _require_numbers((self.left, self.top))
+        if self.inside.ndim != 2 or not self.inside.any():
+            raise DippError("a mask is empty; give one that has pixels, or leave it out")
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Return left, top, right and bottom of its pixels."""
+        rows, columns = np.flatnonzero(self.inside.any(axis=1)), np.flatnonzero(self.inside.any(axis=0))
+        return (
+            float(self.left + columns[0]),
+            float(self.top + rows[0]),
+            float(self.left + columns[-1] + 1),
+            float(self.top + rows[-1] + 1),
+        )
+
+    def scaled(self, width: float, height: float) -> Pixels:
+        """Raise: a mask is made of the pixels of one size."""
+        raise DippError(f"a mask cannot be scaled by {width:g}×{height:g}; give it in pixels")
+
+    def fill(self, mask: Mask, margin: Margin) -> None:
+        """Set its pixels, grown by a margin of whole pixels."""
+        left, top, right, bottom = self.bounds()
+        across, down = (math.ceil(side) for side in margin.of(right - left, bottom - top))
+        _place(mask, self.inside, self.top, self.left, across, down)
+
+    def facts(self) -> dict[str, Any]:
+        """Return size, corner and run lengths, as our own JSON has them."""
+        height, width = self.inside.shape
+        return {"mask": {"size": [width, height], "corner": [self.left, self.top], "runs": runs(self.inside)}}
+
+
+def runs(mask: Mask) -> list[int]:
+    """Return the lengths of runs of a mask, row by row, beginning with pixels outside."""
+    flat = mask.reshape(-1)
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    lengths = np.diff(np.concatenate([[0], changes, [flat.size]])).tolist()
+    return [0, *lengths] if flat.size and flat[0] else lengths
+
+
+def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bool = False) -> Mask:
+    """Return the mask (height, width) of run lengths, row by row or column by column."""
+    counts = list(lengths)
+    if height * width > MAX_PICTURE:
+        raise DippError(f"a mask of {width:g}×{height:g} pixels is too large; it is for another picture")
+    if height < 1 or width < 1 or any(count < 0 for count in counts) or sum(counts) != height * width:
+        raise DippError(f"the runs of a mask do not add up to {width:g}×{height:g} pixels")
+    flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
+    return flat.reshape(width, height).T.copy() if columns else flat.reshape(height, width)
+
+
+def _require_numbers(numbers: Iterable[float]) -> None:
+    for number in numbers:
+        if not abs(number) <= LARGEST:
+            raise DippError(f"a coordinate of {number:g} is not one; give a number of pixels")
+
+
+def _touch(mask: Mask, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Set every pixel that a segment touches, even with its border alone."""
+    (x0, y0), (x1, y1) = sorted((start, end), key=lambda point: point[1])
+    rows = np.arange(math.ceil(y0) - 1, math.floor(y1) + 1)
+    if y0 == y1:
+        first, last = np.full(rows.shape, min(x0, x1)), np.full(rows.shape, max(x0, x1))
+    else:
+        slope = (x1 - x0) / (y1 - y0)
+        at_top = x0 + (np.clip(rows, y0, y1) - y0) * slope
+        at_bottom = x0 + (np.clip(rows + 1, y0, y1) - y0) * slope
+        first, last = np.minimum(at_top, at_bottom), np.maximum(at_top, at_bottom)
+    slack = 1e-9 * (abs(x0) + abs(x1) + 1)  # rounding of the slope must not cost a pixel
+    for row, left, right in zip(rows.tolist(), first - slack, last + slack, strict=True):
+        mask[row, max(0, math.ceil(left) - 1) : math.floor(right) + 1] = True
+
+
+def _enclosed(outline: Mask) -> Mask:
+    """Return a closed outline with everything that it encloses."""
+    from scipy import ndimage
+
+    filled: Mask = ndimage.binary_fill_holes(outline)
+    return filled
+
+
+def _place(mask: Mask, own: Mask, top: int, left: int, across: int, down: int) -> None:
+    """Set the pixels of a mask of its own, grown by a margin, in the mask of a picture; raise if there are none."""
+    from scipy import ndimage
+
+    # Whatever a larger margin would reach lies outside the picture.
+    down = min(down, abs(top) + len(own) + mask.shape[0])
+    across = min(across, abs(left) + own.shape[1] + mask.shape[1])
+    grown = np.pad(own, ((down, down), (across, across)))
+    if across or down:
+        grown = ndimage.maximum_filter(grown, size=(2 * down + 1, 2 * across + 1))
+    top, left = top - down, left - across
+    rows = max(0, top), min(mask.shape[0], top + grown.shape[0])
+    columns = max(0, left), min(mask.shape[1], left + grown.shape[1])
+    part = grown[max(0, rows[0] - top) : max(0, rows[1] - top), max(0, columns[0] - left) : max(0, columns[1] - left)]
+    if not part.any():
+        raise DippError("no pixel of the picture lies in it; is it for another one?")
+    mask[rows[0] : rows[1], columns[0] : columns[1]] |= part
