@@ -30,8 +30,9 @@ from dipp.models.denoiser import MAX_PICTURE
 from dipp.redaction import hidden
 from dipp.redaction.outlines import Mask
 from dipp.redaction.paint import Fill
+from dipp.redaction.raster import filled
 from dipp.redaction.regions import Size
-from dipp.redaction.sources import LOSSY, NEVER_LOSSY, Source, filled, require_accepted
+from dipp.redaction.sources import LOSSY, NEVER_LOSSY, Source, require_accepted
 
 KIND = "DICOM"
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,12 +26,11 @@ from PIL import Image
 
 from dipp.errors import DippError
 from dipp.redaction import colour, hidden, others, png, tiff
-from dipp.redaction.crops import crops
-from dipp.redaction.jpeg import blocks, coefficients
+from dipp.redaction.jpeg import blocks, coefficients, painting
 from dipp.redaction.jpeg.coefficients import Jpeg
 from dipp.redaction.outlines import Mask
-from dipp.redaction.paint import Fill, Signal
-from dipp.redaction.raster import Raster
+from dipp.redaction.paint import Fill
+from dipp.redaction.raster import Raster, filled, reduced
 from dipp.redaction.regions import Size
 
 ITS_OWN = (
@@ -163,7 +162,7 @@ class JpegSource(Source):
 
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
         """Return the file with some MCUs coded anew, with its own quantisation tables."""
-        return coefficients.write(_filled(_erased(self.picture, cells), cells, fill))
+        return coefficients.write(painting.filled(painting.erased(self.picture, cells), cells, fill))
 
     def distance(self, cells: Mask, fill: Fill) -> float:
         """Return by how many levels some cells differ from what a fill paints there.
@@ -172,7 +171,7 @@ class JpegSource(Source):
         rounding moves it. A painting that is off by a hundredth of a level may be rounded to the next step.
         """
         most = 0.0
-        for part in _painted(_erased(self.picture, cells), cells, fill):
+        for part in painting.painted(painting.erased(self.picture, cells), cells, fill):
             one = self.picture.components[part.component]
             down, across = coefficients.blocks_of(self.picture, one)
             inside = slice(max(0, down - part.place[0].start)), slice(max(0, across - part.place[1].start))
@@ -186,58 +185,6 @@ def _coloured(values: Any) -> NDArray[np.uint8]:
     """Return pixels (H, W, 3) of values with one channel or three."""
     found: NDArray[np.uint8] = np.concatenate([values] * 3, axis=2) if values.shape[2] == 1 else values
     return found
-
-
-def _erased(picture: Jpeg, cells: Mask) -> Jpeg:
-    """Return a picture without the coefficients of some MCUs."""
-    planes = []
-    for one in picture.components:
-        covered = cells.repeat(one.down, axis=0).repeat(one.across, axis=1)
-        planes.append(hidden.without(one.blocks, covered))
-    return picture.with_blocks(tuple(planes))
-
-
-@dataclass(frozen=True, eq=False)
-class Painted:
-    """Blocks of one component that were painted."""
-
-    component: int
-    place: tuple[slice, slice]
-    """Rows and columns of blocks."""
-    covered: Mask
-    """(rows, columns, 1): which of them are hidden."""
-    coefficients: blocks.Samples
-    """(rows, columns, 64), in steps of the quantisation, not rounded."""
-
-
-def _painted(erased: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
-    """Paint some MCUs: crop by crop, so that a large picture costs little."""
-    tall, wide = erased.mcu
-    for (rows, columns), own in crops(cells.repeat(tall, axis=0).repeat(wide, axis=1)):
-        top, bottom = rows.start // tall, -(-rows.stop // tall)
-        left, right = columns.start // wide, -(-columns.stop // wide)
-        mine = np.zeros(((bottom - top) * tall, (right - left) * wide), bool)
-        mine[rows.start - top * tall :, columns.start - left * wide :][: own.shape[0], : own.shape[1]] = own
-        chosen = mine.reshape(bottom - top, tall, right - left, wide).any(axis=(1, 3))
-        # What lies beyond the right and lower edge of the picture is as good as any other surroundings.
-        known = (blocks.pixels(erased, top, bottom, left, right) / 127.5 - 1).astype(np.float32)
-        unknown = cells[top:bottom, left:right].repeat(tall, axis=0).repeat(wide, axis=1)
-        place = slice(top * tall, bottom * tall), slice(left * wide, right * wide)
-        painted = fill(np.where(unknown[..., None], np.float32(0), known), unknown, place)
-        made = blocks.coefficients(erased, (np.clip(painted, -1, 1).astype(np.float64) + 1) * 127.5)
-        for at, (part, one) in enumerate(zip(made, erased.components, strict=True)):
-            place = slice(top * one.down, bottom * one.down), slice(left * one.across, right * one.across)
-            covered = chosen.repeat(one.down, axis=0).repeat(one.across, axis=1)[..., None]
-            yield Painted(at, place, covered, part)
-
-
-def _filled(erased: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
-    """Return a picture with some MCUs painted."""
-    planes = [one.blocks.copy() for one in erased.components]
-    for part in _painted(erased, cells, fill):
-        plane = planes[part.component]
-        plane[part.place] = np.where(part.covered, blocks.rounded(part.coefficients), plane[part.place])
-    return erased.with_blocks(tuple(planes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,68 +223,6 @@ class RasterSource(Source):
         """Return the file with some pixels filled; they become opaque."""
         known = reduced(replace(self.picture, values=hidden.without(self.picture.values, cells)), cells)
         return self.write(replace(known, values=filled(known.values, cells, fill, alpha=known.alpha)))
-
-
-def reduced(picture: Raster, unknown: Mask) -> Raster:
-    """Return a picture without the channels and bits that its known pixels do not need.
-
-    Programs that shrink files choose colour type and depth by looking at every pixel: one coloured, transparent or deep
-    pixel in a region makes a file RGB, RGBA or one of 16 bits. What is written must not tell of it, so it is chosen
-    again, by what is known.
-
-    Args:
-        picture: A picture with zeros in the place of what is hidden.
-        unknown: (H, W): which pixels are hidden.
-    """
-    values = picture.values
-    if picture.alpha and (unknown | (values[..., -1] == np.iinfo(values.dtype).max)).all():
-        values = values[..., :-1]
-    if values.shape[2] > 2 and all((values[..., 0] == values[..., one]).all() for one in (1, 2)):
-        values = values[..., [0, *range(3, values.shape[2])]]
-    if values.dtype == np.uint16 and not (values % 257).any():
-        values = (values // 257).astype(np.uint8)
-    return replace(picture, values=values)
-
-
-def filled(
-    values: NDArray[Any], unknown: Mask, fill: Fill, *, alpha: bool, span: tuple[int, int] | None = None
-) -> NDArray[Any]:
-    """Return whole numbers (H, W, C) with some pixels filled.
-
-    Args:
-        values: The picture without what is hidden, of any whole type.
-        unknown: (H, W): which pixels are hidden.
-        fill: What is painted there.
-        alpha: Whether the last channel is alpha; it becomes opaque there.
-        span: The least and the largest value that can be stored; None for those of the type.
-    """
-    if not unknown.any():
-        return values
-    made, most = values.copy(), np.iinfo(values.dtype).max
-    whole = (np.iinfo(values.dtype).min, most) if span is None else span
-    painted = made[..., :-1] if alpha else made
-    for part, own in crops(unknown):
-        low, high = _range(painted[part], unknown[part], whole)
-        known = ((painted[part].astype(np.float32) - low) * np.float32(2 / (high - low)) - 1).astype(np.float32)
-        signal: Signal = fill(np.where(unknown[part][..., None], np.float32(0), known), unknown[part], part)
-        levels = np.rint((np.clip(signal, -1, 1).astype(np.float64) + 1) / 2 * (high - low) + low)
-        painted[part] = np.where(own[..., None], levels.astype(values.dtype), painted[part])
-    if alpha:
-        made[..., -1][unknown] = most
-    return made
-
-
-def _range(values: NDArray[Any], unknown: Mask, whole: tuple[int, int]) -> tuple[float, float]:
-    """Return the values that are painted as black and white.
-
-    Of 16 bits, scans use a few thousand values: there they are the least and the largest of the surroundings; the least
-    and the largest that can be stored if there are none.
-    """
-    if values.dtype == np.uint8:
-        return 0.0, 255.0
-    around = values[~unknown]
-    low, high = (float(around.min()), float(around.max())) if around.size else (float(whole[0]), float(whole[1]))
-    return (low, high) if high > low else (low, low + 1)
 
 
 def written_as(content: bytes) -> str:

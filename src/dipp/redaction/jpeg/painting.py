@@ -1,0 +1,67 @@
+"""MCUs of a JPEG file are painted: their coefficients are dropped, and made anew from what lies around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dipp.redaction import hidden
+from dipp.redaction.crops import crops
+from dipp.redaction.jpeg import blocks
+from dipp.redaction.jpeg.coefficients import Jpeg
+from dipp.redaction.outlines import Mask
+from dipp.redaction.paint import Fill
+
+
+def erased(picture: Jpeg, cells: Mask) -> Jpeg:
+    """Return a picture without the coefficients of some MCUs."""
+    planes = []
+    for one in picture.components:
+        covered = cells.repeat(one.down, axis=0).repeat(one.across, axis=1)
+        planes.append(hidden.without(one.blocks, covered))
+    return picture.with_blocks(tuple(planes))
+
+
+@dataclass(frozen=True, eq=False)
+class Painted:
+    """Blocks of one component that were painted."""
+
+    component: int
+    place: tuple[slice, slice]
+    """Rows and columns of blocks."""
+    covered: Mask
+    """(rows, columns, 1): which of them are hidden."""
+    coefficients: blocks.Samples
+    """(rows, columns, 64), in steps of the quantisation, not rounded."""
+
+
+def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
+    """Paint some MCUs of a picture without their coefficients: crop by crop, so that a large picture costs little."""
+    tall, wide = picture.mcu
+    for (rows, columns), own in crops(cells.repeat(tall, axis=0).repeat(wide, axis=1)):
+        top, bottom = rows.start // tall, -(-rows.stop // tall)
+        left, right = columns.start // wide, -(-columns.stop // wide)
+        mine = np.zeros(((bottom - top) * tall, (right - left) * wide), bool)
+        mine[rows.start - top * tall :, columns.start - left * wide :][: own.shape[0], : own.shape[1]] = own
+        chosen = mine.reshape(bottom - top, tall, right - left, wide).any(axis=(1, 3))
+        # What lies beyond the right and lower edge of the picture is as good as any other surroundings.
+        known = (blocks.pixels(picture, top, bottom, left, right) / 127.5 - 1).astype(np.float32)
+        unknown = cells[top:bottom, left:right].repeat(tall, axis=0).repeat(wide, axis=1)
+        place = slice(top * tall, bottom * tall), slice(left * wide, right * wide)
+        signal = fill(np.where(unknown[..., None], np.float32(0), known), unknown, place)
+        made = blocks.coefficients(picture, (np.clip(signal, -1, 1).astype(np.float64) + 1) * 127.5)
+        for at, (part, one) in enumerate(zip(made, picture.components, strict=True)):
+            place = slice(top * one.down, bottom * one.down), slice(left * one.across, right * one.across)
+            covered = chosen.repeat(one.down, axis=0).repeat(one.across, axis=1)[..., None]
+            yield Painted(at, place, covered, part)
+
+
+def filled(picture: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
+    """Return a picture without the coefficients of some MCUs with these painted."""
+    planes = [one.blocks.copy() for one in picture.components]
+    for part in painted(picture, cells, fill):
+        plane = planes[part.component]
+        plane[part.place] = np.where(part.covered, blocks.rounded(part.coefficients), plane[part.place])
+    return picture.with_blocks(tuple(planes))
