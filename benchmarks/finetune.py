@@ -47,8 +47,9 @@ from dipp.models.books import AGAIN, FINER
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning.questions import MOST, candidates_of
 from dipp.training import public_pictures
+from dipp.training.recipes import LEAST, SHAPES
 from dipp.training.worded import FIRST, TURNS
-from dipp.training.words import BITS, LEAST, MARGIN, SHAPES, clustered
+from dipp.training.words import BITS, MARGIN, clustered
 
 SIDE, COLOURS = 32, 3
 GRIDS = (4, 8, 16, 32)

@@ -69,8 +69,8 @@ from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import Evidence
 from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, step_of
 from dipp.privacy.budget import Budget
-from dipp.training import public_pictures, words
-from dipp.training.words import LABELS, Asking
+from dipp.training import public_pictures, recipes, words
+from dipp.training.asking import LABELS, Asking
 from experiments.comparisons import units as rivals
 
 HERE = Path(__file__).parent
@@ -250,12 +250,12 @@ class Cifar:
         self, (unit, epsilon, books) = Cifar.own, case
         side = unit.side if isinstance(unit, Cells) else CIFAR_SIDE
         found: list[tuple[float, Row, Denoiser]] = []
-        for shape in words.SHAPES:
+        for shape in recipes.SHAPES:
             grid = 4 * CIFAR_SIDE // side * shape[0]
             if grid <= CIFAR_SIDE and epsilon <= MOST * sum(split**2 for split in shape):
                 known = replace(self.denoiser, books=books[grid])
                 others = self.training[WORDED:]
-                rows = words.tried(known, unit, side, epsilon, shape, others, coarse=others[..., 0].size)
+                rows = recipes.tried(known, unit, side, epsilon, shape, others, coarse=others[..., 0].size)
                 found += [(row.psnr, row, known) for row in rows]
         _, row, known = max(found, key=lambda one: one[0])
         digest = hashlib.sha256(repr(row).encode()).hexdigest()

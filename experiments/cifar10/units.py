@@ -57,7 +57,7 @@ from dipp.models.denoiser import Denoiser, torch_device
 from dipp.planning.planner import Point
 from dipp.planning.questions import CODING, MOST, QuestionPlanner, candidates_of, step_of
 from dipp.privacy.budget import Budget
-from dipp.training.words import LABELS
+from dipp.training.asking import LABELS
 from experiments.cifar10 import metrics, run
 from experiments.cifar10.config import Protocol
 from experiments.cifar10.store import Store

@@ -52,11 +52,12 @@ from dipp.codec.decoding import Decoding
 from dipp.core.beacon import Beacon
 from dipp.data import engines
 from dipp.data.choices import Choices, Conduct
+from dipp.data.contents import Contents, Skipped
 from dipp.data.encoding import Encoder, EncodeTask
 from dipp.data.engines import Local
 from dipp.data.privatize import privatize
 from dipp.data.progress import Bar
-from dipp.data.shards import Contents, Shard, Skipped
+from dipp.data.shards import Shard
 from dipp.data.sources import Columns, Record
 from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
 from dipp.data.survey import Survey

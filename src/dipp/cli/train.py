@@ -67,7 +67,8 @@ def train(
 
     from dipp.models.bars import console
     from dipp.models.denoiser import torch_device
-    from dipp.training.run import Run, Settings
+    from dipp.training.run import Run
+    from dipp.training.settings import Settings
 
     batch = BATCH.get(torch_device(device).type, SMALL_BATCH) if course.batch is None else course.batch
     run = Run(

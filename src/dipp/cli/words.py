@@ -30,7 +30,7 @@ def words(
     """
     from dipp import models
     from dipp.models.books import NAME, Books
-    from dipp.training import latents
+    from dipp.training import latents, recipes
     from dipp.training import words as training
 
     place = model / NAME
@@ -46,5 +46,5 @@ def words(
     pictures = training.pictures(denoiser, data, count, tried, Window.of(window))
     found = training.books(denoiser, pictures.asked, say)
     known = replace(denoiser, books=Books(found, [], ""))  # type: ignore[type-var]
-    Books.write(model, found, training.table(known, pictures.tried, say))
+    Books.write(model, found, recipes.table(known, pictures.tried, say))
     typer.echo(f"made words from {len(pictures.asked)} pictures ({pictures.skipped} skipped): {place}")

@@ -16,7 +16,8 @@
 | `redacting`, `redacted` | a run that redacts, with its workers; the lists and the manifest of what it released |
 | `engines` | how workers are run: on this machine, or on a Ray cluster |
 | `footer` | sees that a Parquet file is not compressed, before it is read |
-| `shards`, `store` | what a shard is; how each is published exactly once, even if processes are killed |
+| `shards`, `contents` | what a shard is; what a manifest says of it |
+| `store` | how each is published exactly once, even if processes are killed |
 | `choices` | what a run is asked for, how it is carried out and watched, and what came of it |
 | `run`, `privatize` | a run as it is recorded; the run: seed, plan, source, survey, shards, manifest |
 | `progress` | the bar and the table that a run shows on a terminal |

@@ -7,7 +7,7 @@ from typing import Any
 
 from dipp.core.beacon import Beacon
 from dipp.core.window import Window
-from dipp.data.shards import Contents
+from dipp.data.contents import Contents
 from dipp.data.sources import Columns
 from dipp.errors import DippError
 from dipp.odometer import Meter

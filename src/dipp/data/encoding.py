@@ -26,7 +26,8 @@ from dipp.privacy.budget import Budget
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
     from dipp.codec.pictures import Picture
-    from dipp.data.shards import Contents, Image, Skipped
+    from dipp.data.contents import Contents, Skipped
+    from dipp.data.shards import Image
     from dipp.privacy.ledger import Ledger
 
 HELD_PIXELS = 1 << 25
@@ -117,7 +118,8 @@ class Encoder(Worker["Picture"]):
         from dipp.codec.batches import batch_size
         from dipp.codec.chain import Chain
         from dipp.codec.encoder import encode_batch
-        from dipp.data.shards import Image, Skipped
+        from dipp.data.contents import Skipped
+        from dipp.data.shards import Image
         from dipp.privacy.ledger import Recorder
 
         job, codec, recorder = self.job, self.codec, Recorder()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
-from dipp.data.shards import Contents
+from dipp.data.contents import Contents
 from dipp.data.worker import Job, Progress, Worker, limit_threads
 from dipp.errors import DippError, MiscomputedError
 from dipp.models.denoiser import torch_device

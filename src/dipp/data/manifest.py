@@ -9,7 +9,8 @@ from typing import Any
 from dipp import __version__
 from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import subjects
-from dipp.data.shards import Contents, Shard
+from dipp.data.contents import Contents
+from dipp.data.shards import Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.data.subjects import BySubject

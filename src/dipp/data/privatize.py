@@ -32,11 +32,11 @@ from dipp import files
 from dipp.core import randomness
 from dipp.data import manifest
 from dipp.data.choices import DEFAULT, Choices, Conduct, Summary
+from dipp.data.contents import Contents
 from dipp.data.encoding import Encoding
 from dipp.data.engines import Engine
 from dipp.data.purpose import Purpose
 from dipp.data.run import Run
-from dipp.data.shards import Contents
 from dipp.data.sources import Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.subjects import BySubject

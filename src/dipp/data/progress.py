@@ -19,7 +19,7 @@ from rich.text import Text
 
 from dipp.core.words import counted
 from dipp.data.choices import Summary, Watcher
-from dipp.data.shards import Contents
+from dipp.data.contents import Contents
 from dipp.data.store import RELEASED_TWICE
 
 LOGGER = logging.getLogger("dipp")

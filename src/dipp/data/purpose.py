@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dipp.data.shards import Contents
+from dipp.data.contents import Contents
 from dipp.data.sources import Source
 from dipp.data.worker import Job, Seen, Task, Worker
 from dipp.odometer import Charge, Meter

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dipp import __version__
-from dipp.data.shards import Contents, Skipped
+from dipp.data.contents import Contents, Skipped
 from dipp.data.sources import Label, Labels
 from dipp.data.store import PICTURES, REDACTED, Store, manifest_of, remains, sha256, shard_entries
 from dipp.errors import DippError

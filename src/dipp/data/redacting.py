@@ -26,10 +26,10 @@ import pyarrow as pa
 
 from dipp.core.words import counted
 from dipp.data import redacted, rows
+from dipp.data.contents import Contents, Skipped
 from dipp.data.listing import Files
 from dipp.data.purpose import Purpose
 from dipp.data.redacted import Listed, Listing
-from dipp.data.shards import Contents, Skipped
 from dipp.data.sources import Content, Source
 from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
 from dipp.errors import DippError

@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 
 from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import footer
+from dipp.data.contents import Skipped
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
-from dipp.data.store import sha256
 from dipp.errors import DippError
 from dipp.format.archive import WORK, Archive
 from dipp.format.bytes import Integers, damaged
@@ -54,63 +54,6 @@ BATCH_BYTES = 1 << 30
 """Most memory of the rows that are read at a time: each value of a dictionary could be as large as the file."""
 MAX_CONTAINER = 1 << 12
 """Most row groups, columns and other elements of a list in the footer."""
-
-
-class Skipped(NamedTuple):
-    """A position of the source that has no image in the shard."""
-
-    position: int
-    reason: str
-
-
-class Contents(NamedTuple):
-    """What a published shard holds: all that a manifest says of it. A worker sends it to the driver."""
-
-    name: str
-    """Name of the file."""
-    bytes: int
-    """Size of the file."""
-    sha256: str
-    images: int
-    first: int
-    """First position of the source that the shard answers for."""
-    positions: int
-    """Number of positions that it answers for."""
-    skipped: tuple[Skipped, ...]
-    pixels: int
-    """Pixels of all images."""
-    smallest: int | None
-    """Units of the smallest image; None if there is no image."""
-    payload_bits: int
-    grey: int
-    """Number of grey images."""
-    largest: tuple[int, int] | None = None
-    """Height and width of the image with the most units; None if there is no image."""
-
-    @classmethod
-    def of(cls, path: Path, shard: Shard) -> Contents:
-        """Return what a shard holds that was read from a path."""
-        return cls(
-            path.name,
-            shard.size,
-            sha256(path),
-            len(shard),
-            shard.first,
-            shard.positions,
-            shard.skipped,
-            int(shard.sizes.sum()),
-            None if shard.smallest is None else shard.release.plan.unit.count(shard.smallest),
-            shard.payload_bits,
-            len(shard.grey),
-            None if shard.largest is None else shard.largest.shape[:2],
-        )
-
-    @classmethod
-    def from_json(cls, values: list[Any]) -> Contents:
-        """Return the contents that were written as a JSON list."""
-        found = cls(*values)
-        size = None if found.largest is None else (found.largest[0], found.largest[1])
-        return found._replace(skipped=tuple(Skipped(*one) for one in found.skipped), largest=size)
 
 
 class Image(NamedTuple):

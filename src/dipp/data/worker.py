@@ -28,7 +28,7 @@ from dipp.data.survey import Sight, Survey
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
-    from dipp.data.shards import Contents
+    from dipp.data.contents import Contents
 
 READERS = {"cpu": 1, "mps": 1, "cuda": 4}
 """Threads that decode pictures ahead of the worker, for each kind of device."""

@@ -1,6 +1,6 @@
 """The planner of questions: which questions to ask each unit within a budget, from the public table of a model's words.
 
-The table (`training.words`) has rows for units of several sizes and budgets: a recipe, and the PSNR that it had on
+The table (`training.recipes`) has rows for units of several sizes and budgets: a recipe, and the PSNR that it had on
 public pictures. For a unit of another size, the rows of the nearest size serve; for another budget, the rows whose
 recipe is expected to show most there. Each draw gets its share of the budget. So a plan follows from public numbers; it
 counts only if its certificate is within the budget.

@@ -2,7 +2,7 @@
 
 | module | what it is |
 |---|---|
-| `run` | a training run in a folder, which can be killed and resumed |
+| `settings`, `run` | the settings of a training run; the run in its folder, which can be killed and resumed |
 | `setup`, `bank` | checks before the first step; tiles of photographs |
 | `objective` | what a training step draws and minimises |
 | `chains`, `told` | the states that sensing reaches; evidence of regions, partial answers and coarse pictures |
@@ -10,7 +10,7 @@
 | `muon` | the optimiser of the convolutions |
 | `validation` | how good a denoiser is: PSNR by SNR |
 | `calibrate`, `sensing` | the public tables of a denoiser, from coded chains |
-| `words` | the public words of a denoiser, and the table of questions |
+| `asking`, `words`, `recipes` | public pictures that are asked; the words of a denoiser; the table of questions |
 | `latents` | the public tables of latent models |
 | `public_pictures` | the public pictures, from files of several formats |
 """

@@ -25,9 +25,10 @@ from dipp.models.denoiser import Denoiser
 from dipp.planning.questions import MOST, Row, candidates_of
 from dipp.planning.table import ErrorTable, grid, measure
 from dipp.training import public_pictures
+from dipp.training.asking import Asking
 from dipp.training.public_pictures import PublicPictures
+from dipp.training.recipes import WORTH, asked_once, sign_scale
 from dipp.training.sensing import SEED
-from dipp.training.words import WORTH, Asking, asked_once, sign_scale
 
 Latents = NDArray[np.uint8]
 Progress = Callable[[str], None]

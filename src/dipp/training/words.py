@@ -1,20 +1,15 @@
-"""Words of a model: codebooks of blocks from public pictures, and the public table that question plans are made from.
+"""Words of a model: codebooks of blocks from public pictures.
 
-**Books.** Public pictures are asked as private ones will be, round after round and question after question. What the
+Public pictures are asked as private ones will be, round after round and question after question (`asking`). What the
 blocks of a round differ by from their prediction is clustered (Lloyd's algorithm), and the answers by the new words
 lead to the next prediction. Blocks of several sizes go into one book, since photographs look alike at all scales.
-
-**Table.** For units of several sizes and budgets, recipes of questions are tried on public pictures that no book has
-seen: really drawn, each with the SNR at which the network makes the best picture of the answers. The rows of the table
-are the recipes that no cheaper one beats.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,28 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dipp.codec import questions
-from dipp.codec.chain import Chain
-from dipp.codec.encoder import Selector
-from dipp.codes import Closest
-from dipp.core.chunking import Touched
-from dipp.core.closest import Tally
-from dipp.core.geometry import Geometry
-from dipp.core.plan import Plan
-from dipp.core.signal import to_signal
-from dipp.core.steps import BLOCK, Question
-from dipp.core.unit import Unit
-from dipp.core.units import Cells, Picture
+from dipp.core.steps import BLOCK
+from dipp.core.units import Cells
 from dipp.core.window import Window
 from dipp.errors import DippError
-from dipp.models.books import AGAIN, FINER, RAW, Book, Books, family
+from dipp.models.books import AGAIN, FINER, RAW, Book, Books
 from dipp.models.denoiser import Denoiser
-from dipp.planning.planner import short_floats
-from dipp.planning.questions import CODING, MOST, Recipe, Row, candidates_of, step_of
-from dipp.scoring.blocks import Blocks
+from dipp.planning.questions import Recipe, step_of
 from dipp.training import public_pictures
+from dipp.training.asking import Asking
 from dipp.training.public_pictures import Scene
-from dipp.training.sensing import SEED
 
 if TYPE_CHECKING:
     import torch
@@ -67,127 +50,6 @@ MARGIN = 4.0
 ITERATIONS = 12
 PER_WORD = 64
 """Public blocks for each word by which it is found, at most."""
-LABELS = tuple(2.0**i for i in range(-3, 2))
-"""SNRs that the network is told, in units of one over the mean squared error of the answers."""
-SHAPES: tuple[tuple[int, ...], ...] = (
-    *((1,) * count for count in range(1, 5)),
-    *((2,) * count for count in range(1, 3)),
-    *((4,) * count for count in range(1, 3)),
-    (8,),
-    (1, 2),
-    (1, 1, 2),
-    (1, 2, 2),
-    (1, 2, 4),
-    (2, 4),
-    (2, 4, 8),
-    (4, 8),
-)
-"""Divisions of a unit by the questions of a recipe."""
-LEAST = 1.9
-"""Least ε of a draw of recipes that are tried; a single question may have less."""
-BY_SIGNS = 6.0
-"""ε of a draw from which on signs are tried for the second of two questions."""
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-COARSE_PIXELS, PIXELS = 1 << 15, 5 << 18
-"""Coarse pixels and pixels of the pictures that a recipe is tried on, at most if there are several."""
-CELLS = (4, 8, 16, 32, 64, 128)
-"""Sides of the cells that are tried."""
-WORTH = 0.05
-"""dB by which a row of more bits must be better."""
-
-
-@dataclass(eq=False)
-class Asking:
-    """Public pictures of one size while they are asked one question after the other."""
-
-    denoiser: Denoiser
-    unit: Unit
-    pixels: Pixels
-    """(N, H, W, C)."""
-    steps: list[Question] = field(default_factory=list)
-    state: Any = None
-    """What is known so far; None before the first question."""
-
-    @property
-    def geometry(self) -> Geometry:
-        """Geometry of the pictures."""
-        return Geometry.of(self.pixels.shape[1:])
-
-    @property
-    def flat(self) -> Pixels:
-        """Pictures × coordinates."""
-        return self.pixels.reshape(len(self.pixels), -1)
-
-    def chain(self, *more: Question) -> Chain:
-        """Return the chain of the questions so far and some more."""
-        return Chain(Plan(CODING, (*self.steps, *more), unit=self.unit), self.denoiser, SEED, self.geometry)
-
-    def rounds(self, step: Question) -> Iterator[tuple[str, Floats, Callable[[Denoiser], None]]]:
-        """Yield for each round of another question: its family, the content of its blocks, and what asks them.
-
-        The last is called with the denoiser that has the words of the family, before the next round is taken.
-        """
-        steps, state, number = (*self.steps, step), self.state, len(self.steps)
-        if state is None:
-            state = self.chain(step).trajectory.start(SEED, self.geometry)
-        for turn in range(step.turns):
-            trajectory = self.chain(step).trajectory
-            x_hat = trajectory.predict(number, state, turn)
-            content, known = self._content(step, turn, x_hat)
-
-            def ask(denoiser: Denoiser, turn: int = turn, x_hat: Any = x_hat, known: Any = known) -> None:
-                nonlocal state
-                self.denoiser = denoiser
-                chain = self.chain(step)
-                layout = chain.layout(number, range(len(self.pixels)), turn)
-                select = Selector(chain.plan, SEED, self.flat, denoiser.device.type)
-                noise = chain.noise(layout, select(layout, known.expand(len(self.pixels), -1)))
-                state = chain.trajectory.advance(number, state, x_hat, noise, turn)
-
-            yield family(steps, number, turn), content, ask
-        self.steps.append(step)
-        self.state = state
-
-    def _content(self, step: Question, turn: int, x_hat: torch.Tensor) -> tuple[Floats, torch.Tensor]:
-        """Return the content of the blocks of a round, and what is known of their coordinates."""
-        import torch
-
-        unit, grid = step.grid(self.unit, self.geometry)
-        deal = CODING.code.deal
-        chunks = deal.chunks(SEED, Touched(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
-        chunks = chunks.in_round(turn) if step.turns > 1 else chunks
-        order = torch.from_numpy(np.array(chunks.order))
-        known = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order.to(x_hat.device)]
-        residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - known.cpu().numpy()
-        return questions.content(residuals, chunks, grid)[0], known
-
-    def copy(self) -> Asking:
-        """Return the pictures with what is known of them, to be asked another question."""
-        return replace(self, steps=list(self.steps))
-
-    def ask(self, step: Question) -> None:
-        """Ask one more question, with the words that the denoiser has, and find the SNR that the network is told."""
-        for _, _, answer in self.rounds(step):
-            answer(self.denoiser)
-        self.label()
-
-    def label(self) -> None:
-        """Give the last question the SNR by which the network makes the best picture of the answers."""
-        truth = questions.coarse(self.flat, self.geometry, self.unit, self.steps[-1])
-        known = self.state.permute(0, 2, 3, 1).reshape(len(self.pixels), -1).cpu().numpy()
-        error = max(float(np.square(known - truth).mean()), 1e-6)
-        tried = [self._labelled(factor / error) for factor in LABELS]
-        self.steps[-1] = min(tried, key=self.error)
-
-    def _labelled(self, snr: float) -> Question:
-        return replace(self.steps[-1], snr_gain=float(short_floats(np.array([snr]))[0]))
-
-    def error(self, last: Question) -> float:
-        """Return the mean squared error of the network's picture, if the last question is `last`."""
-        plan = Plan(CODING, (*self.steps[:-1], last), unit=self.unit)
-        trajectory = Chain(plan, self.denoiser, SEED, self.geometry).trajectory
-        picture = trajectory.expected(len(self.steps), self.state).permute(0, 2, 3, 1).cpu().numpy()
-        return float(np.square(picture - to_signal(self.pixels)).mean())
 
 
 class Pictures(NamedTuple):
@@ -301,93 +163,3 @@ def _nearest(x: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.cat([torch.cdist(part, words).argmin(1) for part in torch.split(x, 1 << 14)])
-
-
-def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> list[dict[str, Any]]:
-    """Try recipes on public pictures, for units of several sizes and for several budgets.
-
-    Args:
-        denoiser: The model, with its books.
-        scenes: Public pictures that no book has seen (N, S, S, C), of several sides S; cells are tried on the largest.
-        progress: Callback that receives what is being tried.
-
-    Returns:
-        The rows of the table, as JSON has them.
-    """
-    largest = max(scenes, key=lambda pixels: pixels.shape[1])
-    crops = largest[:, : 8 * min(CELLS) * 8, : 8 * min(CELLS) * 8]  # of small cells there are enough in a part
-    units: list[tuple[Unit, int, Pixels]] = [
-        (Cells(side), side, largest if side >= 32 else crops) for side in CELLS if side <= largest.shape[1] // 2
-    ]
-    units += [(Picture(), pixels.shape[1], pixels) for pixels in scenes]
-    rows: list[Row] = []
-    for unit, side, pixels in units:
-        for epsilon in EPSILONS:
-            found = [row for shape in SHAPES for row in tried(denoiser, unit, side, epsilon, shape, pixels)]
-            found.sort(key=lambda row: (row.bits, -row.psnr))
-            best = itertools.accumulate((row.psnr for row in found), max, initial=-math.inf)
-            rows += [row for row, before in zip(found, best, strict=False) if row.psnr > before + WORTH]
-            progress(f"{unit.kind} of {side} at {epsilon:g}: {max((r.psnr for r in found), default=0):.2f} dB")
-    return [row.to_dict() for row in rows]
-
-
-def tried(
-    denoiser: Denoiser,
-    unit: Unit,
-    side: int,
-    epsilon: float,
-    shape: tuple[int, ...],
-    pixels: Pixels,
-    coarse: int = COARSE_PIXELS,
-) -> Iterator[Row]:
-    """Yield what questions of some divisions give within a budget: by words and, for the second of two, by signs.
-
-    Args:
-        denoiser: The model, with its books.
-        unit: The unit that is asked.
-        side: Its side in pixels.
-        epsilon: Pure ε of the unit.
-        shape: Divisions of the unit by each question.
-        pixels: Public pictures (N, H, W, C).
-        coarse: Coarse pixels of the pictures that are asked, at most if there are several.
-    """
-    each = epsilon / sum(split**2 for split in shape)
-    alone = len(shape) == 1 and shape[0] == 1
-    if not (LEAST <= each <= MOST or (alone and each < LEAST)) or side % (BLOCK * shape[-1]):
-        return
-    finest = step_of(Recipe(1, split=shape[-1]), 1.0).grid(unit, Geometry.of(pixels.shape[1:]))[1]
-    few = max(1, min(coarse // finest.pixels, PIXELS // math.prod(pixels.shape[1:3])))
-    asked = Asking(denoiser, unit, pixels[:few])
-    recipes: list[Recipe] = []
-    for number, split in enumerate(shape[:-1]):
-        _asked(asked, recipes, candidates_of(each), split, number, each)
-    for signs in (False, True) if len(recipes) == 1 and each > BY_SIGNS else (False,):
-        last, met = asked.copy(), list(recipes)
-        recipe = candidates_of(each, signs=signs)
-        if signs:
-            recipe = recipe._replace(scale=sign_scale(asked, recipe._replace(split=shape[-1]), each))
-        _asked(last, met, recipe, shape[-1], len(shape) - 1, each)
-        error = last.error(last.steps[-1])
-        yield Row(unit.kind, side, epsilon, -10 * math.log10(error / 4), tuple(met))
-
-
-def _asked(asked: Asking, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float) -> None:
-    """Ask one more question, and write its recipe down."""
-    recipes.append(asked_once(asked, recipe._replace(split=split, rounds=1 if number else 4), epsilon))
-
-
-def asked_once(asked: Asking, recipe: Recipe, epsilon: float) -> Recipe:
-    """Ask one more question, and return its recipe with the SNR that the network is told afterwards."""
-    asked.ask(step_of(recipe, epsilon))
-    return recipe._replace(snr=asked.steps[-1].snr_gain)
-
-
-def sign_scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
-    """Return the mean product of the chosen signs and the content: the scale of the least squared error."""
-    step = step_of(recipe, epsilon)
-    _, content, _ = next(asked.rounds(step))
-    plan = asked.chain(step).plan
-    signs = questions.asked(plan, asked.denoiser, SEED, len(asked.steps), 0).candidates
-    blocks = Blocks(content, signs, np.ones_like(content), None, step.weights, Tally())
-    chosen = signs[Closest().draw(blocks)]
-    return max(float((chosen * content).mean()), 1e-4)

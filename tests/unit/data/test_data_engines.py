@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from dipp.data import engines
+from dipp.data.contents import Contents, Skipped
 from dipp.data.engines import Local, Ray
-from dipp.data.shards import Contents, Skipped
 from dipp.errors import DippError, MiscomputedError
 
 

@@ -24,8 +24,9 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Step
 from dipp.data import manifest
+from dipp.data.contents import Skipped
 from dipp.data.footer import require_uncompressed
-from dipp.data.shards import Image, Shard, Skipped, claim_of, write
+from dipp.data.shards import Image, Shard, claim_of, write
 from dipp.data.sources import Labels
 from dipp.data.store import Store, shard_name
 from dipp.errors import DippError

@@ -26,7 +26,8 @@ from dipp.models import photonet
 from dipp.models.network import CHANNELS, Config, Network
 from dipp.training import calibrate, sensing
 from dipp.training import run as training
-from dipp.training.run import CHECKPOINT, Run, Settings
+from dipp.training.run import CHECKPOINT, Run
+from dipp.training.settings import Settings
 
 NETWORK = asdict(SMALL)
 SETTINGS = Settings(steps=6, batch=4)

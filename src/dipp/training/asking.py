@@ -1,0 +1,128 @@
+"""Public pictures are asked question after question, as private ones will be, and it is seen what that gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.codec import questions
+from dipp.codec.chain import Chain
+from dipp.codec.encoder import Selector
+from dipp.core.chunking import Touched
+from dipp.core.geometry import Geometry
+from dipp.core.plan import Plan
+from dipp.core.signal import to_signal
+from dipp.core.steps import Question
+from dipp.core.unit import Unit
+from dipp.models.books import family
+from dipp.models.denoiser import Denoiser
+from dipp.planning.planner import short_floats
+from dipp.planning.questions import CODING
+from dipp.training.sensing import SEED
+
+if TYPE_CHECKING:
+    import torch
+
+Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8]
+
+LABELS = tuple(2.0**i for i in range(-3, 2))
+"""SNRs that the network is told, in units of one over the mean squared error of the answers."""
+
+
+@dataclass(eq=False)
+class Asking:
+    """Public pictures of one size while they are asked one question after the other."""
+
+    denoiser: Denoiser
+    unit: Unit
+    pixels: Pixels
+    """(N, H, W, C)."""
+    steps: list[Question] = field(default_factory=list)
+    state: Any = None
+    """What is known so far; None before the first question."""
+
+    @property
+    def geometry(self) -> Geometry:
+        """Geometry of the pictures."""
+        return Geometry.of(self.pixels.shape[1:])
+
+    @property
+    def flat(self) -> Pixels:
+        """Pictures × coordinates."""
+        return self.pixels.reshape(len(self.pixels), -1)
+
+    def chain(self, *more: Question) -> Chain:
+        """Return the chain of the questions so far and some more."""
+        return Chain(Plan(CODING, (*self.steps, *more), unit=self.unit), self.denoiser, SEED, self.geometry)
+
+    def rounds(self, step: Question) -> Iterator[tuple[str, Floats, Callable[[Denoiser], None]]]:
+        """Yield for each round of another question: its family, the content of its blocks, and what asks them.
+
+        The last is called with the denoiser that has the words of the family, before the next round is taken.
+        """
+        steps, state, number = (*self.steps, step), self.state, len(self.steps)
+        if state is None:
+            state = self.chain(step).trajectory.start(SEED, self.geometry)
+        for turn in range(step.turns):
+            trajectory = self.chain(step).trajectory
+            x_hat = trajectory.predict(number, state, turn)
+            content, known = self._content(step, turn, x_hat)
+
+            def ask(denoiser: Denoiser, turn: int = turn, x_hat: Any = x_hat, known: Any = known) -> None:
+                nonlocal state
+                self.denoiser = denoiser
+                chain = self.chain(step)
+                layout = chain.layout(number, range(len(self.pixels)), turn)
+                select = Selector(chain.plan, SEED, self.flat, denoiser.device.type)
+                noise = chain.noise(layout, select(layout, known.expand(len(self.pixels), -1)))
+                state = chain.trajectory.advance(number, state, x_hat, noise, turn)
+
+            yield family(steps, number, turn), content, ask
+        self.steps.append(step)
+        self.state = state
+
+    def _content(self, step: Question, turn: int, x_hat: torch.Tensor) -> tuple[Floats, torch.Tensor]:
+        """Return the content of the blocks of a round, and what is known of their coordinates."""
+        import torch
+
+        unit, grid = step.grid(self.unit, self.geometry)
+        deal = CODING.code.deal
+        chunks = deal.chunks(SEED, Touched(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
+        chunks = chunks.in_round(turn) if step.turns > 1 else chunks
+        order = torch.from_numpy(np.array(chunks.order))
+        known = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order.to(x_hat.device)]
+        residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - known.cpu().numpy()
+        return questions.content(residuals, chunks, grid)[0], known
+
+    def copy(self) -> Asking:
+        """Return the pictures with what is known of them, to be asked another question."""
+        return replace(self, steps=list(self.steps))
+
+    def ask(self, step: Question) -> None:
+        """Ask one more question, with the words that the denoiser has, and find the SNR that the network is told."""
+        for _, _, answer in self.rounds(step):
+            answer(self.denoiser)
+        self.label()
+
+    def label(self) -> None:
+        """Give the last question the SNR by which the network makes the best picture of the answers."""
+        truth = questions.coarse(self.flat, self.geometry, self.unit, self.steps[-1])
+        known = self.state.permute(0, 2, 3, 1).reshape(len(self.pixels), -1).cpu().numpy()
+        error = max(float(np.square(known - truth).mean()), 1e-6)
+        tried = [self._labelled(factor / error) for factor in LABELS]
+        self.steps[-1] = min(tried, key=self.error)
+
+    def _labelled(self, snr: float) -> Question:
+        return replace(self.steps[-1], snr_gain=float(short_floats(np.array([snr]))[0]))
+
+    def error(self, last: Question) -> float:
+        """Return the mean squared error of the network's picture, if the last question is `last`."""
+        plan = Plan(CODING, (*self.steps[:-1], last), unit=self.unit)
+        trajectory = Chain(plan, self.denoiser, SEED, self.geometry).trajectory
+        picture = trajectory.expected(len(self.steps), self.state).permute(0, 2, 3, 1).cpu().numpy()
+        return float(np.square(picture - to_signal(self.pixels)).mean())

@@ -1,0 +1,148 @@
+"""The public table of questions: recipes that were tried on public pictures.
+
+For units of several sizes and budgets, recipes of questions are tried on public pictures that no book has seen: really
+drawn, each with the SNR at which the network makes the best picture of the answers. The rows of the table are the
+recipes that no cheaper one beats.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.codec import questions
+from dipp.codes import Closest
+from dipp.core.closest import Tally
+from dipp.core.geometry import Geometry
+from dipp.core.steps import BLOCK
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
+from dipp.models.denoiser import Denoiser
+from dipp.planning.questions import MOST, Recipe, Row, candidates_of, step_of
+from dipp.scoring.blocks import Blocks
+from dipp.training.asking import Asking
+from dipp.training.sensing import SEED
+
+Pixels = NDArray[np.uint8]
+Progress = Callable[[str], None]
+
+SHAPES: tuple[tuple[int, ...], ...] = (
+    *((1,) * count for count in range(1, 5)),
+    *((2,) * count for count in range(1, 3)),
+    *((4,) * count for count in range(1, 3)),
+    (8,),
+    (1, 2),
+    (1, 1, 2),
+    (1, 2, 2),
+    (1, 2, 4),
+    (2, 4),
+    (2, 4, 8),
+    (4, 8),
+)
+"""Divisions of a unit by the questions of a recipe."""
+LEAST = 1.9
+"""Least ε of a draw of recipes that are tried; a single question may have less."""
+BY_SIGNS = 6.0
+"""ε of a draw from which on signs are tried for the second of two questions."""
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+COARSE_PIXELS, PIXELS = 1 << 15, 5 << 18
+"""Coarse pixels and pixels of the pictures that a recipe is tried on, at most if there are several."""
+CELLS = (4, 8, 16, 32, 64, 128)
+"""Sides of the cells that are tried."""
+WORTH = 0.05
+"""dB by which a row of more bits must be better."""
+
+
+def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> list[dict[str, Any]]:
+    """Try recipes on public pictures, for units of several sizes and for several budgets.
+
+    Args:
+        denoiser: The model, with its books.
+        scenes: Public pictures that no book has seen (N, S, S, C), of several sides S; cells are tried on the largest.
+        progress: Callback that receives what is being tried.
+
+    Returns:
+        The rows of the table, as JSON has them.
+    """
+    largest = max(scenes, key=lambda pixels: pixels.shape[1])
+    crops = largest[:, : 8 * min(CELLS) * 8, : 8 * min(CELLS) * 8]  # of small cells there are enough in a part
+    units: list[tuple[Unit, int, Pixels]] = [
+        (Cells(side), side, largest if side >= 32 else crops) for side in CELLS if side <= largest.shape[1] // 2
+    ]
+    units += [(Picture(), pixels.shape[1], pixels) for pixels in scenes]
+    rows: list[Row] = []
+    for unit, side, pixels in units:
+        for epsilon in EPSILONS:
+            found = [row for shape in SHAPES for row in tried(denoiser, unit, side, epsilon, shape, pixels)]
+            found.sort(key=lambda row: (row.bits, -row.psnr))
+            best = itertools.accumulate((row.psnr for row in found), max, initial=-math.inf)
+            rows += [row for row, before in zip(found, best, strict=False) if row.psnr > before + WORTH]
+            progress(f"{unit.kind} of {side} at {epsilon:g}: {max((r.psnr for r in found), default=0):.2f} dB")
+    return [row.to_dict() for row in rows]
+
+
+def tried(
+    denoiser: Denoiser,
+    unit: Unit,
+    side: int,
+    epsilon: float,
+    shape: tuple[int, ...],
+    pixels: Pixels,
+    coarse: int = COARSE_PIXELS,
+) -> Iterator[Row]:
+    """Yield what questions of some divisions give within a budget: by words and, for the second of two, by signs.
+
+    Args:
+        denoiser: The model, with its books.
+        unit: The unit that is asked.
+        side: Its side in pixels.
+        epsilon: Pure ε of the unit.
+        shape: Divisions of the unit by each question.
+        pixels: Public pictures (N, H, W, C).
+        coarse: Coarse pixels of the pictures that are asked, at most if there are several.
+    """
+    each = epsilon / sum(split**2 for split in shape)
+    alone = len(shape) == 1 and shape[0] == 1
+    if not (LEAST <= each <= MOST or (alone and each < LEAST)) or side % (BLOCK * shape[-1]):
+        return
+    finest = step_of(Recipe(1, split=shape[-1]), 1.0).grid(unit, Geometry.of(pixels.shape[1:]))[1]
+    few = max(1, min(coarse // finest.pixels, PIXELS // math.prod(pixels.shape[1:3])))
+    asked = Asking(denoiser, unit, pixels[:few])
+    recipes: list[Recipe] = []
+    for number, split in enumerate(shape[:-1]):
+        _asked(asked, recipes, candidates_of(each), split, number, each)
+    for signs in (False, True) if len(recipes) == 1 and each > BY_SIGNS else (False,):
+        last, met = asked.copy(), list(recipes)
+        recipe = candidates_of(each, signs=signs)
+        if signs:
+            recipe = recipe._replace(scale=sign_scale(asked, recipe._replace(split=shape[-1]), each))
+        _asked(last, met, recipe, shape[-1], len(shape) - 1, each)
+        error = last.error(last.steps[-1])
+        yield Row(unit.kind, side, epsilon, -10 * math.log10(error / 4), tuple(met))
+
+
+def _asked(asked: Asking, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float) -> None:
+    """Ask one more question, and write its recipe down."""
+    recipes.append(asked_once(asked, recipe._replace(split=split, rounds=1 if number else 4), epsilon))
+
+
+def asked_once(asked: Asking, recipe: Recipe, epsilon: float) -> Recipe:
+    """Ask one more question, and return its recipe with the SNR that the network is told afterwards."""
+    asked.ask(step_of(recipe, epsilon))
+    return recipe._replace(snr=asked.steps[-1].snr_gain)
+
+
+def sign_scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
+    """Return the mean product of the chosen signs and the content: the scale of the least squared error."""
+    step = step_of(recipe, epsilon)
+    _, content, _ = next(asked.rounds(step))
+    plan = asked.chain(step).plan
+    signs = questions.asked(plan, asked.denoiser, SEED, len(asked.steps), 0).candidates
+    blocks = Blocks(content, signs, np.ones_like(content), None, step.weights, Tally())
+    chosen = signs[Closest().draw(blocks)]
+    return max(float((chosen * content).mean()), 1e-4)
