@@ -31,8 +31,8 @@ from provenance import provenance, write
 
 from dipp.codec import Codec, pictures
 from dipp.codec.pictures import Pixels
-from dipp.risk import text
 from dipp.risk.guesses import QUESTIONS, about_cells
+from experiments.people.lines import line, matched
 
 ROOT = Path(__file__).parents[1]
 PICTURES = sorted(path for folder in ("examples", "benchmarks") for path in (ROOT / folder / "pictures").glob("*.png"))
@@ -106,13 +106,13 @@ def main() -> None:
         print(about_pixels[-1], flush=True)
     about_plates: list[dict[str, Any]] = []
     heights, plates = (HEIGHTS[:1], PLATES[:1]) if quick else (HEIGHTS, PLATES)
-    shown = {"original": [text.line(PLATES[0], height, ROAD).pixels for height in heights]}
+    shown = {"original": [line(PLATES[0], height, ROAD).pixels for height in heights]}
     for epsilon, height, plate in itertools.product((1.0,) if quick else PLATE_EPSILONS, heights, plates):
-        drawn = text.line(plate, height, ROAD)
+        drawn = line(plate, height, ROAD)
         decoded = released(drawn.pixels, epsilon, preset)
         if plate == PLATES[0]:
             shown.setdefault(f"ε = {epsilon:g} per pixel", []).append(decoded)
-        row = {"epsilon": epsilon, "height": height, "plate": plate, "read": text.matched(drawn, decoded, CHARACTERS)}
+        row = {"epsilon": epsilon, "height": height, "plate": plate, "read": matched(drawn, decoded, CHARACTERS)}
         about_plates.append(row)
         print(row, flush=True)
     if arguments.sheet:

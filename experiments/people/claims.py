@@ -41,10 +41,10 @@ from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Recorder
 from dipp.risk import bounds
 from dipp.risk.descriptors import described
-from dipp.risk.likelihood import log_likelihoods, of_rows
 from dipp.risk.networks import SmallNetwork
 from dipp.risk.recognition import Fisherfaces, Floats, Integers, nearest, recognition
 from experiments.people.faces import GALLERY, HEIGHT, WIDTH, Faces
+from experiments.people.likelihood import log_likelihoods, of_rows
 from experiments.people.methods import BOX, REGION, Method, boxed, denoiser
 from experiments.people.store import Store
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dipp.risk import text
-from dipp.risk.text import Line
+from experiments.people.lines import Line, line, matched, random_text
 from experiments.people.methods import Method
 from experiments.people.store import Store
 
@@ -40,7 +40,7 @@ def lines(height: int) -> list[Line]:
     """Return the lines of a height, the same in every run."""
     rng = np.random.default_rng(height)
     letters, count = LINES[height]
-    return [text.line(text.random_text(letters, rng), height) for _ in range(count)]
+    return [line(random_text(letters, rng), height) for _ in range(count)]
 
 
 def _read(method: Method, height: int) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def _read(method: Method, height: int) -> dict[str, Any]:
     by_match, by_program = [], []
     for drawn in lines(height):
         shown = method.released(drawn.pixels[None], drawn.pixels[None])[0][0]
-        matched = text.matched(drawn, shown)
-        by_match.append(np.mean([a == b for a, b in zip(matched, drawn.text, strict=True)]))
+        read = matched(drawn, shown)
+        by_match.append(np.mean([a == b for a, b in zip(read, drawn.text, strict=True)]))
         by_program.append(text.share(text.tesseract(shown, height), drawn.text))
     return {
         "height": height,

@@ -14,11 +14,12 @@ from dipp.core.units import Picture
 from dipp.format.archive import Archive
 from dipp.risk import bounds, descriptors
 from dipp.risk.descriptors import Dlib, Face
-from dipp.risk.likelihood import log_likelihoods
-from dipp.risk.networks import Restorer, SmallNetwork
+from dipp.risk.networks import SmallNetwork
 from dipp.risk.recognition import Fisherfaces, Floats, Integers, Recogniser, recognition
 from experiments.people.faces import GALLERY, Faces
+from experiments.people.likelihood import log_likelihoods
 from experiments.people.methods import METHODS, Method, denoiser, quality
+from experiments.people.restoring import Restorer
 from experiments.people.store import Store
 
 THOROUGH = (Method("clean"), Method("blur", 8))
@@ -138,5 +139,12 @@ def _landmarks(described: list[Face], clean: list[Face]) -> dict[str, float] | N
     pairs = [(a, b) for a, b in zip(clean, described, strict=True) if a.found and b.found]
     if not pairs:
         return None
-    errors = [descriptors.misplaced(*pair) for pair in pairs]
+    errors = [misplaced(*pair) for pair in pairs]
     return {"median": round(float(np.median(errors)), 4), "pictures": len(pairs)}
+
+
+def misplaced(first: Face, second: Face) -> float:
+    """Return the mean distance of the landmarks of two equal-sized pictures, over that of the first one's eyes."""
+    eyes = np.linalg.norm(first.landmarks[:2].mean(axis=0) - first.landmarks[2:4].mean(axis=0))
+    apart = np.linalg.norm(first.landmarks - second.landmarks, axis=1).mean()
+    return float(apart / max(eyes, 1e-9))

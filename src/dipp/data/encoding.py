@@ -83,6 +83,7 @@ class Encoder(Worker["Picture"]):
     def release(self, shard: int) -> Contents:
         """Encode and publish a shard, unless it is published already; return what the published file holds."""
         from dipp.data import shards
+        from dipp.data.contents import Contents
 
         job = self.job
         if not job.store.published(shard):
@@ -101,7 +102,7 @@ class Encoder(Worker["Picture"]):
             content = (self.task.release, labels, images, first, count, skipped, recorded)
             job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
         path = job.store.shard(shard)
-        return shards.Contents.of(path, shards.Shard.read(path))
+        return Contents.of(path, shards.Shard.read(path))
 
     @property
     def codec(self) -> Codec:

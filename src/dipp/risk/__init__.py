@@ -8,9 +8,8 @@ Everything is measured on pictures whose people and texts are known, so use publ
 | `bounds` | what a certificate allows an attacker to recognise or guess, with proofs, and the test of a measurement |
 | `recognition` | galleries, probes and recognisers: Fisherfaces, and how often one names the right person |
 | `descriptors` | the recogniser of dlib: faces found, their landmarks, and descriptors |
-| `networks` | small networks that an attacker trains: one that recognises, one that restores |
-| `likelihood` | the best attacker on questions: the exact probability of a file for every candidate |
-| `text` | lines of known letters, and programs that read them |
+| `networks` | a small network that an attacker trains |
+| `text` | a program that reads letters |
 | `guesses` | how often a picture tells the content of a unit from that of another |
 | `survey` | all of it on a folder of pictures, for the command `dipp risk` |
 """

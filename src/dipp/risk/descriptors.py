@@ -61,13 +61,6 @@ def face(picture: Pixels, *, describe: bool = True) -> Face:
     return Face(bool(boxes), points, np.array(network.compute_face_descriptor(chip)))
 
 
-def misplaced(first: Face, second: Face) -> float:
-    """Return the mean distance of the landmarks of two equal-sized pictures, over that of the first one's eyes."""
-    eyes = np.linalg.norm(first.landmarks[:2].mean(axis=0) - first.landmarks[2:4].mean(axis=0))
-    apart = np.linalg.norm(first.landmarks - second.landmarks, axis=1).mean()
-    return float(apart / max(eyes, 1e-9))
-
-
 @dataclass(frozen=True)
 class Dlib:
     """The nearest descriptor."""

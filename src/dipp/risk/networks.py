@@ -1,4 +1,4 @@
-"""Small networks that an attacker trains within seconds: one that recognises people, one that restores pictures."""
+"""A small network that an attacker trains within seconds: it recognises people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SIDE = 56
-"""Longer side of what both networks see, in pixels."""
+"""Longer side of what the network sees, in pixels."""
 BATCH = 32
 SHIFT = 3
 """Pixels by which a picture is shifted at random while the network learns, at most."""
@@ -33,7 +33,7 @@ class SmallNetwork:
         import torch
         from torch import nn
 
-        count, data, labels = int(people.max()) + 1, _planes(pictures), torch.from_numpy(people)
+        count, data, labels = int(people.max()) + 1, planes(pictures), torch.from_numpy(people)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             widths = (1, 32, 48, 64, 96)
@@ -42,52 +42,20 @@ class SmallNetwork:
                 layers += [nn.Conv2d(before, after, 3, 2, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
             network = nn.Sequential(*layers, nn.Flatten(), nn.Dropout(0.3), nn.LazyLinear(count))
             network(data[:2])
-            for chosen in _trained(network, len(data), self.steps):
+            for chosen in trained(network, len(data), self.steps):
                 loss = nn.functional.cross_entropy(network(_varied(data[chosen])), labels[chosen])
                 loss.backward()  # type: ignore[no-untyped-call]
         network.eval()
 
         def scores(probes: Pixels) -> Floats:
             with torch.no_grad():
-                found = torch.cat([network(part) for part in torch.split(_planes(probes), 256)])
+                found = torch.cat([network(part) for part in torch.split(planes(probes), 256)])
             return np.asarray(found.double().numpy())
 
         return scores
 
 
-@dataclass(frozen=True)
-class Restorer:
-    """Six convolutions over 2×2 pixels, trained to make clean pictures of protected ones: grey, and small (`SIDE`)."""
-
-    steps: int = 100
-
-    def fit(self, protected: Pixels, clean: Pixels) -> Any:
-        """Return a function from protected pictures to restored ones, learnt from pairs."""
-        import torch
-        from torch import nn
-
-        given, wanted = _planes(protected), _planes(clean)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            layers: list[nn.Module] = [nn.PixelUnshuffle(2), nn.Conv2d(4, 48, 3, padding=1), nn.ReLU()]
-            for reach in (1, 2, 4, 2):
-                layers += [nn.Conv2d(48, 48, 3, padding=reach, dilation=reach), nn.ReLU()]
-            network = nn.Sequential(*layers, nn.Conv2d(48, 4, 3, padding=1), nn.PixelShuffle(2))
-            for chosen in _trained(network, len(given), self.steps):
-                loss = (given[chosen] + network(given[chosen]) - wanted[chosen]).square().mean()
-                loss.backward()
-        network.eval()
-
-        def restored(pictures: Pixels) -> Pixels:
-            with torch.no_grad():
-                planes = torch.cat([part + network(part) for part in torch.split(_planes(pictures), 64)])
-            grey = (planes[:, 0] * 64 + 128).clamp(0, 255).round().to(torch.uint8).numpy()
-            return np.repeat(grey[..., None], 3, axis=3)
-
-        return restored
-
-
-def _planes(pictures: Pixels) -> Tensor:
+def planes(pictures: Pixels) -> Tensor:
     """Return grey pictures (N, 1, h, w) of even sides, at most `SIDE`, with values about from −2 to 2."""
     import torch
 
@@ -108,7 +76,7 @@ def _varied(batch: Tensor) -> Tensor:
     return batch.roll((down, across), (2, 3)) * contrast + light
 
 
-def _trained(network: Any, count: int, steps: int) -> Iterator[Any]:
+def trained(network: Any, count: int, steps: int) -> Iterator[Any]:
     """Yield the numbers of the pictures of each step; after each, the gradients that were made are applied."""
     import torch
 

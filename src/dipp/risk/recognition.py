@@ -7,7 +7,6 @@ has the highest score is top-1; how often it is among the five highest is top-5.
 |---|---|---|
 | naive | clean pictures | protected pictures |
 | parrot | pictures that were protected in the same way | protected pictures |
-| restoring | protected pictures after a network that was trained to restore them | the same |
 """
 
 from __future__ import annotations

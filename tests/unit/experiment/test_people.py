@@ -1,13 +1,23 @@
-"""The experiment on people: its record, and the page that shows it."""
+"""The experiment on people: its attackers, its record, and the page that shows it."""
 
 from __future__ import annotations
 
 import json
+import math
 
+import numpy as np
+import pytest
 from helpers.paths import ROOT
+from helpers.people import striped
 
-from experiments.people import figures
+import dipp
+from dipp.core.units import Cells
+from dipp.errors import DippError
+from dipp.risk.recognition import Pixels
+from experiments.people import figures, likelihood
 from experiments.people.claims import ALARM
+from experiments.people.lines import line, matched
+from experiments.people.restoring import Restorer
 
 FOUND = json.loads((ROOT / "experiments/people/results/results.json").read_text())
 
@@ -23,3 +33,56 @@ def test_the_page_has_the_tables_of_the_record() -> None:
     page = (ROOT / "docs/people.md").read_text()
     for table in figures.tables(FOUND):
         assert table in page
+
+
+# The attackers.
+
+
+@pytest.fixture(scope="module")
+def people() -> Pixels:
+    return striped()
+
+
+def test_a_restorer_comes_nearer_to_what_was_clean(people: Pixels) -> None:
+    dark = people // 3
+    restored = Restorer(steps=40).fit(dark, people)(dark)
+    errors = [np.square(one.astype(float) - people).mean() for one in (restored, dark)]
+    assert errors[0] < errors[1] / 2
+
+
+def test_who_knows_the_typeface_reads_a_clean_line() -> None:
+    drawn = line("AB23", 12)
+    assert matched(drawn, drawn.pixels) == "AB23"
+
+
+def test_the_likelihood_is_the_law_of_the_files() -> None:
+    """The files of a picture that is asked once occur as often as the attacker computes."""
+    pictures = np.stack([np.full((16, 16, 3), level, np.uint8) for level in (10, 245)])
+    codec = dipp.Codec.from_pretrained(epsilon=2, unit="picture", size=(16, 16), device="cpu")
+    times = 2000
+    archive = codec.encode(np.repeat(pictures, times, axis=0), odometer=False)
+    found = likelihood.log_likelihoods(archive, codec.denoiser, pictures)
+    rows = archive.batch(0, 2 * times)[:, 0]
+    loss = found[:, 0] - found[:, 1]
+    assert abs(loss).max() == pytest.approx(archive.certificate.epsilon, rel=1e-6), "the bound is reached"
+    for number, own in enumerate(np.split(rows, 2)):
+        index, counts = np.unique(own, return_counts=True)
+        law = {int(k): math.exp(p) for k, p in zip(rows, found[:, number], strict=True)}
+        for k, count in zip(index, counts, strict=True):
+            mean = times * law[int(k)]
+            assert abs(count - mean) < 6 * math.sqrt(mean) + 6
+
+
+def test_the_likelihood_follows_cells_through_all_rounds(people: Pixels) -> None:
+    """Where ε is large, each file says whose it is."""
+    codec = dipp.Codec.from_pretrained(epsilon=16, unit=Cells(8), size=(32, 32), device="cpu")
+    archive = codec.encode(people[::4], odometer=False)
+    found = likelihood.log_likelihoods(archive, codec.denoiser, people[::4])
+    assert (found.argmax(axis=1) == np.arange(6)).all()
+
+
+def test_only_questions_have_a_likelihood(people: Pixels) -> None:
+    codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", size=(32, 32), device="cpu")
+    archive = codec.encode(people[:1], odometer=False)
+    with pytest.raises(DippError, match="questions are needed"):
+        likelihood.log_likelihoods(archive, codec.denoiser, people[:1])

@@ -10,30 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.paths import ROOT
+from helpers.people import striped
 from PIL import Image
 
-import dipp
 from dipp.cli.main import app
-from dipp.core.units import Cells
 from dipp.errors import DippError
-from dipp.risk import bounds, descriptors, guesses, likelihood, recognition, text
-from dipp.risk.networks import Restorer, SmallNetwork
+from dipp.risk import bounds, descriptors, guesses, recognition, text
+from dipp.risk.networks import SmallNetwork
 from dipp.risk.recognition import Fisherfaces, Pixels
 from dipp.risk.survey import survey
+from experiments.people.lines import line
 
 EPSILON = 4.0
 
 
 @pytest.fixture(scope="module")
 def people() -> Pixels:
-    """Four pictures of each of six people: stripes of their own, at random places and in random light."""
-    rng, rows = np.random.default_rng(0), []
-    for who in range(6):
-        for _ in range(4):
-            x = np.arange(32)[None, :] * math.cos(who) + np.arange(32)[:, None] * math.sin(who)
-            grey = 128 + rng.normal(0, 6) + 50 * np.sin((x + rng.normal()) * (0.2 + 0.1 * who))
-            rows.append(np.repeat((grey + rng.normal(0, 8, (32, 32)))[..., None], 3, axis=2))
-    return np.asarray(np.clip(rows, 0, 255), np.uint8)
+    return striped()
 
 
 # What is allowed.
@@ -87,13 +80,6 @@ def test_equal_scores_are_a_guess() -> None:
     assert found.top5 == pytest.approx(0.5, abs=0.05)
 
 
-def test_a_restorer_comes_nearer_to_what_was_clean(people: Pixels) -> None:
-    dark = people // 3
-    restored = Restorer(steps=40).fit(dark, people)(dark)
-    errors = [np.square(one.astype(float) - people).mean() for one in (restored, dark)]
-    assert errors[0] < errors[1] / 2
-
-
 @pytest.mark.skipif(not descriptors.installed(), reason="the extra risk is not installed")
 def test_dlib_finds_a_face_and_knows_it_again() -> None:
     with Image.open(ROOT / "benchmarks/pictures/face.png") as image:
@@ -103,44 +89,7 @@ def test_dlib_finds_a_face_and_knows_it_again() -> None:
     assert one.descriptor is not None
     assert other.descriptor is not None
     assert np.linalg.norm(one.descriptor - other.descriptor) < 0.5
-    assert descriptors.misplaced(one, one) == 0
     assert not descriptors.face(np.zeros_like(picture)).found
-
-
-# The likelihood attacker.
-
-
-def test_the_likelihood_is_the_law_of_the_files() -> None:
-    """The files of a picture that is asked once occur as often as the attacker computes."""
-    pictures = np.stack([np.full((16, 16, 3), level, np.uint8) for level in (10, 245)])
-    codec = dipp.Codec.from_pretrained(epsilon=2, unit="picture", size=(16, 16), device="cpu")
-    times = 2000
-    archive = codec.encode(np.repeat(pictures, times, axis=0), odometer=False)
-    found = likelihood.log_likelihoods(archive, codec.denoiser, pictures)
-    rows = archive.batch(0, 2 * times)[:, 0]
-    loss = found[:, 0] - found[:, 1]
-    assert abs(loss).max() == pytest.approx(archive.certificate.epsilon, rel=1e-6), "the bound is reached"
-    for number, own in enumerate(np.split(rows, 2)):
-        index, counts = np.unique(own, return_counts=True)
-        law = {int(k): math.exp(p) for k, p in zip(rows, found[:, number], strict=True)}
-        for k, count in zip(index, counts, strict=True):
-            mean = times * law[int(k)]
-            assert abs(count - mean) < 6 * math.sqrt(mean) + 6
-
-
-def test_the_likelihood_follows_cells_through_all_rounds(people: Pixels) -> None:
-    """Where ε is large, each file says whose it is."""
-    codec = dipp.Codec.from_pretrained(epsilon=16, unit=Cells(8), size=(32, 32), device="cpu")
-    archive = codec.encode(people[::4], odometer=False)
-    found = likelihood.log_likelihoods(archive, codec.denoiser, people[::4])
-    assert (found.argmax(axis=1) == np.arange(6)).all()
-
-
-def test_only_questions_have_a_likelihood(people: Pixels) -> None:
-    codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", size=(32, 32), device="cpu")
-    archive = codec.encode(people[:1], odometer=False)
-    with pytest.raises(DippError, match="questions are needed"):
-        likelihood.log_likelihoods(archive, codec.denoiser, people[:1])
 
 
 # Guesses and text.
@@ -174,14 +123,12 @@ def test_guesses_about_many_pictures_take_little_memory() -> None:
         tracemalloc.stop()
 
 
-def test_who_knows_the_typeface_reads_a_clean_line() -> None:
-    drawn = text.line("AB23", 12)
-    assert text.matched(drawn, drawn.pixels) == "AB23"
+def test_a_share_is_of_the_longest_common_subsequence() -> None:
     assert text.share("XA2B", "AB23") == 0.5
 
 
 def test_tesseract_reads_a_clean_line() -> None:
-    drawn = text.line("KHTM", 32)
+    drawn = line("KHTM", 32)
     try:
         assert text.share(text.tesseract(drawn.pixels, 32), drawn.text) == 1
     except DippError as error:

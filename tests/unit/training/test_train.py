@@ -27,7 +27,7 @@ from dipp.models.network import CHANNELS, Config, Network
 from dipp.training import calibrate, sensing
 from dipp.training import run as training
 from dipp.training.run import CHECKPOINT, Run
-from dipp.training.settings import Settings
+from dipp.training.settings import MAX_SEED, Settings
 
 NETWORK = asdict(SMALL)
 SETTINGS = Settings(steps=6, batch=4)
@@ -225,7 +225,7 @@ def test_a_damaged_checkpoint_is_refused(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_of_the_largest_seed_can_be_resumed(data: Path, tmp_path: Path) -> None:
-    settings = replace(SETTINGS, seed=training.MAX_SEED - 1)
+    settings = replace(SETTINGS, seed=MAX_SEED - 1)
     run(data, tmp_path / "out", settings).train(quiet, pause_after=0)
     assert run(data, tmp_path / "out", settings).step == 1
 
@@ -289,7 +289,7 @@ def test_too_little_disk_fails_at_the_start(data: Path, tmp_path: Path, monkeypa
         {"steps": 1, "ema": 1},
         {"steps": 1, "coded": 0.0},
         {"steps": 1, "seed": -1},
-        {"steps": 1, "seed": training.MAX_SEED},
+        {"steps": 1, "seed": MAX_SEED},
     ],
 )
 def test_settings_that_make_no_run_are_refused(bad: dict[str, Any]) -> None:
