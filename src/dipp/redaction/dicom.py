@@ -45,6 +45,8 @@ LOSSLESS = {
     )
 }
 """Transfer syntaxes that lose nothing."""
+SHARED = "YBR_FULL_422"
+"""Colours that two neighbours share: those of a pixel outside a region may be those of one inside."""
 STORED = "The device chose how values are stored (bits, sign, grey or colour) without looking at what regions show."
 METHOD = ("Regions replaced unread", "All attributes but those of pixels removed")
 """At most 64 characters each."""
@@ -108,6 +110,7 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             tags = found._dataset
             syntax = str(tags.file_meta.get("TransferSyntaxUID", ""))
             lossy = syntax not in LOSSLESS or str(tags.get("LossyImageCompression", "00")) == "01"
+            lossy = lossy or tags.PhotometricInterpretation == SHARED
             require_accepted("lossy DICOM" if lossy else None, accepted=accept_lossy)
             bits, allocated = int(tags.BitsStored), int(tags.BitsAllocated)
             if not 1 <= bits <= allocated or int(tags.HighBit) != bits - 1:

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from dipp.redaction.sources import Source, open_source
 
 FORMAT, VERSION = "dipp redaction", 1
 SUFFIX = ".record.json"
-PUBLIC = ("position", "size", "kind", "id", "number")
+PUBLIC = ("position", "size", "kind", "unit", "number")
 """What a record tells of regions."""
 NOT_COVERED = "What no region covers is not protected: what a detector missed, hair, clothes, places, other pictures."
 CHOSEN = "Whoever has the file learns where regions are, of which kind and how many: declaring them told that."
@@ -81,7 +81,7 @@ class Record:
                     "size": [width, height],
                     "orientation": source.orientation,
                 },
-                "regions": [own.entry(region) for region in placed.regions],
+                "regions": [own.entry(region) for region in _numbered(placed.regions)],
                 "turned": placed.turned,
                 "margin": {"pixels": margin.pixels, "share": margin.share},
                 "hidden": {"cell": [across, down], "runs": runs(cells), "pixels": int(source.covered(cells).sum())},
@@ -126,6 +126,12 @@ class Record:
         """The hidden share of the picture."""
         width, height = self.facts["output"]["size"]
         return float(self.facts["hidden"]["pixels"] / (width * height))
+
+
+def _numbered(regions: Sequence[Region]) -> list[Region]:
+    """Return regions with numbers in the place of their ids: an id may be a name, and the record is given away."""
+    ids = list(dict.fromkeys(region.id for region in regions if region.id is not None))
+    return [region if region.id is None else replace(region, id=str(ids.index(region.id) + 1)) for region in regions]
 
 
 def certificate(

@@ -7,6 +7,7 @@ between them.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,16 +33,34 @@ def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -
         gaps: For frames, `refuse` or `cover`; None for pictures that have nothing to do with each other.
 
     Raises:
-        DippError: Several entries mean one picture, or a track has a gap that is not to be covered.
+        DippError: Several entries mean one picture, a track has a gap that is not to be covered, or the order of the
+            frames is not clear from their names.
     """
     if loaded.frames and gaps is None:
         raise DippError(FRAMES)
+    if gaps is not None:
+        _require_order(pictures)
     if loaded.frames and not max(loaded.frames) < len(pictures) == (loaded.count or len(pictures)):
         least = loaded.count or f"{max(loaded.frames) + 1} or more"
         raise DippError(f"regions: they are for {least} frames, got {len(pictures)}; pass all frames, and nothing else")
     found = [loaded.of(path, number) for number, path in enumerate(pictures)]
     _refuse_shared(found, pictures, loaded.everywhere)
     return found if gaps is None else filled(found, [path.name for path in pictures], gaps)
+
+
+def _require_order(frames: Sequence[Path]) -> None:
+    """Raise if names sort in two ways: frame10 lies before frame2 by letters, and would get the boxes of that one."""
+    for before, after in pairwise(frames):
+        if before.parent == after.parent and _by_number(before.name) > _by_number(after.name):
+            raise DippError(
+                f"regions: {before.name} comes before {after.name} by its letters, and after it by its number; "
+                "write the numbers of all frames with as many digits, such as 002"
+            )
+
+
+def _by_number(name: str) -> list[str | int]:
+    """Return a name as letters and numbers in turn."""
+    return [int(part) if number % 2 else part for number, part in enumerate(re.split(r"([0-9]+)", name))]
 
 
 def _refuse_shared(found: Sequence[Declared | None], pictures: Sequence[Path], everywhere: Declared | None) -> None:

@@ -111,6 +111,16 @@ def test_what_was_compressed_with_loss_needs_to_be_accepted() -> None:
     assert any("with loss as DICOM" in one for one in made.record.facts["certificate"]["assumptions"])
 
 
+def test_colours_that_two_pixels_share_need_to_be_accepted() -> None:
+    """One of two neighbours may lie in a region: their common colour tells of it."""
+    made = dicoms.dataset(np.ascontiguousarray(scene()[:, :130]), "SECRET^Jane")
+    made.PhotometricInterpretation = "YBR_FULL_422"
+    made.PixelData = bytes(range(256)) * 84 + bytes(83 * 130 * 2 - 256 * 84)
+    with pytest.raises(DippError, match="lossy DICOM is compressed with loss"):
+        dipp.redact(dicoms.written(made), regions=[BOX], fill="grey")
+    assert dipp.redact(dicoms.written(made), regions=[BOX], fill="grey", accept_lossy=True).kind == "DICOM"
+
+
 def test_jpeg_in_dicom_is_compressed_with_loss() -> None:
     read = pydicom.dcmread(io.BytesIO(dicom(VALUES["8 bits"](scene()))))
     read.file_meta.TransferSyntaxUID = JPEGBaseline8Bit

@@ -191,6 +191,34 @@ def test_boxes_of_frames_are_for_all_frames(names: str, size: str, why: str, tmp
         dipp.redact(pictures[0], regions=path, fill="grey", odometer=False)
 
 
+def test_frames_whose_names_sort_in_two_ways_are_refused(tmp_path: Path) -> None:
+    """By letters, frame10 lies before frame2: each would get the boxes of the other, and show a face."""
+    boxes = '<box frame="1" outside="0" xtl="0" ytl="0" xbr="9" ybr="9"/>'
+    cvat = write(tmp_path, "r.xml", f'<annotations><track id="4" label="face">{boxes}</track></annotations>')
+    by_name = write(tmp_path, "r.json", own_file({"box": [0, 0, 3, 3]}, name="frame1.png"))
+    for path in (cvat, by_name):
+        names = sorted(f"frame{number}.png" for number in range(1, 12))
+        with pytest.raises(DippError, match=r"frame11\.png comes before frame2\.png by its letters, and after it"):
+            tracks.declared(load(path), [tmp_path / name for name in names], "refuse")
+        padded = [tmp_path / f"frame{number:02}.png" for number in range(1, 12)]
+        assert len(tracks.declared(load(path), padded, "refuse")) == 11
+    assert len(tracks.declared(load(by_name), [tmp_path / name for name in names], None)) == 11
+
+
+def test_polygons_of_one_annotation_are_one_unit(tmp_path: Path) -> None:
+    """A person behind a lamp post is one object in two parts."""
+    parts = [[5, 10, 25, 10, 25, 20], [30, 10, 40, 10, 40, 20]]
+    for more, who in (({}, "annotation 0"), ({"track_id": 8}, "8")):
+        found = load(write(tmp_path, "r.json", coco_file(segmentation=parts, **more))).of(Path("a.jpg"))
+        assert found is not None
+        assert [region.id for region in found.regions] == [who, who]
+        cell = column.of("c of row 3", [{"segmentation": parts, **more}], None, ())
+        assert cell is not None
+        assert [region.id for region in cell.regions] == [who if more else "object 0 of c of row 3"] * 2
+    (single,) = load(write(tmp_path, "r.json", coco_file(segmentation=parts[:1]))).named["a.jpg"].regions
+    assert single.id is None
+
+
 def test_yolo_names_come_from_a_file(tmp_path: Path) -> None:
     write(tmp_path, "classes.txt", "person\nplate\n")
     write(tmp_path, "a.txt", "1 0.5 0.5 0.1 0.1 0.93\n")
@@ -252,6 +280,18 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "boxes": ("r.json", own_file(boxes="sideways"), "boxes: raw or oriented is needed, got sideways"),
     "size": ("r.json", own_file(size=[0, 40]), "a size of 0.0 is not one"),
     "no name": ("r.json", own_file(name=""), "a picture without a name; add it"),
+    "huge": (
+        "r.json",
+        json.dumps(own_file({"box": [0, 0, 7, 1]})).replace("7", "7" + 400 * "0"),
+        "a number is needed, got 7000",
+    ),
+    "twice": (
+        "r.json",
+        json.dumps(own_file({"box": [0, 0, 7, 1]})).replace(
+            '"regions": [{', '"regions": [{"box": [0, 0, 9, 9]}], "regions": [{'
+        ),
+        r"r\.json: regions is there twice in one object; keep one of them",
+    ),
     "coco image": ("r.json", coco_file(image_id=8, bbox=[0, 0, 1, 1]), "an annotation is for image 8"),
     "coco nothing": ("r.json", coco_file(), "neither a bbox nor a segmentation"),
     "coco runs": ("r.json", coco_file(segmentation={"size": [4, 4], "counts": "~~"}), "not COCO's"),
@@ -269,6 +309,12 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "voc box": ("a.xml", VOC.replace("<xmin>6</xmin>", ""), "no bndbox with xmin"),
     "voc turned": ("a.xml", VOC.replace("<xmin>6", "<xmin>60"), "is empty; exchange its ends"),
     "cvat points": ("a.xml", CVAT.replace("<ellipse", '<points points="1,2"/><ellipse'), "type points is not read"),
+    "cvat both": ("a.xml", CVAT.replace("</ann", '<track id="1"/></ann'), "images and tracks are both there"),
+    "cvat frame": (
+        "a.xml",
+        '<annotations><track><box frame="-1" xtl="1" ytl="1" xbr="2" ybr="2"/></track></annotations>',
+        "a frame is a whole number from 0, got -1",
+    ),
     "deid conditions": ("d", "contains Modality CT\ncoordinates 1,2,3,4", r"conditions \(contains …\) are not"),
     "deid keep": ("d", "keepcoordinates 1,2,3,4", "names what is to stay"),
     "deid short": ("d", "coordinates 1,2,3", "coordinates needs 4 numbers, got 1,2,3"),

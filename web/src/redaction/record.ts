@@ -44,7 +44,7 @@ export function recordOf(
       rho: price?.rho ?? 0,
       delta: 0,
       outside: "released as it was",
-      public: ["position", "size", "kind", "id", "number"],
+      public: ["position", "size", "kind", "unit", "number"],
       assumptions: said,
     },
   };

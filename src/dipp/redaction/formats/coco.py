@@ -1,6 +1,7 @@
 """COCO JSON: polygons and run lengths where an annotation has them, its box otherwise.
 
 Run lengths go column by column, as a list or in COCO's compressed text. `track_id` or `instance_id` is the region's id.
+An annotation of several polygons is one object in parts: they are one unit.
 """
 
 from __future__ import annotations
@@ -42,12 +43,11 @@ def read(file: File) -> Declarations:
     regions: dict[Any, list[Region]] = {image.get("id"): [] for image in images}
     if len(regions) != len(images):
         file.fail("two images have one id; every id may occur once")
-    for one in annotations:
+    for number, one in enumerate(annotations):
         if one.get("image_id") not in regions:
             file.fail(f"an annotation is for image {one.get('image_id')!s:.40}, which is not there")
         kind = kinds.get(str(one.get("category_id")), str(one.get("category_id", "region")))
-        who = text(one.get("track_id", one.get("instance_id")))
-        regions[one["image_id"]] += [Region(outline, kind, who) for outline in outlines(file, one)]
+        regions[one["image_id"]] += in_parts(file, one, kind, f"annotation {number}")
     own: dict[Any, list[dict[str, Any]]] = {key: [] for key in regions}
     for one in annotations:
         own[one["image_id"]].append(one)
@@ -85,7 +85,15 @@ def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]
     return found
 
 
-def outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
+def in_parts(file: File, annotation: dict[str, Any], kind: str, name: str) -> list[Region]:
+    """Return the regions of an annotation: one, or several with one id, which is `name` if it has none of its own."""
+    found = list(_outlines(file, annotation))
+    who = text(annotation.get("track_id", annotation.get("instance_id")))
+    who = name if who is None and len(found) > 1 else who
+    return [Region(outline, kind, who) for outline in found]
+
+
+def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
     """Yield the outlines of an annotation."""
     shape = annotation.get("segmentation")
     if isinstance(shape, dict):

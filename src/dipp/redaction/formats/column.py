@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dipp.redaction.formats import coco, masks, own
-from dipp.redaction.formats.reading import File, box, numbers, text
+from dipp.redaction.formats.reading import File, box, numbers
 from dipp.redaction.regions import Declared, Region
 
 PREFIX = "column:"
@@ -56,7 +56,11 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
         except (ValueError, RecursionError):
             file.fail("text that is not JSON; boxes, objects, or regions of dipp's own JSON are needed")
     entries = _entries(file, cell)
-    regions = [region for entry in entries for region in _regions(file, entry, kinds)]
+    regions = [
+        region
+        for number, entry in enumerate(entries)
+        for region in _regions(file, entry, kinds, f"object {number} of {name}")
+    ]
     return coco.sized(file, regions, size, (entry for entry in entries if isinstance(entry, dict)))
 
 
@@ -73,8 +77,8 @@ def _entries(file: File, cell: Any) -> list[Any]:
     return cell
 
 
-def _regions(file: File, entry: Any, kinds: Sequence[str]) -> Iterator[Region]:
-    """Yield the regions of one object."""
+def _regions(file: File, entry: Any, kinds: Sequence[str], name: str) -> Iterator[Region]:
+    """Yield the regions of one object; `name` is the id of an object in parts that has none of its own."""
     if isinstance(entry, list):
         left, top, width, height = numbers(file, entry, 4)
         yield Region(box(file, left, top, left + width, top + height))
@@ -85,6 +89,4 @@ def _regions(file: File, entry: Any, kinds: Sequence[str]) -> Iterator[Region]:
     else:
         kind: Any = next((entry[name] for name in KINDS if entry.get(name) is not None), "region")
         named = isinstance(kind, int) and 0 <= kind < len(kinds)
-        who = text(entry.get("track_id", entry.get("instance_id")))
-        for outline in coco.outlines(file, entry):
-            yield Region(outline, kinds[kind] if named else str(kind), who)
+        yield from coco.in_parts(file, entry, kinds[kind] if named else str(kind), name)

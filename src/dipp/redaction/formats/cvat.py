@@ -30,6 +30,8 @@ def read(file: File) -> Declarations:
     root = file.xml
     assert root is not None  # noqa: S101 - `recognises` was asked
     tracks = list(root.iter("track"))
+    if tracks and root.find("image") is not None:
+        file.fail("images and tracks are both there; export the pictures, and the video, into files of their own")
     if not tracks:
         pictures = (
             (
@@ -45,7 +47,7 @@ def read(file: File) -> Declarations:
         for shape in track:
             _require_area(file, shape)
             if shape.tag in SHAPES and shape.get("outside") != "1":
-                frame = int(number(file, shape.get("frame")))
+                frame = _frame(file, shape)
                 frames[frame].append(Region(_outline(file, shape), track.get("label") or "region", track.get("id")))
     known = None if None in size else size
     stated = root.findtext("meta/task/size")
@@ -53,6 +55,14 @@ def read(file: File) -> Declarations:
     return Declarations(
         frames={frame: declared(file, regions, known) for frame, regions in frames.items()}, count=count
     )
+
+
+def _frame(file: File, shape: Element) -> int:
+    """Return the number of the frame that a shape is in, from 0."""
+    found = number(file, shape.get("frame"))
+    if found < 0 or found != int(found):
+        file.fail(f"a frame is a whole number from 0, got {found:g}")
+    return int(found)
 
 
 def _regions(file: File, image: Element) -> list[Region]:

@@ -51,10 +51,20 @@ class File:
         if self.text is None or not self.text.lstrip().startswith(("{", "[")):
             return None
         try:
-            return json.loads(self.text)
+            return json.loads(self.text, object_pairs_hook=self._once)
+        except DippError:
+            raise
         except (ValueError, RecursionError) as error:
             line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
             raise DippError(f"{self.name}: not valid JSON{line}; write it anew") from None
+
+    def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object of JSON; of two values under one name, readers would see only the last."""
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            self.fail(f"{max(names, key=names.count)} is there twice in one object; keep one of them")
+        return found
 
     @functools.cached_property
     def xml(self) -> Element | None:
@@ -174,7 +184,7 @@ def number(file: File, value: Any) -> float:
     """Return a finite number, from JSON or text."""
     try:
         found = float("nan") if isinstance(value, bool) or value is None else float(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         found = float("nan")
     if not abs(found) < float("inf"):
         file.fail(f"a number is needed, got {value!s:.40}")
