@@ -7,6 +7,7 @@
 | `likelihood`, `restoring` | the best attacker on questions; an attacker that restores pictures |
 | `recognising` | stage `faces`: recognisers against every method, and what remains of the pictures |
 | `claims` | stage `claims`: attackers against the bound of whole pictures |
+| `glasses` | who wears glasses, and whether that can be told |
 | `lines` | lines of known letters, and a reader who knows their typeface |
 | `reading` | stage `text`: characters read, by height of the letters |
 | `guessing` | stage `guesses`: ordinary guesses about pixels, cells and pictures |

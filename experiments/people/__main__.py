@@ -19,9 +19,12 @@ STAGES = ("claims", "text", "guesses", "faces", "report")
 
 
 def experiment(
-    data: Annotated[Path, typer.Argument(help="The ORL faces: the folder with s1 … s40, or a sheet of all of them.")],
+    data: Annotated[Path, typer.Argument(help="Faces: a folder of people, or the sheet of ORL.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; what is there is not made again.")],
     stage: Annotated[str | None, typer.Option(help=f"{', '.join(STAGES)}, instead of all of them.")] = None,
+    only: Annotated[
+        str, typer.Option(help="Pattern of records, such as 'faces.blur-*', instead of all of them.")
+    ] = "*",
 ) -> None:
     """Measure who is recognised, what is read and what is guessed. All stages take about an hour of one core."""
     import torch
@@ -30,7 +33,7 @@ def experiment(
         raise DippError(f"stage: one of {', '.join(STAGES)} is needed, got {stage}")
     torch.set_num_threads(1)
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    store = Store(output, shlex.join(["python", "-m", "experiments.people", *words]), commit())
+    store = Store(output, shlex.join(["python", "-m", "experiments.people", *words]), commit(), only)
     people = faces.load(data)
     for name in STAGES if stage is None else (stage,):
         {

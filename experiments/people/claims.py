@@ -13,7 +13,8 @@ is a table, and its chance of being right is also known exactly from the law of 
 For the last two, ε is that of the box: all that an attacker sees beyond it is the same for everybody.
 
 An attacker is above the bound if its right guesses have a chance of less than `ALARM` under it (`risk.bounds.chance`).
-With fewer than 100 such tests, all of them together raise a false alarm with a chance below 10⁻⁶.
+Up to 200 such tests together raise a false alarm with a chance of at most 10⁻⁶. For `made` the chance of being right
+is also computed from the law of the draw, as `exactly`.
 """
 
 from __future__ import annotations
@@ -43,22 +44,24 @@ from dipp.risk import bounds
 from dipp.risk.descriptors import described
 from dipp.risk.networks import SmallNetwork
 from dipp.risk.recognition import Fisherfaces, Floats, Integers, nearest, recognition
-from experiments.people.faces import GALLERY, HEIGHT, WIDTH, Faces
+from experiments.people.faces import BOXES, GALLERY, Faces
 from experiments.people.likelihood import log_likelihoods, of_rows
-from experiments.people.methods import BOX, REGION, Method, boxed, denoiser
+from experiments.people.methods import Method, boxed, denoiser, region
 from experiments.people.store import Store
 
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0)
 TIMES = 50
+MADE = 20_000
+"""Encodings of made pictures, all together."""
 COPIES = 5
 """Releases of each picture of the gallery from which a parrot learns."""
 ALARM = 5e-9
 
 
 def stage(faces: Faces, store: Store) -> None:
-    """Record every ε that is not recorded yet."""
+    """Record every ε that is asked for and not recorded yet."""
     for epsilon in EPSILONS:
-        if store.record(f"claims.{epsilon:g}") is None:
+        if store.wanted(f"claims.{epsilon:g}"):
             began = time.process_time()
             store.write(f"claims.{epsilon:g}", claimed(epsilon, faces), began)
 
@@ -69,7 +72,8 @@ def claimed(epsilon: float, faces: Faces) -> dict[str, Any]:
     probes, who = faces.probes
     codec = Method("picture", 0, epsilon).codec(gallery)
     assert codec is not None
-    rows = [_known(codec, faces), *_other(codec, faces, gallery, owners, probes, who), _made(codec)]
+    size = probes.shape[1:3]
+    rows = [_known(codec, faces), *_other(codec, faces, gallery, owners, probes, who), _made(codec, size)]
     rows += _regions(epsilon, faces)
     certificate = codec.encode(probes[:1], odometer=False).certificate
     return {
@@ -85,17 +89,25 @@ def claimed(epsilon: float, faces: Faces) -> dict[str, Any]:
 def _known(codec: Codec, faces: Faces) -> dict[str, Any]:
     """Attack one known picture of each person."""
     pictures, people = faces.part(0, 1)
-    return _row("known", "likelihood", *_likelihood(codec, pictures, people, pictures, 1))
+    likely, archive = _likelihood(codec, pictures, 4 * TIMES)
+    return _row("known", "likelihood", likely, np.tile(people, 4 * TIMES), archive.certificate.epsilon)
 
 
-def _made(codec: Codec) -> dict[str, Any]:
+def _made(codec: Codec, size: tuple[int, ...]) -> dict[str, Any]:
     """Attack pictures that are made for it: one for each public word, which shows just that word."""
     assert codec.denoiser.books is not None
     words = codec.denoiser.books.book(RAW, codec.plan.steps[0].index_bits).words.reshape(-1, BLOCK, BLOCK, 3)
-    down, across = (np.diff(units.Picture().divisions(side, BLOCK)) for side in (HEIGHT, WIDTH))
+    down, across = (np.diff(units.Picture().divisions(side, BLOCK)) for side in size)
     drawn = words.repeat(down, axis=1).repeat(across, axis=2)
     pictures = np.asarray(to_levels(drawn), np.uint8)
-    return _row("made", "likelihood", *_likelihood(codec, pictures, np.arange(len(pictures)), pictures, 1))
+    likely, archive = _likelihood(codec, pictures, MADE // len(pictures))
+    people, files = np.tile(np.arange(len(pictures)), MADE // len(pictures)), archive.batch(0, len(archive))
+    _, first = np.unique(files, axis=0, return_index=True)
+    laws = np.exp(likely[first])
+    assert np.allclose(laws.sum(axis=0), 1), "every file was drawn"
+    exactly = float(laws.max(axis=1).sum() / len(pictures))
+    row = _row("made", "likelihood", likely, people, archive.certificate.epsilon)
+    return {**row, "exactly": round(exactly, 6)}
 
 
 def _other(
@@ -121,7 +133,7 @@ def _other(
 def _regions(epsilon: float, faces: Faces) -> list[dict[str, Any]]:
     """Attack boxes of faces in one fixed surrounding, which is known to everybody."""
     (base,) = boxed(Method("redacted"), faces.pictures[0, :1], faces.pictures[0, :1])
-    plan, geometry = plan_of_regions(REGION, epsilon), Geometry.of(base.shape)
+    plan, geometry = plan_of_regions(region(base[None]), epsilon), Geometry.of(base.shape)
     chain = Chain.of_pictures(plan, denoiser(), randomness.fresh_seed(), geometry, base)
     certified = Certificate.of(plan, geometry).epsilon
     (gallery, owners), (probes, who), (known, each) = (
@@ -142,7 +154,7 @@ def _regions(epsilon: float, faces: Faces) -> list[dict[str, Any]]:
 
 def _pasted(pictures: Pixels, base: Pixels) -> Pixels:
     """Return the box of each picture in a surrounding."""
-    top, bottom, left, right = BOX
+    top, bottom, left, right = BOXES[base.shape[:2]]
     found = np.repeat(base[None], len(pictures), axis=0)
     found[:, top:bottom, left:right] = pictures[:, top:bottom, left:right]
     return found
@@ -176,14 +188,10 @@ def _decoded(codec: Codec, archive: Archive) -> tuple[Pixels, Integers]:
     return end.pictures(), which.reshape(-1)
 
 
-def _likelihood(
-    codec: Codec, pictures: Pixels, people: Integers, candidates: Pixels, each: int
-) -> tuple[Floats, Integers, float]:
-    """Return the scores of the likelihood attacker on four times `TIMES` encodings of each picture, whose, and ε."""
-    times = TIMES * 4
-    archive = codec.encode(np.concatenate([pictures] * times), odometer=False)
-    likely = log_likelihoods(archive, codec.denoiser, candidates).reshape(len(archive), -1, each)
-    return np.logaddexp.reduce(likely, axis=2), np.tile(people, times), archive.certificate.epsilon
+def _likelihood(codec: Codec, pictures: Pixels, times: int) -> tuple[Floats, Archive]:
+    """Return the log-likelihood of each picture for files of all pictures in turn, some times each; and the files."""
+    archive = codec.encode([*pictures] * times, odometer=False)
+    return log_likelihoods(archive, codec.denoiser, pictures), archive
 
 
 def _row(probes: str, attacker: str, scores: Floats, people: Integers, epsilon: float) -> dict[str, Any]:

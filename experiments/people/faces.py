@@ -1,9 +1,12 @@
-"""The pictures: the ORL database of faces [Samaria & Harter, 1994], 10 of each of 40 people, grey, 92×112.
+"""The pictures: ten of each person, in a folder for each, all of one size.
 
-Either a folder with a folder for each person (`s1` … `s40`, as it is published), or one sheet with a row for each
-person. Research with credit: pictures are never kept in records or documents.
+| set | pictures |
+|---|---|
+| ORL [Samaria & Harter, 1994] | 40 people, grey, 92×112; `s1` … `s40`, or one sheet with a row for each person |
+| LFW [Huang et al., 2007] | any people with ten pictures or more, in colour, 250×250, with their surroundings |
 
-The first two people are left out: in a copy that is in circulation they are others, photographed elsewhere.
+Research with credit: pictures are never kept in records or documents. The first two people of ORL are left out: in a
+copy that is in circulation they are others, photographed elsewhere.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from dipp.errors import DippError
 
 PEOPLE, EACH, HEIGHT, WIDTH = 40, 10, 112, 92
 LEFT_OUT = 2
+SUFFIXES = (".pgm", ".jpg", ".png")
+BOXES = {(HEIGHT, WIDTH): (14, 110, 10, 82), (250, 250): (60, 200, 65, 185)}
+"""Top, bottom, left and right of the face, by height and width: the same in all pictures, so that it tells nothing."""
 GALLERY = 5
 """Pictures of each person that an attacker has; the others are probes."""
 
@@ -30,7 +36,7 @@ class Faces:
     """Pictures of people, by person and number."""
 
     pictures: Pixels
-    """People × 10 × 112 × 92 × 3; all channels are equal."""
+    """People × 10 × H × W × 3."""
 
     @property
     def people(self) -> int:
@@ -41,7 +47,7 @@ class Faces:
         """Return pictures `first` to `last` − 1 of each person, and whose they are."""
         chosen = self.pictures[:, first:last]
         who = np.repeat(np.arange(self.people, dtype=np.int64), last - first)
-        return np.ascontiguousarray(chosen.reshape(-1, HEIGHT, WIDTH, 3)), who
+        return np.ascontiguousarray(chosen.reshape(-1, *chosen.shape[2:])), who
 
     @property
     def gallery(self) -> tuple[Pixels, NDArray[np.int64]]:
@@ -55,32 +61,37 @@ class Faces:
 
 
 def load(place: Path) -> Faces:
-    """Read a folder or a sheet."""
-    grey = _of_folder(place) if place.is_dir() else _of_sheet(place)
-    return Faces(np.repeat(grey[LEFT_OUT:, ..., None], 3, axis=4))
+    """Read a folder or the sheet."""
+    rows = _of_folder(place) if place.is_dir() else _of_sheet(place)
+    if rows.shape[2:4] not in BOXES:
+        raise DippError(f"faces: pictures of 92×112 or 250×250 are needed, got {rows.shape[3]}×{rows.shape[2]}")
+    return Faces(rows[LEFT_OUT:] if len(rows) == PEOPLE else rows)
 
 
 def _of_sheet(path: Path) -> Pixels:
     with Image.open(path) as image:
-        sheet = np.asarray(image.convert("L"))
-    if sheet.shape != (PEOPLE * HEIGHT, EACH * WIDTH):
+        sheet = np.asarray(image.convert("RGB"))
+    if sheet.shape[:2] != (PEOPLE * HEIGHT, EACH * WIDTH):
         raise DippError(f"faces: a sheet of 40 rows of 10 pictures of 92×112 is needed, got {sheet.shape}")
-    return sheet.reshape(PEOPLE, HEIGHT, EACH, WIDTH).swapaxes(1, 2)
+    return sheet.reshape(PEOPLE, HEIGHT, EACH, WIDTH, 3).swapaxes(1, 2)
 
 
 def _of_folder(folder: Path) -> Pixels:
-    people = sorted((path for path in folder.glob("s*") if path.is_dir()), key=_number)
-    rows = [[_grey(path) for path in sorted(person.glob("*.pgm"), key=_number)] for person in people]
-    if len(rows) != PEOPLE or any(len(row) != EACH for row in rows):
-        raise DippError(f"faces: {folder} needs folders s1 to s40 with ten .pgm files each")
-    return np.array(rows)
+    people = sorted((path for path in folder.iterdir() if path.is_dir()), key=_order)
+    rows = [sorted((path for path in one.iterdir() if path.suffix in SUFFIXES), key=_order)[:EACH] for one in people]
+    if len(rows) < 2 or any(len(row) < EACH for row in rows):
+        raise DippError(f"faces: {folder} needs a folder with {EACH} pictures for each of two or more people")
+    pictures = [[_read(path) for path in row] for row in rows]
+    if len({one.shape for row in pictures for one in row}) > 1:
+        raise DippError(f"faces: {folder} has pictures of several sizes; one is needed")
+    return np.array(pictures)
 
 
-def _grey(path: Path) -> Pixels:
+def _read(path: Path) -> Pixels:
     with Image.open(path) as image:
-        return np.asarray(image.convert("L"))
+        return np.asarray(image.convert("RGB"))
 
 
-def _number(path: Path) -> int:
+def _order(path: Path) -> tuple[int, str]:
     digits = re.search(r"\d+", path.stem)
-    return int(digits.group()) if digits else 0
+    return int(digits.group()) if digits else 0, path.stem

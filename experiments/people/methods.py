@@ -6,15 +6,13 @@
 | `blur` | Gaussian blur | σ in pixels |
 | `pixelate` | means of squares | their side |
 | `black box`, `redacted` | the face's box is black, or painted from its surroundings without being read (ε = 0) | |
-| `DP-Pix` | means of cells with Laplace noise, on the one channel that grey pictures have [Fan, 2018] | side, ε |
+| `DP-Pix` | means of cells in [−1, 1] with Laplace noise of scale 2/ε, in colour 6/ε [Fan, 2018] | side, ε |
 | `DP-Pix, denoised` | the same after the network that dipp uses, at the best SNR | side, ε |
 | `one shot` | one draw a cell among white signs, with 95 to 98 % of PrivUnitG's gain, after the network | side, ε |
 | `region` | the face's box is painted from its surroundings, and asked what it shows | ε |
 | `pixel` | `dipp encode --epsilon E` | ε |
 | `cells` | `dipp encode --unit N --epsilon E` | side, ε |
 | `picture` | `dipp encode --unit picture --epsilon E` | ε |
-
-The box of the face is the same in all pictures, so that its place tells nothing.
 """
 
 from __future__ import annotations
@@ -45,11 +43,8 @@ from dipp.planning.questions import CODING, candidates_of, step_of
 from dipp.planning.regions import plan_of_regions
 from dipp.redaction import paint
 from dipp.risk.recognition import Floats
+from experiments.people.faces import BOXES
 
-BOX = (14, 110, 10, 82)
-"""Top, bottom, left and right of the face."""
-REGION = Regions((Place(0, BOX[2], BOX[0], BOX[3] - BOX[2], BOX[1] - BOX[0]),))
-"""The face's box as a unit."""
 SNRS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SCALES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 TUNED = 20
@@ -130,6 +125,12 @@ def denoiser() -> Denoiser:
     return models.load(embedded.FOLDER, "cpu")
 
 
+def region(pictures: Pixels) -> Regions:
+    """Return the face's box as a unit."""
+    top, bottom, left, right = BOXES[pictures.shape[1:3]]
+    return Regions((Place(0, left, top, right - left, bottom - top),))
+
+
 def blurred(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     """Return pictures under a Gaussian blur."""
     blur = ImageFilter.GaussianBlur(method.size)
@@ -143,7 +144,7 @@ def pixelated(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 
 def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     """Return pictures with a black box on the face, or with the box painted from its surroundings."""
-    top, bottom, left, right = BOX
+    top, bottom, left, right = BOXES[pictures.shape[1:3]]
     unknown = np.zeros(pictures.shape[1:3], bool)
     unknown[top:bottom, left:right] = True
     fill = paint.black if method.family == "black box" else paint.Painter(denoiser())
@@ -154,7 +155,7 @@ def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 
 def answered(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     """Return pictures whose box was painted from its surroundings, and then asked with an ε of its own."""
-    plan = plan_of_regions(REGION, method.epsilon or 0.0)
+    plan = plan_of_regions(region(pictures), method.epsilon or 0.0)
     bases = boxed(Method("redacted"), pictures, pictures)
     pairs = zip(bases, pictures, strict=True)
     archives = ((base, asking.ask(denoiser(), plan, base, picture)) for base, picture in pairs)
@@ -162,7 +163,7 @@ def answered(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 
 
 def noisy(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
-    """Return DP-Pix: a cell moves its mean by at most 2, on one channel, so noise of scale 2/ε costs ε."""
+    """Return DP-Pix: a cell moves its mean by at most 2 on each channel, and grey pictures have one."""
     return _shown(_enlarged(_noisy(method, pictures), pictures))
 
 
@@ -213,6 +214,17 @@ def quality(released: Pixels, originals: Pixels) -> float:
     return float(np.mean(10 * np.log10(255**2 / errors.clip(1e-5))).clip(max=99))
 
 
+def log_densities(method: Method, released: Pixels, candidates: Pixels) -> Floats:
+    """Return ln of the density of pictures of DP-Pix for each candidate, up to what is the same for all candidates.
+
+    What was clipped counts as the end of the range: the chance of being beyond it falls with the distance alike.
+    """
+    channels = 1 if (candidates == candidates[..., :1]).all() else 3
+    seen, known = (_means(one, method.size)[..., :channels].reshape(len(one), -1) for one in (released, candidates))
+    distances = np.stack([np.abs(one - known).sum(axis=1) for one in seen])
+    return np.asarray(-distances / _scale(method, channels))
+
+
 def _means(pictures: Pixels, side: int) -> Floats:
     """Return the means of squares as a signal (N, h, w, 3)."""
     rows, columns = (np.arange(0, length, side) for length in pictures.shape[1:3])
@@ -224,8 +236,13 @@ def _means(pictures: Pixels, side: int) -> Floats:
 
 def _noisy(method: Method, pictures: Pixels) -> Floats:
     means = _means(pictures, method.size)
-    noise = np.random.default_rng().laplace(0, 2 / (method.epsilon or 1.0), (*means.shape[:3], 1))
+    channels = 1 if (pictures == pictures[..., :1]).all() else 3
+    noise = np.random.default_rng().laplace(0, _scale(method, channels), (*means.shape[:3], channels))
     return np.asarray(means + noise)
+
+
+def _scale(method: Method, channels: int) -> float:
+    return 2 * channels / (method.epsilon or 1.0)
 
 
 def _enlarged(coarse: Floats, like: Pixels) -> Floats:

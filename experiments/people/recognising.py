@@ -13,27 +13,24 @@ from dipp.codec.pictures import Pixels
 from dipp.core.units import Picture
 from dipp.format.archive import Archive
 from dipp.risk import bounds, descriptors
-from dipp.risk.descriptors import Dlib, Face
+from dipp.risk.descriptors import Face
 from dipp.risk.networks import SmallNetwork
-from dipp.risk.recognition import Fisherfaces, Floats, Integers, Recogniser, recognition
+from dipp.risk.recognition import Fisherfaces, Floats, Integers, Recogniser, nearest, recognition
+from experiments.people import glasses
 from experiments.people.faces import GALLERY, Faces
 from experiments.people.likelihood import log_likelihoods
-from experiments.people.methods import METHODS, Method, denoiser, quality
+from experiments.people.methods import METHODS, Method, denoiser, log_densities, quality
 from experiments.people.restoring import Restorer
 from experiments.people.store import Store
 
-THOROUGH = (Method("clean"), Method("blur", 8))
-"""Methods that all recognisers are tried on; the others meet Fisherfaces, and the likelihood where there is one."""
-RESTORED = Method("blur", 8)
-"""Method that the restoring attacker is tried on: it takes as long as all others together."""
 SAMPLES = 2000
 """Bootstrap samples of the people, for intervals."""
 
 
 def stage(faces: Faces, store: Store) -> None:
-    """Record every method that is not recorded yet."""
+    """Record every method that is asked for and not recorded yet."""
     for method in METHODS:
-        if store.record(f"faces.{method.name}") is None:
+        if store.wanted(f"faces.{method.name}"):
             began = time.process_time()
             store.write(f"faces.{method.name}", measured(method, faces, store), began)
 
@@ -44,24 +41,24 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
     probes, who = faces.probes
     protected, _ = _released(method, "gallery", gallery, gallery, store)
     shown, archive = _released(method, "probes", probes, gallery, store)
-    scores = {
-        "naive Fisherfaces": _clean(Fisherfaces(), faces)(shown),
-        "parrot Fisherfaces": Fisherfaces().fit(protected, owners)(shown),
-    }
-    if method in THOROUGH:
-        scores["naive network"] = _clean(SmallNetwork(), faces)(shown)
-        scores["parrot network"] = SmallNetwork().fit(protected, owners)(shown)
-        scores["naive dlib"] = _clean(Dlib(), faces)(shown[::GALLERY])
-    if method == RESTORED:
+    scores: dict[str, Floats] = {}
+    for recogniser in (Fisherfaces(), SmallNetwork()):
+        scores[f"naive {recogniser.name}"] = _clean(recogniser, faces)(shown)
+        scores[f"parrot {recogniser.name}"] = recogniser.fit(protected, owners)(shown)
+    known, clean = _described(faces)
+    described = [descriptors.face(one) for one in shown]
+    copies = [descriptors.face(one) for one in protected]
+    for kind, learnt in (("naive", known), ("parrot", copies)):
+        scores[f"{kind} dlib"] = nearest(_numbers(described), _numbers(learnt), owners, faces.people)
+    if method.family != "clean":
         restored = Restorer().fit(protected, gallery)
         sharper = restored(shown)
         scores["restoring Fisherfaces"] = Fisherfaces().fit(restored(protected), owners)(sharper)
         scores["restoring naive Fisherfaces"] = _clean(Fisherfaces(), faces)(_sized(sharper, gallery))
-    if archive is not None and method.family != "pixel":
-        likely = log_likelihoods(archive, denoiser(), gallery).reshape(len(probes), faces.people, GALLERY)
-        scores["likelihood"] = np.logaddexp.reduce(likely, axis=2)
-    described = _faces(shown)
-    attackers = {name: _result(one, who[:: len(who) // len(one)]) for name, one in scores.items()}
+    likely = _likelihoods(method, shown, archive, gallery)
+    if likely is not None:
+        scores["likelihood"] = np.logaddexp.reduce(likely.reshape(len(probes), faces.people, GALLERY), axis=2)
+    attackers = {name: _result(one, who) for name, one in scores.items()}
     return {
         "method": method.name,
         "family": method.family,
@@ -75,7 +72,8 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
         "bound": _bound(method, faces.people),
         "PSNR": round(quality(shown, probes), 2),
         "faces found": float(np.mean([face.found for face in described])),
-        "landmarks": _landmarks(described, _faces(probes)),
+        "landmarks": _landmarks(described, clean),
+        "glasses": _glasses(faces, described, {"naive": (gallery, known), "parrot": (protected, copies)}, shown),
         "bits per pixel": None if archive is None else round(archive.payload_bpp, 5),
     }
 
@@ -95,16 +93,41 @@ def _released(
     return shown, archive
 
 
-def _faces(pictures: Pixels) -> list[Face]:
-    """Return what dlib finds in the first picture of each person."""
-    return [descriptors.face(one, describe=False) for one in pictures[::GALLERY]]
+def _likelihoods(method: Method, shown: Pixels, archive: Archive | None, gallery: Pixels) -> Floats | None:
+    """Return what files and pictures of DP-Pix say of each clean picture; None where that is not computed."""
+    if method.family == "DP-Pix":
+        return log_densities(method, shown, gallery)
+    return None if archive is None or method.family == "pixel" else log_likelihoods(archive, denoiser(), gallery)
+
+
+@functools.lru_cache(maxsize=1)
+def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
+    """Return what dlib says of the clean gallery and of the clean probes."""
+    gallery, probes = faces.gallery[0], faces.probes[0]
+    return [descriptors.face(one) for one in gallery], [descriptors.face(one, describe=False) for one in probes]
+
+
+def _glasses(
+    faces: Faces, described: list[Face], galleries: dict[str, tuple[Pixels, list[Face]]], shown: Pixels
+) -> dict[str, float] | None:
+    """Return how often glasses are told, by what was learnt from; None for pictures without labels."""
+    labels = glasses.labels(faces)
+    if labels is None:
+        return None
+    (_, owners), (_, who), asked = faces.gallery, faces.probes, glasses.strips(shown, described)
+    right = {
+        k: glasses.right(glasses.strips(*g), labels[0], owners, asked, labels[1], who) for k, g in galleries.items()
+    }
+    return {kind: round(share, 4) for kind, share in right.items()}
+
+
+def _numbers(described: list[Face]) -> Floats:
+    return np.stack([np.asarray(one.descriptor) for one in described])
 
 
 @functools.lru_cache(maxsize=4)
 def _clean(recogniser: Recogniser, faces: Faces) -> Any:
-    """Return a recogniser that has learnt from the clean gallery; dlib, from one picture of each person."""
-    if isinstance(recogniser, Dlib):
-        return recogniser.fit(*faces.part(0, 1))
+    """Return a recogniser that has learnt from the clean gallery."""
     return recogniser.fit(*faces.gallery)
 
 

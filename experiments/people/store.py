@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import platform
@@ -26,6 +27,8 @@ class Store:
     folder: Path
     command: str
     commit: str | None
+    only: str = "*"
+    """Pattern of the names of records that are made."""
 
     def __post_init__(self) -> None:
         for name in ("records", "pictures"):
@@ -36,6 +39,10 @@ class Store:
         path = self.folder / "records" / f"{name}.json"
         found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
         return found
+
+    def wanted(self, name: str) -> bool:
+        """Return whether a record is to be made: it is asked for and not there."""
+        return fnmatch.fnmatch(name, self.only) and self.record(name) is None
 
     def write(self, name: str, content: dict[str, Any], began: float) -> None:
         """Keep a record with command, commit, device, and the seconds of this process's CPU since `began`."""
