@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.codec import questions
 from dipp.codec.pictures import Pixels
-from dipp.codec.questions import ASKED, Asked
+from dipp.codec.questions import Asked
 from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
@@ -123,7 +123,7 @@ class Chain:
         _, grid = step.grid(self.plan.unit, self.geometry)
         chunks = dealt if step.turns == 1 else dealt.in_round(turn)
         first = (0, *dealt.rounds)[turn]
-        asked = ASKED[self.plan.kind](self.plan, self.denoiser, self.seed, number, turn)
+        asked = self.trajectory.asked(self.seed, number, turn)
         own = self.plan.arithmetic(step)
         return StepLayout(number, step, own, chunks, grid, rows, turn, first, dealt, self.geometry, asked)
 

@@ -9,7 +9,7 @@ that is as private as they are, and takes their place here. Only whole pictures 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from dipp.core.closest import Tally, Weights
 from dipp.core.plan import Plan
 from dipp.core.price import Observed, Terms
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.core.steps import Question, SensingStep, Step
+from dipp.core.steps import Question
 from dipp.errors import DippError, MiscomputedError
 from dipp.models import watch
 from dipp.privacy.ledger import Recorder
@@ -65,8 +65,8 @@ class Selector:
         return indices
 
     def read(self, layout: StepLayout, x_hat: torch.Tensor) -> Any:
-        """Return what the code of the plan draws from: made of the private pixels, in the way of the step's kind."""
-        return READS[self.plan.kind](self)(layout, x_hat)
+        """Return what the code of the plan draws from: blocks if the step has candidates of its own, or scored ones."""
+        return self.scored(layout, x_hat) if layout.asked is None else self.blocks(layout, x_hat)
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks of a question: their content is private, from one look at the pixels.
@@ -134,14 +134,6 @@ class Selector:
         """Write down what the ε of the step depends on, as it was used."""
         chunks = layout.all_chunks
         self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
-
-
-READS: dict[str, Callable[[Selector], Callable[[StepLayout, torch.Tensor], Any]]] = {
-    Step.kind: lambda selector: selector.scored,
-    SensingStep.kind: lambda selector: selector.scored,
-    Question.kind: lambda selector: selector.blocks,
-}
-"""How the steps of each kind read the private pixels of a selector."""
 
 
 def encode_batch(

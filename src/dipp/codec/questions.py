@@ -11,7 +11,6 @@ unit, on the public prediction, and on nothing else.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
-from dipp.core.steps import BLOCK, SIGNS, Question, SensingStep, Step
+from dipp.core.steps import BLOCK, SIGNS, Question
 from dipp.core.unit import Integers, Unit
 from dipp.errors import DippError
 from dipp.models.books import family
@@ -70,18 +69,6 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
             f"words: those of the model are not for {denoiser.channels} channels; make them with `dipp words`"
         )
     return Asked(book.words, _meanings(book, step.weights))
-
-
-def _nothing(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -> None:  # noqa: ARG001
-    return None
-
-
-ASKED: dict[str, Callable[[Plan, Denoiser, bytes, int, int], Asked | None]] = {
-    Step.kind: _nothing,
-    SensingStep.kind: _nothing,
-    Question.kind: asked,
-}
-"""The candidates of each kind of steps, if it has any of its own."""
 
 
 def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:

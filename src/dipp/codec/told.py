@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dipp.codec import questions
 from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.pictures import Pixels
+from dipp.codec.questions import Asked
 from dipp.codec.trajectory import Trajectory
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -48,6 +49,10 @@ class Told(Trajectory):
 
         rows, columns, channels = self._grid(0).shape
         return torch.zeros((1, channels, rows, columns), device=self.denoiser.device)
+
+    def asked(self, seed: bytes, number: int, turn: int) -> Asked:
+        """Return the candidates of a question: words of the model's books, or random signs."""
+        return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
         """Return the painted coarse pixels, plus what was told at the last division."""

@@ -38,8 +38,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dipp.codec import questions
 from dipp.codec.grids import Cuts, averaged, between, interpolated, pooled, rounds, squares, steadied
 from dipp.codec.pictures import Pixels
+from dipp.codec.questions import Asked
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.steps import WORDS, Question, SensingStep, Step
@@ -57,6 +59,10 @@ class Trajectory(ABC):
     @abstractmethod
     def start(self, seed: bytes, geometry: Geometry) -> Tensor:
         """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
+
+    def asked(self, seed: bytes, number: int, turn: int) -> Asked | None:  # noqa: ARG002
+        """Return the candidates of a round of step `number`; None for steps that have none of their own."""
+        return None
 
     @abstractmethod
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:
@@ -215,6 +221,10 @@ class Answers(Trajectory):
         import torch
 
         return torch.zeros((1, geometry.channels, geometry.height, geometry.width), device=self.denoiser.device)
+
+    def asked(self, seed: bytes, number: int, turn: int) -> Asked:
+        """Return the candidates of a round: words of the model's books, or random signs."""
+        return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
     def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:
         """Return what is expected of the coarse pixels of the step's grid."""
