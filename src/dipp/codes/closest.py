@@ -39,6 +39,11 @@ class Closest(Code):
     name, number = "closest", 4
     columns, terms_kind, deal = (INDEX_BITS,), Weights, BY_BLOCK
     metric = False
+    drawn = (
+        "an index a block of a unit, drawn among public candidates; those few that are closest to the private block "
+        "have a larger public weight than all others",
+        "the ranking of candidates may be rounded, and ε does not depend on it; the draw is exact, in integers",
+    )
 
     @property
     def score_alpha(self) -> Fraction:

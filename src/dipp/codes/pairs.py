@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness, selection
 from dipp.core.channels import Channel, Sign
-from dipp.core.code import Floats, Indices, Scored, Shared, Tilted
+from dipp.core.code import INTEGERS, Floats, Indices, Scored, Shared, Tilted
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import Charge, Moved
 from dipp.errors import DippError
@@ -74,6 +74,10 @@ class Pairs(Tilted):
     searches = False
     most_tilt = 19.0
     """A little below `MAX_TILT`: η is still below 0.004 nats."""
+    drawn = (
+        "one bit a coordinate, by randomised response against the public prediction, with integer thresholds",
+        INTEGERS,
+    )
 
     @property
     def alone(self) -> bool:

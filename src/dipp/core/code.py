@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
+INTEGERS = "what depends on a pixel, from its eight bits to the draw, is integer; the rounding of weights is in ε"
 
 
 class Scored(Protocol):
@@ -95,6 +96,12 @@ class Code(ABC):
     """Whether a small change of a unit costs less than a large one."""
     searches: ClassVar[bool] = True
     """Whether the index is one of many candidates that a backend scores."""
+    drawn: ClassVar[tuple[str, str]] = (
+        "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer "
+        "scores and one exact draw",
+        INTEGERS,
+    )
+    """How indices are drawn, and what rounding does to ε, in words."""
     uniform: ClassVar[bool] = False
     """Whether each index is uniform over the public seed, given all indices before it, whatever the picture."""
 

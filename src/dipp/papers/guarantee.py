@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dipp import __version__
+from dipp.codes import CODES
 from dipp.core import units
+from dipp.core.code import Code
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.data import manifest, store, subjects
@@ -39,24 +41,6 @@ NEEDED = (
     "whole",
 )
 """Facts that papers speak of."""
-INTEGERS = "what depends on a pixel, from its eight bits to the draw, is integer; the rounding of weights is in ε"
-SELECTION = (
-    "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer scores "
-    "and one exact draw",
-    INTEGERS,
-)
-DRAWS = {
-    "pairs": (
-        "one bit a coordinate, by randomised response against the public prediction, with integer thresholds",
-        INTEGERS,
-    ),
-    "closest": (
-        "an index a block of a unit, drawn among public candidates; those few that are closest to the private block "
-        "have a larger public weight than all others",
-        "the ranking of candidates may be rounded, and ε does not depend on it; the draw is exact, in integers",
-    ),
-}
-"""How the indices of a code are drawn, and what rounding does to ε; `SELECTION` for all others."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +219,7 @@ class Released:
     @property
     def mechanism(self) -> str:
         """How the indices are drawn, and by which software."""
-        drawn, rounding = DRAWS.get(self.facts.get("code", ""), SELECTION)
+        drawn, rounding = CODES.get(self.facts.get("code", ""), Code).drawn
         return (
             f"{self.facts['coding']}: {drawn}. The certificate is computed from the "
             "integers that the encoder used (the ledger), and every reader computes it again. Implemented in dipp "
