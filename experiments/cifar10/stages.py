@@ -103,11 +103,11 @@ class Run:
         for name, made_of in self._made_of.items():
             record = self.store.record(name)
             if record is not None and record.get("made_of") != made_of:
-                raise DippError(f"output: {name} was made with another config; take another folder")
+                raise DippError("output", f"{name} was made with another config", "take another folder")
         for what in MADE_WITH:
             if len(found := self.store.made_with(what)) > 1:
                 raise DippError(
-                    f"output: records of more than one {what} are there ({', '.join(found)}); keep those of one"
+                    "output", f"records of more than one {what} are there ({', '.join(found)})", "keep those of one"
                 )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
@@ -165,8 +165,10 @@ class Run:
         kinds = (f"train.{release.name}.", f"metrics.{release.name}.", f"deviations.{release.name}")
         if any(self.store.records(kind) for kind in kinds):
             raise DippError(
-                f"{release.name}: records of its archive are there, but not encode.{release.name}.json; bring that, or "
-                f"delete {', '.join(f'{kind}*' for kind in kinds)}, and ancestral.json if it is of this release"
+                release.name,
+                f"records of its archive are there, but not encode.{release.name}.json",
+                f"bring that, or delete {', '.join(f'{kind}*' for kind in kinds)}, and ancestral.json if it is of "
+                "this release",
             )
 
     def train(self) -> None:
@@ -282,7 +284,7 @@ class Run:
         """None if its weights were left elsewhere: those of another classifier would measure something else."""
         weights = self.store.tensors("weights", self._judge_name)
         if weights is None and self.store.record(f"train.{CLEAN}.{self._judge_name}") is None:
-            raise DippError("metrics: the Fréchet distance needs the classifier of clean pictures; run train first")
+            raise DippError("metrics", "the Fréchet distance needs the classifier of clean pictures", "run train first")
         if weights is None:
             self.say(f"no Fréchet distance is measured: weights/{self._judge_name}.pt is not here")
             return None
@@ -308,7 +310,7 @@ class Run:
         from experiments.cifar10 import report, tables  # they draw, which the other stages need no library for
 
         if not self.store.records(""):
-            raise DippError(f"output: {self.store.folder} has no records to report; run another stage first")
+            raise DippError("output", f"{self.store.folder} has no records to report", "run another stage first")
         place = report.write(self.config, self.store)
         for line in tables.gaps(report.missing(self.config, self.store)):
             self.say(f"missing: {line}")

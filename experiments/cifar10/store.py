@@ -44,7 +44,7 @@ class Store:
             for name in FOLDERS:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DippError(f"output: {self.folder} cannot be written to ({error.strerror})") from None
+            raise DippError("output", f"{self.folder} cannot be written to ({error.strerror})") from None
 
     def archive(self, release: str) -> Path:
         """Where the archive of a release is, or will be."""
@@ -72,7 +72,7 @@ class Store:
         """Raise if records here were made with another one: they could not be compared."""
         if others := [other for other in self.made_with(what) if other != identity]:
             raise DippError(
-                f"{what}: records in the folder are of {others[0]}, not {identity}; take that, or another folder"
+                what, f"records in the folder are of {others[0]}, not {identity}", "take that, or another folder"
             )
 
     def forget(self, release: str) -> None:
@@ -92,10 +92,10 @@ class Store:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DippError(
-                    f"output: another process is in the stage {stage}; wait, or take another folder"
+                    "output", f"another process is in the stage {stage}", "wait, or take another folder"
                 ) from None
             except OSError as error:
-                raise DippError(f"output: {self.folder} cannot be locked ({error.strerror})") from None
+                raise DippError("output", f"{self.folder} cannot be locked ({error.strerror})") from None
             yield
 
     def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:
@@ -145,4 +145,4 @@ def _whole(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, EOFError, RuntimeError, pickle.UnpicklingError):
-        raise DippError(f"{path}: not a whole file; bring it here again, or delete it") from None
+        raise DippError(str(path), "not a whole file", "bring it here again, or delete it") from None

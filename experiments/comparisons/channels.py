@@ -54,7 +54,9 @@ class Huber(LocationChannel):
 
     def __post_init__(self) -> None:
         if not 1e-3 <= self.k <= 30:
-            raise DippError(f"k: a number from 0.001 to 30 is needed, got {self.k}; beyond, use Laplace or Gaussian")
+            raise DippError(
+                "k", f"a number from 0.001 to 30 is needed, got {self.k}", "beyond, use Laplace or Gaussian"
+            )
 
     @property
     def _tau(self) -> float:

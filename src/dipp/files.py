@@ -154,20 +154,20 @@ def atomic(path: Path) -> Iterator[Path]:
             made.finish()
             made.replace(path)
     except OSError as error:
-        raise DippError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise DippError(str(path), f"cannot be written ({error.strerror or error})") from None
 
 
 def require_writable(path: Path, *, folder: bool = False) -> None:
     """Refuse an output that cannot be written before work is spent on it: a file or (`folder`) a folder of files."""
     if str(path) == "-":
-        raise DippError("output: nothing is written to the standard output; name a file")
+        raise DippError("output", "nothing is written to the standard output", "name a file")
     parent = path if folder and path.is_dir() else path.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise DippError(f"output: the folder {parent} does not exist or cannot be written to")
+        raise DippError("output", f"the folder {parent} does not exist or cannot be written to")
     if folder and path.exists() and not path.is_dir():
-        raise DippError(f"output: a folder is needed, {path} is a file; a single picture goes to a name in .png")
+        raise DippError("output", f"a folder is needed, {path} is a file", "a single picture goes to a name in .png")
     if not folder and path.is_dir():
-        raise DippError(f"output: the name of a file is needed, {path} is a folder")
+        raise DippError("output", f"the name of a file is needed, {path} is a folder")
 
 
 def require_new(path: Path, *, overwrite: bool) -> None:
@@ -175,6 +175,6 @@ def require_new(path: Path, *, overwrite: bool) -> None:
     if overwrite or not os.path.lexists(path):
         return
     if not path.is_dir():
-        raise DippError(f"output: {path} is there already; name another, or replace it with --overwrite")
+        raise DippError("output", f"{path} is there already", "name another, or replace it with --overwrite")
     if any(path.iterdir()):
-        raise DippError(f"output: the folder {path} is not empty; name another, or write into it with --overwrite")
+        raise DippError("output", f"the folder {path} is not empty", "name another, or write into it with --overwrite")

@@ -157,10 +157,10 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
         options.get("most_per_subject"),
     )
     if not 1 <= shard_size <= MAX_ROWS:
-        raise DippError(f"shard-size: 1 to {MAX_ROWS} is needed, got {shard_size}")
+        raise DippError("shard-size", f"1 to {MAX_ROWS} is needed, got {shard_size}")
     _refuse_file_names(target, single=regions is None)
     if not target.parent.is_dir():
-        raise DippError(f"dst: the folder {target.parent} does not exist")
+        raise DippError("dst", f"the folder {target.parent} does not exist")
     if regions is not None:
         summary, papers = _carried_out(src, target, _redacting(regions, options), choices, options)
         dropped = (OTHERS,) if OTHERS in summary.facts["certificate"]["assumptions"] else ()
@@ -196,7 +196,9 @@ def _carried_out(
     if not summary.facts["images"]:
         _remove_nothing(target)
         raise DippError(
-            f"src: none of its pictures can be used, the first because: {summary.skipped[0][1]}; nothing was released"
+            "src",
+            f"none of its pictures can be used, the first because: {summary.skipped[0][1]}",
+            "nothing was released",
         )
     papers = writing.write(target, Words(), overwrite=True)  # those of an earlier release at this place are replaced
     return summary, tuple(papers)
@@ -220,16 +222,16 @@ def _refuse_others(options: PrivatizeOptions, names: dict[str, Any], redacts: bo
     if wrong:
         option = wrong[0].replace("_", "-")
         advice = "goes without --regions: redacted pictures have no ε of pixels" if redacts else "goes with --regions"
-        raise DippError(f"{option}: it {advice}; leave it out")
+        raise DippError(option, f"it {advice}", "leave it out")
 
 
 def _refuse_file_names(dst: Path, *, single: bool) -> None:
     """Raise for a new folder with the name of a file; `single` says whether one .dipp file may be made."""
     if not single and dst.suffix == ".dipp":
-        raise DippError(f"dst: redacted pictures go into a new folder, got {dst.name}")
+        raise DippError("dst", f"redacted pictures go into a new folder, got {dst.name}")
     kind = mimetypes.guess_type(f"a{dst.suffix}")[0] or ""
     if not dst.is_dir() and (str(dst) == "-" or dst.suffix.lower() in TABLES or kind.startswith("image/")):
-        raise DippError(f"dst: a new folder of shards, or a name in .dipp, is needed, got {dst.name}")
+        raise DippError("dst", f"a new folder of shards, or a name in .dipp, is needed, got {dst.name}")
 
 
 def _remove_nothing(dst: Path) -> None:

@@ -77,7 +77,7 @@ def _seed(facts: dict[str, Any]) -> str:
         return f"{facts['seed']}, {chosen[facts['seed_given']]}"
     found = Beacon(beacon["round"], bytes.fromhex(beacon["value"]), bytes.fromhex(beacon["own"]))
     if found.seed.hex() != facts["seed"]:
-        raise DippError("the seed does not follow from its beacon; do not trust the file")
+        raise DippError("seed", "it does not follow from its beacon", "do not trust the file")
     own = f"16 bytes {chosen[facts['seed_given']]}" if found.own != NOTHING else "nothing else"
     return (
         f"{facts['seed']}, which follows from round {found.round} of a public beacon and {own}; the value of that "
@@ -102,7 +102,7 @@ def dataset_text(folder: Path, facts: dict[str, Any], checked: Checked | None = 
             *(("", *_ledger(facts), f"consistent: {checked.reason}") if checked else (UNCHECKED,)),
         ]
     except (KeyError, TypeError, ValueError):
-        raise DippError(f"{folder}: its manifest is damaged; get it again") from None
+        raise DippError(str(folder), "its manifest is damaged", "get it again") from None
     return "\n".join(lines)
 
 
@@ -154,7 +154,7 @@ def size_facts(claim: Mapping[str, Any] | None, size: Size) -> dict[str, Any]:
 
     """
     if claim is None:
-        raise NoCertificateError(f"size: there is no price, since the certificate is {NO_CERTIFICATE}")
+        raise NoCertificateError("size", f"there is no price, since the certificate is {NO_CERTIFICATE}")
     found = Certificate.from_json(json.dumps(claim)).for_window(*size)
     at = {} if found.delta is None else {"epsilon_at_delta": found.epsilon_at_delta}
     return {"width": size[0], "height": size[1], "epsilon": found.epsilon, "rho": found.rho, **at}

@@ -227,7 +227,7 @@ def test_commands(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch)
     assert dipp.open(file).decode(model, device="cpu", progress=False)[0].shape == (13, 11, 3)
     code, _, err = run("encode", private, "-o", tmp_path / "b.dipp", "--epsilon", "1", *options)
     assert code == 1
-    assert "pass --unit picture, got pixel" in err
+    assert "got pixel; pass --unit picture" in err
     code, _, err = run("encode", private, "-o", tmp_path / "b.dipp", "--hide", "4x4", "--epsilon", "1", *options)
     assert code == 1
     assert "pass --unit picture" in err

@@ -157,7 +157,7 @@ def test_charged_even_if_the_encoding_fails(
     (one,) = images(tmp_path, 1)
 
     def fail(*_: Any, **__: Any) -> None:
-        raise DippError("core: it is broken")
+        raise DippError("core", "it is broken")
 
     monkeypatch.setattr("dipp.codec.codec.encode_batch", fail)
     assert run("encode", one, "-o", tmp_path / "a.dipp")[0] == 1
@@ -360,7 +360,7 @@ def test_what_was_no_picture_when_it_was_charged_is_not_released(
 
     def bad_at_first(*arguments: Any) -> Any:
         if next(calls) == 2:
-            raise DippError("image: a bad cable")
+            raise DippError("image", "a bad cable")
         return read(*arguments)
 
     monkeypatch.setattr(pictures, "read_picture", bad_at_first)

@@ -62,7 +62,7 @@ def test_a_picture_is_redacted_and_checked(run: Command) -> None:
     )
     code, _, err = run("check", "street.jpg")
     assert code == 1
-    assert err.startswith("dipp: street.jpg.record.json is not there; name the record of the picture: dipp check")
+    assert err.startswith("dipp: street.jpg.record.json: it is not there; name the record of the picture: dipp check")
 
 
 @pytest.mark.usefixtures("street")

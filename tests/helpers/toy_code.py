@@ -92,7 +92,7 @@ class Nearest(Code):
     @classmethod
     def priced_by(cls, terms: Terms) -> Nearest:
         if not isinstance(terms, Odds) or not terms.heavy >= terms.light >= 1:
-            raise DippError(f"nearest: odds are needed, got {terms}")
+            raise DippError("nearest", f"odds are needed, got {terms}")
         return cls(Fraction(terms.heavy, terms.light))
 
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:  # noqa: ARG002

@@ -60,7 +60,7 @@ def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
     denoiser, table = models.load(model), ErrorTable.of_model(model)
     measured = table.provenance.get("model", denoiser.identity)
     if table.residuals is None or measured != denoiser.identity:
-        raise DippError("calibration: one of sensing, for this model, is needed; make it with `dipp calibrate`")
+        raise DippError("calibration", "one of sensing, for this model, is needed", "make it with `dipp calibrate`")
     names = {"model": denoiser.identity, "table": table.residuals.digest, "channels": denoiser.channels}
     names["planes"] = denoiser.planes
     geometry = Geometry(1, PIXELS, denoiser.channels)
@@ -149,7 +149,7 @@ def plans(model: str) -> dict[str, Any]:
         for rate in RATES
     ]
     if not all(math.isfinite(one["psnr"]) and one["certificate"][0] <= one["epsilon"] for one in found):
-        raise DippError("plans: one exceeds its budget; report this")
+        raise DippError("plans", "one exceeds its budget", "report this")
     words: dict[str, Any] = {
         "assumptions": ASSUMPTIONS,
         "notCovered": left_open(Pixel()),
@@ -168,7 +168,7 @@ def plans(model: str) -> dict[str, Any]:
         if words_of is not None and (entry := hiding(words_of, side, epsilon, own.geometry.channels)) is not None
     ]
     if not all(one["certificate"][0] <= one["epsilon"] for one in hidden):
-        raise DippError("plans: one that hides an object exceeds its budget; report this")
+        raise DippError("plans", "one that hides an object exceeds its budget", "report this")
     asked = [
         asking(epsilon, places) for epsilon in OBJECTS for places in range(1, MOST_PLACES + 1) if words_of is not None
     ]

@@ -170,7 +170,7 @@ class Vectors:
             Books.write(Path(folder), made, [])
             found = Books.read(Path(folder))
             if found is None:
-                raise DippError("books: they were not written")
+                raise DippError("books", "they were not written")
             return found, (Path(folder) / NAME).read_bytes()
 
     def _words(self, count: int) -> Any:
@@ -449,7 +449,7 @@ class Vectors:
         )
         unit = unit_of(source, placed, Margin())
         if unit is None:
-            raise DippError("regions: there are none")
+            raise DippError("regions", "there are none")
         return unit
 
     def networks(self) -> Iterator[dict[str, Any]]:

@@ -87,7 +87,7 @@ def check(release: Path, against: Against | None = None) -> Checked:
     subject = release / MANIFEST if release.is_dir() else release
     public, facts, images = _dataset(release) if release.is_dir() else _archive(release)
     if facts["certificate"] is None:
-        raise NoCertificateError(f"{release}: its coding has no certificate that could be checked")
+        raise NoCertificateError(str(release), "its coding has no certificate that could be checked")
     compared = _compare(public, images, against or Against())
     reason = f"{FOLLOWS}, {AS_PLANNED if compared else NOT_COMPARED}; {HONEST}"
     return Checked(subject, facts, True if compared else None, reason)
@@ -135,7 +135,7 @@ def _compare(release: Release, images: Iterable[tuple[Geometry, Integers]], agai
     if model is None and verification.made_with_the_embedded_model(release):
         model = embedded.FOLDER
     if model is None and against.calibration is not None:
-        raise DippError("calibration: say of which model it is, with --model")
+        raise DippError("calibration", "say of which model it is, with --model")
     if model is not None:
         verification.verify(release, model, against.calibration)
     verification.check_indices(release, images)

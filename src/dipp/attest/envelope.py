@@ -35,7 +35,7 @@ def unseal(data: bytes, key: Ed25519PublicKey) -> bytes:
         signatures = [(one.get("keyid"), base64.b64decode(one["sig"], validate=True)) for one in content["signatures"]]
         message = _signed(kind, payload)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DippError("attestation: this is none of dipp's; get it again") from None
+        raise DippError("attestation", "this is none of dipp's", "get it again") from None
     mine = key_id(key)
     for _, signature in signatures:
         try:
@@ -43,11 +43,11 @@ def unseal(data: bytes, key: Ed25519PublicKey) -> bytes:
         except InvalidSignature:
             continue
         if kind != TYPE:
-            raise DippError(f"attestation: it speaks of something else ({kind!s:.60})")
+            raise DippError("attestation", f"it speaks of something else ({kind!s:.60})")
         return payload
     if any(name == mine for name, _ in signatures):
-        raise DippError("attestation: its signature is wrong; it was changed after it was signed")
-    raise DippError(f"attestation: it is not signed by this key ({mine[:16]}…)")
+        raise DippError("attestation", "its signature is wrong; it was changed after it was signed")
+    raise DippError("attestation", f"it is not signed by this key ({mine[:16]}…)")
 
 
 def _signed(kind: Any, payload: bytes) -> bytes:

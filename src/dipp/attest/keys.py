@@ -28,7 +28,7 @@ def make(path: Path) -> tuple[Path, str]:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     if public.exists():
-        raise DippError(f"key: {public} exists; choose another name")
+        raise DippError("key", f"{public} exists", "choose another name")
     _write(path, private_pem, 0o600)
     try:
         _write(public, public_pem, 0o644)
@@ -49,9 +49,9 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        raise DippError(f"key: {path} exists; choose another name") from None
+        raise DippError("key", f"{path} exists", "choose another name") from None
     except OSError as error:
-        raise DippError(f"key: {path} cannot be written ({error.strerror})") from None
+        raise DippError("key", f"{path} cannot be written ({error.strerror})") from None
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
@@ -62,14 +62,14 @@ def private(path: Path) -> Ed25519PrivateKey:
     """Read a private key, which nobody else may be able to read."""
     content = _read(path)
     if content.startswith(b"-----BEGIN PUBLIC KEY-----"):
-        raise DippError(f"key: {path} is the public key; give the private one, whose name has no .pub")
+        raise DippError("key", f"{path} is the public key", "give the private one, whose name has no .pub")
     if path.stat().st_mode & OTHERS:
-        raise DippError(f"key: {path} can be read by others; chmod 600 {path}")
+        raise DippError("key", f"{path} can be read by others", f"chmod 600 {path}")
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         found = serialization.load_pem_private_key(content, None)
         if isinstance(found, Ed25519PrivateKey):
             return found
-    raise DippError(f"key: {path} is no private key that dipp keygen made")
+    raise DippError("key", f"{path} is no private key that dipp keygen made")
 
 
 def public(path: Path) -> Ed25519PublicKey:
@@ -78,7 +78,7 @@ def public(path: Path) -> Ed25519PublicKey:
         found = serialization.load_pem_public_key(_read(path))
         if isinstance(found, Ed25519PublicKey):
             return found
-    raise DippError(f"key: {path} is no public key that dipp keygen made; its name ends in .pub")
+    raise DippError("key", f"{path} is no public key that dipp keygen made", "its name ends in .pub")
 
 
 def key_id(key: Ed25519PublicKey) -> str:
@@ -90,4 +90,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DippError(f"key: {path} cannot be read ({error.strerror})") from None
+        raise DippError("key", f"{path} cannot be read ({error.strerror})") from None

@@ -74,9 +74,9 @@ def expiry(text: str) -> datetime:
     try:
         ends = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
     except ValueError:
-        raise DippError(f"expires: a date YYYY-MM-DD is needed, got {text}") from None
+        raise DippError("expires", f"a date YYYY-MM-DD is needed, got {text}") from None
     if ends <= now():
-        raise DippError(f"expires: a date in the future is needed, got {text}")
+        raise DippError("expires", f"a date in the future is needed, got {text}")
     return ends
 
 
@@ -108,7 +108,9 @@ def sign(
         files.require_new(target, overwrite=overwrite)
     checked = checks.check(release, against)
     if checked.verified is None:
-        raise DippError(f"model: {release} names a model that does not ship with dipp; name it with --model to sign")
+        raise DippError(
+            "model", f"{release} names a model that does not ship with dipp", "name it with --model to sign"
+        )
     statement = {
         "_type": STATEMENT,
         "subject": [{"name": checked.subject.name, "digest": {"sha256": sha256(checked.subject)}}],
@@ -132,7 +134,7 @@ def _refuse_parts(target: Path, release: Path, key: Path) -> None:
     for path in (key, keys.public_of(key), *held):
         if target.exists() and path.exists() and target.samefile(path):
             what = "what is signed" if path in held else "a key"
-            raise DippError(f"output: {target} is {what}; name another file")
+            raise DippError("output", f"{target} is {what}", "name another file")
 
 
 def _signed_by(place: Path, signer: Ed25519PublicKey) -> bool:
@@ -161,20 +163,20 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: A
     try:
         data = place.read_bytes()
     except OSError as error:
-        raise DippError(f"attestation: {place} cannot be read ({error.strerror})") from None
+        raise DippError("attestation", f"{place} cannot be read ({error.strerror})") from None
     subject = release / MANIFEST if release.is_dir() else release
     if not subject.is_file():
-        raise DippError(f"{release}: there is no such release")
+        raise DippError(str(release), "there is no such release")
     digests, issued, expires, predicate = _read(envelope.unseal(data, signer))
     if sha256(subject) not in digests:
-        raise DippError(f"{subject}: this is not what was signed; it was changed, or belongs to another attestation")
+        raise DippError(str(subject), "this is not what was signed; it was changed, or belongs to another attestation")
     if expires is not None and now() >= expires:
-        raise DippError(f"attestation: it has expired on {expires:%Y-%m-%d}; ask its signer for a new one")
+        raise DippError("attestation", f"it has expired on {expires:%Y-%m-%d}", "ask its signer for a new one")
     if issued > now() + PATIENCE:
-        raise DippError(f"attestation: it was issued in the future, on {issued:%Y-%m-%d}; look at your clock")
+        raise DippError("attestation", f"it was issued in the future, on {issued:%Y-%m-%d}", "look at your clock")
     checked = checks.check(release, against)
     if not _follows(predicate, _stated(checked)):
-        raise DippError(f"{release}: what was signed does not follow from it; do not trust its signer")
+        raise DippError(str(release), "what was signed does not follow from it", "do not trust its signer")
     return Attestation(keys.key_id(signer), issued, expires, predicate, checked)
 
 
@@ -183,7 +185,7 @@ def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[st
     try:
         statement = json.loads(payload)
         if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
-            raise DippError("attestation: it is signed, but speaks of something else than a release of dipp")
+            raise DippError("attestation", "it is signed, but speaks of something else than a release of dipp")
         digests = [one["digest"]["sha256"] for one in statement["subject"]]
         said = statement["predicate"]
         if not isinstance(said["dipp"], str) or any(name not in said for name in ("certificate", "plan", *COPIED)):
@@ -193,7 +195,9 @@ def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[st
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         if isinstance(error, DippError):
             raise
-        raise DippError("attestation: it is signed, but not one that this version of dipp can read; upgrade") from None
+        raise DippError(
+            "attestation", "it is signed, but not one that this version of dipp can read", "upgrade"
+        ) from None
 
 
 def _stated(checked: Checked) -> dict[str, Any]:

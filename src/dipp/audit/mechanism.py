@@ -96,21 +96,21 @@ def load(name: str) -> Mechanism:
     """The function that MODULE:FUNCTION names; modules are looked for in the current folder as well."""
     module, colon, function = name.partition(":")
     if not (module and colon and function):
-        raise DippError(f"mechanism: MODULE:FUNCTION is needed, got {name}")
+        raise DippError("mechanism", f"MODULE:FUNCTION is needed, got {name}")
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
         imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # whatever is wrong with somebody's module
-        raise DippError(f"mechanism: {module} cannot be imported ({_one_line(error)})") from None
+        raise DippError("mechanism", f"{module} cannot be imported ({_one_line(error)})") from None
     finally:
         sys.path.remove(here)
     try:
         found = getattr(imported, function)
     except AttributeError:
-        raise DippError(f"mechanism: {module} has no {function}") from None
+        raise DippError("mechanism", f"{module} has no {function}") from None
     if not callable(found):
-        raise DippError(f"mechanism: {name} is no function")
+        raise DippError("mechanism", f"{name} is no function")
     return found  # type: ignore[no-any-return] # it is whatever the user wrote
 
 
@@ -122,15 +122,17 @@ def audit(name: str, mechanism: Mechanism, epsilon: float, runs: int = RUNS) -> 
     except (TypeError, ValueError):
         claimed = math.nan
     if not claimed >= MIN_BUDGET:
-        raise DippError(f"epsilon: a claim above 0 is needed, got {stated!s:.40}")
+        raise DippError("epsilon", f"a claim above 0 is needed, got {stated!s:.40}")
     if runs < LEAST_RUNS:
-        raise DippError(f"runs: at least {LEAST_RUNS} are needed, got {runs}")
+        raise DippError("runs", f"at least {LEAST_RUNS} are needed, got {runs}")
     pairs = dict(neighbours(getattr(mechanism, "shape", SHAPE)))
     error, tested = FALSE_ALARM / (2 * len(pairs)), runs - runs // 2
     reach = ratio_bound(tested, 0, tested, error)
     if claimed >= reach:
         raise DippError(
-            f"epsilon: {runs} runs can refute a claim below {lower(reach, 3)}, got {upper(claimed)}; use more --runs"
+            "epsilon",
+            f"{runs} runs can refute a claim below {lower(reach, 3)}, got {upper(claimed)}",
+            "use more --runs",
         )
     return MechanismAudit(name, claimed, runs, [_compare(mechanism, *pair, runs, error) for pair in pairs.items()])
 
@@ -138,7 +140,7 @@ def audit(name: str, mechanism: Mechanism, epsilon: float, runs: int = RUNS) -> 
 def neighbours(shape: tuple[int, int, int]) -> Iterator[tuple[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]]:
     """Pictures in which one pixel goes from black to white: on flat and on random grounds, inside and in a corner."""
     if not (isinstance(shape, tuple | list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape)):
-        raise DippError(f"shape: height, width and channels are needed, the mechanism says {shape!s:.40}")
+        raise DippError("shape", f"height, width and channels are needed, the mechanism says {shape!s:.40}")
     height, width, channels = shape
     noise = np.random.default_rng(0).integers(0, 256, (height, width, channels)).astype(np.uint8)
     grounds = {"grey": np.full_like(noise, 128), "black": np.full_like(noise, BLACK), "random": noise}
@@ -187,7 +189,7 @@ def _release(mechanism: Mechanism, picture: NDArray[np.uint8]) -> Floats:
     try:
         released = mechanism(picture.copy())
     except (Exception, SystemExit) as error:  # whatever somebody's function does
-        raise DippError(f"mechanism: it failed on a picture {picture.shape} ({_one_line(error)})") from error
+        raise DippError("mechanism", f"it failed on a picture {picture.shape} ({_one_line(error)})") from error
     return _numbers(released)
 
 
@@ -251,6 +253,6 @@ def _numbers(released: Any) -> Floats:
         numbers = values.astype(np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
         raise DippError(
-            f"mechanism: numbers, bytes, arrays, or lists of them are needed, it released {type(released).__name__}"
+            "mechanism", f"numbers, bytes, arrays, or lists of them are needed, it released {type(released).__name__}"
         ) from None
     return np.nan_to_num(numbers, nan=np.inf)

@@ -223,15 +223,17 @@ def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subje
     """What is audited of a preset, by coding; refused if it has no certificate, or if ε is out of range."""
     preset = presets.preset(name)
     if not preset.certified:
-        raise NoCertificateError(f"preset: {name} has no certificate, so there is nothing to audit; use another")
+        raise NoCertificateError("preset", f"{name} has no certificate, so there is nothing to audit", "use another")
     if not LEAST <= epsilon <= LARGEST:
-        raise DippError(f"epsilon: {LEAST} to {LARGEST:g} can be audited, got {epsilon:g}")
+        raise DippError("epsilon", f"{LEAST} to {LARGEST:g} can be audited, got {epsilon:g}")
     if unit == Pixel():
         return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
     if not preset.any_unit:
-        raise DippError(f"unit: plans of the preset {name} protect pixels alone, got {unit.short}; use another preset")
+        raise DippError(
+            "unit", f"plans of the preset {name} protect pixels alone, got {unit.short}", "use another preset"
+        )
     if unit.square is not None and (unit.square % CELL or unit.square > MOST_CELL):
-        raise DippError(f"unit: cells of a multiple of {CELL} up to {MOST_CELL} can be audited, got {unit.short}")
+        raise DippError("unit", f"cells of a multiple of {CELL} up to {MOST_CELL} can be audited, got {unit.short}")
     kinds = {"words": WORDS, "signs": SIGNS}
     return {
         f"{questions.CODING.code.name} code, {kind}": Subject(questions.CODING, Question.kind, unit, number)

@@ -56,8 +56,8 @@ def encode(
 def _refuse_output(output: Path, images: list[Path], overwrite: bool) -> None:
     """Raise if the archive cannot be written, would replace something, or has the name of a picture."""
     if output.resolve() in (path.resolve() for path in images):
-        raise DippError(f"output: {output.name} is one of the pictures; name another file")
+        raise DippError("output", f"{output.name} is one of the pictures", "name another file")
     files.require_writable(output)
     files.require_new(output, overwrite=overwrite)
     if (mimetypes.guess_type(output.name)[0] or "").startswith("image/"):
-        raise DippError(f"output: an archive is no picture; name it {output.with_suffix('.dipp').name}")
+        raise DippError("output", "an archive is no picture", f"name it {output.with_suffix('.dipp').name}")

@@ -20,9 +20,9 @@ def example(
     """Write a photograph to try dipp on, a cat for instance; free to use."""
     known = {path.name: path for place in PLACES for path in place.glob("*.png")}
     if picture.name not in known:
-        raise DippError(f"picture: {picture.name} is not one of {', '.join(sorted(known))}")
+        raise DippError("picture", f"{picture.name} is not one of {', '.join(sorted(known))}")
     if picture.exists():
-        raise DippError(f"picture: {picture} is there already; name another place")
+        raise DippError("picture", f"{picture} is there already", "name another place")
     files.require_writable(picture)
     with files.atomic(picture) as part:
         part.write_bytes(known[picture.name].read_bytes())

@@ -184,8 +184,9 @@ class OdometerOptions:
             return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin, size=size)
         if (self.odometer_limit, self.odometer_size) != (None, None) or self.odometer_names or self.odometer_begin:
             raise DippError(
-                "odometer-limit, odometer-size, odometer-begin, odometer-names: these go with the odometer; leave out "
-                "--no-odometer"
+                "odometer-limit, odometer-size, odometer-begin, odometer-names",
+                "these go with the odometer",
+                "leave out --no-odometer",
             )
         return None
 
@@ -218,7 +219,7 @@ class ComparedOptions:
 def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
     """Refuse a drawing that is no PNG by its name, cannot be written, or would replace something, before any work."""
     if path.suffix.lower() != ".png":
-        raise DippError(f"{option}: a name that ends in .png is needed, got {path.name}")
+        raise DippError(option, f"a name that ends in .png is needed, got {path.name}")
     files.require_writable(path)
     files.require_new(path, overwrite=overwrite)
 

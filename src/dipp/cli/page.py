@@ -54,11 +54,13 @@ class Handler(SimpleHTTPRequestHandler):
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
     """A server of the built page; 0 is any free port."""
     if not (folder / "index.html").is_file():
-        raise DippError(f"page: it is not built in {folder}; run `make page` in a checkout of dipp, or name its folder")
+        raise DippError(
+            "page", f"it is not built in {folder}", "run `make page` in a checkout of dipp, or name its folder"
+        )
     try:
         return ThreadingHTTPServer((ADDRESS, port), partial(Handler, directory=str(folder)))
     except OSError as error:
-        raise DippError(f"port: {port} cannot be used ({error.strerror}); take another with --port") from None
+        raise DippError("port", f"{port} cannot be used ({error.strerror})", "take another with --port") from None
 
 
 def page(

@@ -102,7 +102,7 @@ def check(
 
     if picture.is_dir():
         if record is not None:
-            raise DippError(f"record: {picture} is a folder, which has its own records; leave it out")
+            raise DippError("record", f"{picture} is a folder, which has its own records", "leave it out")
         _check_release(picture, device, as_json)
         return
     found = records.Record.read(record or _beside(picture))
@@ -124,10 +124,10 @@ def _beside(picture: Path) -> Path:
     from dipp.redaction import record as records
 
     if picture.name.endswith(records.SUFFIX):
-        raise DippError(f"{picture} is a record; name the picture first: dipp check PICTURE RECORD")
+        raise DippError(str(picture), "this is a record", "name the picture first: dipp check PICTURE RECORD")
     found = records.beside(picture)
     if not found.is_file():
-        raise DippError(f"{found} is not there; name the record of the picture: dipp check PICTURE RECORD")
+        raise DippError(str(found), "it is not there", "name the record of the picture: dipp check PICTURE RECORD")
     return found
 
 
@@ -212,13 +212,13 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
         try:
             target = output if single else output / named(path.name, written_as(read(path)))
         except DippError as error:
-            raise DippError(str(error).replace("image:", f"{path.name}:", 1)) from None
+            raise error.renamed("image", path.name) from None
         if target in found:
             both = f"{found[target].name} and {path.name}"
-            raise DippError(f"images: {both} would both be {target.name}; redact them into two folders")
+            raise DippError("images", f"{both} would both be {target.name}", "redact them into two folders")
         found[target] = path
         if target.exists() and any(one.exists() and target.samefile(one) for one in images):
-            raise DippError(f"output: {target} is the original; name another file or folder")
+            raise DippError("output", f"{target} is the original", "name another file or folder")
     return list(found)
 
 

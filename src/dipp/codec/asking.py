@@ -40,7 +40,7 @@ def ask(denoiser: Denoiser, plan: Plan, base: Pixels, pixels: Any, *, seed: byte
         DippError: The unit of the plan is not regions of this picture, or the denoiser has no words.
     """
     if not plan.unit.surrounded or denoiser.books is None:
-        raise DippError("regions: a plan that asks regions, and a model with words, are needed")
+        raise DippError("regions", "a plan that asks regions, and a model with words, are needed")
     public = randomness.fresh_seed() if seed is None else seed
     release = Release(
         plan,
@@ -69,7 +69,7 @@ def decoded(denoiser: Denoiser, archive: Archive, base: Pixels) -> Pixels:
     """Return the picture (H, W, 3) of an archive of one picture with regions, from its painted picture."""
     geometry = Geometry.of(base.shape)
     if archive.runs.tolist() != [[1, geometry.height, geometry.width]]:
-        raise DippError("regions: the answers are those of a picture of another size")
+        raise DippError("regions", "the answers are those of a picture of another size")
     denoiser.require_identity(archive.release.model)
     end = Decoder(denoiser).end(archive.release, geometry, archive.batch(0, 1), [0], archive.grey, base=base)
     found: Pixels = end.pictures()[0]

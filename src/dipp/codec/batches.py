@@ -30,7 +30,7 @@ def once(images: Iterable[Any]) -> Iterator[Any]:
             if facts is not None and facts.st_ino:  # which some file systems do not number
                 if (facts.st_dev, facts.st_ino) in seen:
                     name = Path(image).name
-                    raise DippError(f"images: {name} is given twice, and each encoding adds to its ε; name it once")
+                    raise DippError("images", f"{name} is given twice, and each encoding adds to its ε", "name it once")
                 seen.add((facts.st_dev, facts.st_ino))
         yield image
 
@@ -45,8 +45,9 @@ def listed(images: Iterable[Any]) -> list[Any]:
     for number, image in enumerate(found):
         if not isinstance(image, str | os.PathLike) and (before := first.setdefault(_memory(image), number)) < number:
             raise DippError(
-                f"images: picture {number} is the same object as picture {before}, and each encoding adds to its ε; "
-                "give it once, and copy an array that is filled again"
+                "images",
+                f"picture {number} is the same object as picture {before}, and each encoding adds to its ε",
+                "give it once, and copy an array that is filled again",
             )
     return found
 

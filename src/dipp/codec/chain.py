@@ -199,7 +199,7 @@ class SharedCandidates:
 
         own = self.layout
         if own.asked is None:
-            raise DippError("means: a question is needed, which has candidates of its own")
+            raise DippError("means", "a question is needed, which has candidates of its own")
         return torch.from_numpy(questions.observed(indices, own.chunks, own.first, own.geometry, own.asked))
 
 

@@ -38,13 +38,14 @@ def require_within(plan: Plan, budget: Budget | None, geometry: Geometry) -> Non
         return
     size = f"{geometry.height}×{geometry.width}"
     if not budget.allows(promised(plan, geometry, budget.delta)):
-        raise DippError(f"image: {size} is too small for this plan to keep {budget}; use a larger one")
+        raise DippError("image", f"{size} is too small for this plan to keep {budget}", "use a larger one")
     count = plan.unit.count(geometry)
     if budget.delta is not None and advice.too_large(budget.delta, count):
         raise DippError(
-            f"image: {size} has {count} {plan.unit.plural}, and that many times δ = {upper(budget.delta)} is 1 or "
-            f"more, which allows a {plan.unit.short} to be published as it is; pass a delta far below "
-            f"{lower(1 / count, 1)}, or none"
+            "image",
+            f"{size} has {count} {plan.unit.plural}, and that many times δ = {upper(budget.delta)} is 1 or more, "
+            f"which allows a {plan.unit.short} to be published as it is",
+            f"pass a delta far below {lower(1 / count, 1)}, or none",
         )
 
 
@@ -80,5 +81,5 @@ def charged(images: Sequence[Any], read: Callable[[Any], Picture], plan: Plan, m
         picture = read(image)
         if meter.mark(picture.known_by) != marks[number]:
             name = batches.name(image) or f"image {number}"
-            raise DippError(f"{name}: it was changed while it was read; nothing was released, try again")
+            raise DippError(name, "it was changed while it was read, and nothing was released", "try again")
         yield picture

@@ -182,7 +182,7 @@ class Codec:
             ends(end)
             progress(done)
         if not done:
-            raise DippError("images: a picture is needed, there is none")
+            raise DippError("images", "a picture is needed, there is none")
         return Archive.build(release, geometries, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
 
     def _pictures(self, images: Iterator[Any], window: Window | None, odometer: bool | Meter) -> Iterator[Picture]:

@@ -73,7 +73,7 @@ class Decoder:
         first = 0
         for images, height, width in source.runs.tolist():
             if height * width > MAX_PICTURE:
-                raise DippError(f"image: {height}×{width} is larger than can be decoded")
+                raise DippError("image", f"{height}×{width} is larger than can be decoded")
             geometry, end = release.geometry(height, width), first + images
             while first < end:
                 last = min(end, first + batches.batch_size(self.denoiser.device.type, geometry))
@@ -107,9 +107,9 @@ class Decoder:
     def _require_model(self, release: Release) -> None:
         """Raise unless the denoiser has the latents and the prompt of a release."""
         if release.latents != self.denoiser.latents:
-            raise InconsistentError("latents: those of the file are not those of its model; do not trust the file")
+            raise InconsistentError("latents", "those of the file are not those of its model", "do not trust the file")
         if release.prompt != self.denoiser.prompt:
-            raise DippError(f"prompt: the file was made with {release.prompt!r}; load its model with that")
+            raise DippError("prompt", f"the file was made with {release.prompt!r}", "load its model with that")
 
     def calls(self, plan: Plan, decoding: Decoding = EXPECTED) -> int:
         """Return the network calls that decode one picture."""
@@ -138,5 +138,5 @@ def each_archive(source: Sources) -> Iterator[Archive]:
 
 def _no_archive(found: Any) -> DippError:
     return DippError(
-        f"source: an archive, the path of a .dipp file, or an iterable of those is needed, got {type(found).__name__}"
+        "source", f"an archive, the path of a .dipp file, or an iterable of those is needed, got {type(found).__name__}"
     )

@@ -60,16 +60,16 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if self.noisy and (self.sample or self.ancestral or self.calls is not None):
-            raise DippError("noisy: nothing is denoised there; leave out sample, ancestral and calls")
+            raise DippError("noisy", "nothing is denoised there", "leave out sample, ancestral and calls")
         if self.ancestral and (self.sample or self.calls is not None):
-            raise DippError("ancestral: it samples through every timestep; leave out sample and calls")
+            raise DippError("ancestral", "it samples through every timestep", "leave out sample and calls")
         least = 2 if self.sample else 1
         if self.calls is not None and not (is_whole(self.calls) and self.calls >= least):
             raise DippError(
-                f"calls: a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls!r}"
+                "calls", f"a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls!r}"
             )
         if self.steps is not None and not (is_whole(self.steps) and self.steps >= 0):
-            raise DippError(f"steps: a whole number from 0 is needed, got {self.steps!r}")
+            raise DippError("steps", f"a whole number from 0 is needed, got {self.steps!r}")
 
     @property
     def invents(self) -> bool:
@@ -79,7 +79,7 @@ class Decoding:
     def steps_of(self, plan: Plan) -> int:
         """Return how many steps of a plan are decoded."""
         if self.steps is not None and self.steps > len(plan.steps):
-            raise DippError(f"steps: 0 to {len(plan.steps)} is needed, got {self.steps!r}")
+            raise DippError("steps", f"0 to {len(plan.steps)} is needed, got {self.steps!r}")
         return len(plan.steps) if self.steps is None else self.steps
 
     def network_calls(self, trajectory: Trajectory, steps: int) -> int:

@@ -58,18 +58,18 @@ class Dicom:
         try:
             import pydicom
         except ImportError:
-            raise DippError('image: DICOM needs pydicom; in a checkout of dipp, pip install ".[dicom]"') from None
+            raise DippError("image", "DICOM needs pydicom", 'in a checkout of dipp, pip install ".[dicom]"') from None
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
         if _deflated(content):
-            raise DippError("image: a deflated DICOM file is not read; save it uncompressed")
+            raise DippError("image", "a deflated DICOM file is not read", "save it uncompressed")
         found = cls(pydicom.dcmread(io.BytesIO(content)))
         if found._dataset.PhotometricInterpretation not in (*GREYS, *COLOURS):
             # Not what it is: a dataset gives the reasons of what it skips, and a tag may hold any text.
-            raise DippError("image: DICOM in grey, RGB or YBR is needed; save it as PNG")
+            raise DippError("image", "DICOM in grey, RGB or YBR is needed", "save it as PNG")
         if int(found._dataset.get("NumberOfFrames", 1) or 1) != 1:
-            raise DippError("image: a single picture is needed, this has several frames; save them as files")
+            raise DippError("image", "a single picture is needed, this has several frames", "save them as files")
         if found._dataset.BitsAllocated not in (8, 16, 32) or "PixelData" not in found._dataset:
-            raise DippError("image: DICOM with whole numbers of 8, 16 or 32 bits is needed; save it as PNG")
+            raise DippError("image", "DICOM with whole numbers of 8, 16 or 32 bits is needed", "save it as PNG")
         return found
 
     @property
@@ -100,9 +100,9 @@ class Dicom:
             found: NDArray[Any] = np.asarray(pixel_array(self._dataset))
         except (NotImplementedError, RuntimeError):
             raise DippError(
-                "image: this DICOM is compressed in a way that pydicom cannot read; save it plain"
+                "image", "this DICOM is compressed in a way that pydicom cannot read", "save it plain"
             ) from None
         width, height = self.size
         if found.shape != ((height, width, 3) if self.colour else (height, width)):
-            raise DippError("image: this DICOM has other values than its header says; get it again")
+            raise DippError("image", "this DICOM has other values than its header says", "get it again")
         return found

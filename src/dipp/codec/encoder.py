@@ -79,7 +79,7 @@ class Selector:
         """
         step, chunks, terms = layout.step, layout.chunks, self._terms(layout)
         if not isinstance(step, Question) or not isinstance(terms, Weights) or layout.asked is None:
-            raise DippError("blocks: a question with its candidates is needed")
+            raise DippError("blocks", "a question with its candidates is needed")
         private = questions.coarse(self.pixels, layout.picture, self.plan.unit, step)
         residuals = private[:, chunks.order] - x_hat.cpu().numpy()
         tally = self.tallies.setdefault(layout.number, Tally())
@@ -166,8 +166,10 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
     again = layout.arithmetic.clipped(private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy()))
     if not np.array_equal(shifts[place].cpu().numpy(), again):
         raise MiscomputedError(
-            f"{x_hat.device}: the shifts of a step are not what NumPy computes; nothing of this was released. Do not "
-            "repeat the command before the device is known to be sound: each attempt counts as a release"
+            str(x_hat.device),
+            "the shifts of a step are not what NumPy computes",
+            "nothing of this was released. Do not repeat the command before the device is known to be sound: each "
+            "attempt counts as a release",
         )
 
 

@@ -95,6 +95,6 @@ def require_files(images: Sequence[Any]) -> None:
     """Raise for a path that is a pipe, which can be read only once, or a folder."""
     for path in (Path(image) for image in images if isinstance(image, str | os.PathLike)):
         if str(path) == "-" or path.is_fifo():
-            raise DippError(f"images: {path} is not a file, and pictures are read more than once; save it first")
+            raise DippError("images", f"{path} is not a file, and pictures are read more than once", "save it first")
         if path.is_dir():
-            raise DippError(f"images: {path} is a folder; `dipp privatize {path} DST` releases all that is in it")
+            raise DippError("images", f"{path} is a folder", f"`dipp privatize {path} DST` releases all that is in it")

@@ -138,7 +138,7 @@ def planned(
         DippError: An argument is invalid, or no plan keeps the budget.
     """
     if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
-        raise DippError(f"size: (height, width) is needed, in whole numbers, got {size!r}")
+        raise DippError("size", f"(height, width) is needed, in whole numbers, got {size!r}")
     recipe = presets.preset(plan.get("preset", DEFAULT_PRESET))
     unit, hidden = _unit(plan.get("unit")), object_size(plan.get("hide"))
     budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"), unit, hidden)
@@ -155,7 +155,7 @@ def _unit(given: Unit | int | str | None) -> Unit | None:
     if given is None or isinstance(given, Unit):
         return given
     if not isinstance(given, str) and not is_whole(given):
-        raise DippError(f'unit: "pixel", the side of square cells or "picture" is needed, got {given!r:.40}')
+        raise DippError("unit", f'"pixel", the side of square cells or "picture" is needed, got {given!r:.40}')
     return units.parse(str(given))
 
 
@@ -166,7 +166,7 @@ def object_size(given: tuple[int, int] | str | None) -> Size | None:
     if isinstance(given, str):
         return units.parse_size(given)
     if not (isinstance(given, tuple) and len(given) == 2 and all(map(is_whole, given))):
-        raise DippError(f'hide: (width, height) in pixels, or "64x64", is needed, got {given!r:.40}')
+        raise DippError("hide", f'(width, height) in pixels, or "64x64", is needed, got {given!r:.40}')
     return int(given[0]), int(given[1])
 
 

@@ -68,8 +68,10 @@ READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
 CONTAINED = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")
 """Brands of HEIC and AVIF. A file lists all that it fits, behind `ftyp` at its front."""
 NO_WINDOW = (
-    "its values have more than eight bits; say which become black and white: --window LOW:HIGH or, for 0:65535, "
-    '--window full (in Python, window=(LOW, HIGH) or "full")'
+    "image",
+    "its values have more than eight bits",
+    "say which become black and white: --window LOW:HIGH or, for 0:65535, "
+    '--window full (in Python, window=(LOW, HIGH) or "full")',
 )
 
 
@@ -135,12 +137,12 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
     """A file as a PIL image, or as DICOM; whatever goes wrong with it ends in one line with its name."""
     name = "image" if isinstance(source, bytes) else Path(source).name or str(source)
     if not isinstance(source, bytes) and Path(source).is_dir():
-        raise DippError(f"{name}: this is a folder; give its pictures, or release them all by `dipp privatize`")
+        raise DippError(name, "this is a folder", "give its pictures, or release them all by `dipp privatize`")
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
         front = _front(source)
         if front[4:8] == b"ftyp" and any(brand in front[8:] for brand in CONTAINED):
-            raise DippError("image: HEIC and AVIF are not read; convert it first to PNG")
+            raise DippError("image", "HEIC and AVIF are not read", "convert it first to PNG")
         if dicom.recognised(front):
             with _OPENING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -157,15 +159,15 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
         with opened as image:
             yield image
     except DippError as error:
-        raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
+        raise error.renamed("image", name) from None
     except FileNotFoundError:
-        raise DippError(f"{name}: there is no such file") from None
+        raise DippError(name, "there is no such file") from None
     except PermissionError as error:
-        raise DippError(f"{name}: cannot be read ({error.strerror})") from None
+        raise DippError(name, f"cannot be read ({error.strerror})") from None
     except MemoryError:  # no fault of the picture: a dataset that skipped it would say so for good
         raise
     except Exception:  # every format has its own ways to be damaged
-        raise DippError(f"{name}: not a whole picture in a format that can be read ({READABLE})") from None
+        raise DippError(name, f"not a whole picture in a format that can be read ({READABLE})") from None
 
 
 def _front(source: str | Path | bytes) -> bytes:
@@ -179,16 +181,16 @@ def _front(source: str | Path | bytes) -> bytes:
 def _checked_pixels(size: tuple[int, int]) -> int:
     width, height = size
     if not 0 < width * height <= MAX_PICTURE:
-        raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
     return width * height
 
 
 def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture:
     _checked_pixels(image.size)
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
-        raise DippError("image: a single picture is needed, this has several frames; save them as files")
+        raise DippError("image", "a single picture is needed, this has several frames", "save them as files")
     if image.mode == "F":
-        raise DippError("image: pixels as integers are needed, got floating-point ones without a stated range")
+        raise DippError("image", "pixels as integers are needed, got floating-point ones without a stated range")
     _check_depth(image, window)
     grey = image.mode in GREY_MODES
     image = ImageOps.exif_transpose(image)
@@ -211,20 +213,20 @@ def _check_depth(image: Image.Image, window: Window | None) -> None:
         largest = words[1] if kind in ("ppm", "ppm_plain") and len(words) > 1 else 255
         if largest not in (255, 65_535):
             # Not which it is: a dataset gives the reasons of what it skips, and this number may be that of a pixel.
-            raise DippError("image: a largest value of 255 or 65535 is needed; save it as PNG")
+            raise DippError("image", "a largest value of 255 or 65535 is needed", "save it as PNG")
         wide = any(isinstance(word, str) and SIXTEEN_BIT_COLOUR.match(word) for word in words)
         if wide or (largest > 255 and image.mode not in SIXTEEN_BITS):
             if window is None:
-                raise DippError(f"image: {NO_WINDOW}")
+                raise DippError(*NO_WINDOW)
             if window != FULL:
-                raise DippError("image: colour of sixteen bits is taken with --window full alone; save it as grey")
+                raise DippError("image", "colour of sixteen bits is taken with --window full alone", "save it as grey")
 
 
 def _of_dicom(image: Dicom, channels: int, window: Window | None) -> Picture:
     _checked_pixels(image.size)
     grey = not image.colour
     if image.wide and window is None:
-        raise DippError(f"image: {NO_WINDOW}")
+        raise DippError(*NO_WINDOW)
     values = image.values()
     if image.wide:
         return _of_values(values, channels, window, grey=grey, inverted=image.inverted)
@@ -239,7 +241,7 @@ def _of_values(
     stored: NDArray[Any] | None = None
     if values.dtype != np.uint8:
         if window is None:
-            raise DippError(f"image: {NO_WINDOW}")
+            raise DippError(*NO_WINDOW)
         stored, values = values.astype(np.int32), window.levels(values)
         values = 255 - values if inverted else values
     if channels == 1 and values.shape[2] == 3:
@@ -259,14 +261,14 @@ def as_picture(image: Any, channels: int, window: Window | None = None) -> Pictu
     """
     if isinstance(image, Picture):
         if image.pixels.dtype != np.uint8 or image.pixels.ndim != 3 or image.pixels.shape[2] != channels:
-            raise DippError(f"image: uint8 of shape (H, W, {channels}) is needed in a Picture")
+            raise DippError("image", f"uint8 of shape (H, W, {channels}) is needed in a Picture")
         return image
     if isinstance(image, str | os.PathLike):
         return read_picture(Path(image), channels, window)
     if isinstance(image, Image.Image):
         return _of_pil(image, channels, window)
     if not hasattr(image, "__array__"):
-        raise DippError(f"image: a path, a PIL image, an array or a tensor is needed, got {type(image).__name__}")
+        raise DippError("image", f"a path, a PIL image, an array or a tensor is needed, got {type(image).__name__}")
     tensor = hasattr(image, "detach")
     array = image.detach().cpu().numpy() if tensor else np.asarray(image)
     _check_array(array, channels, tensor, window)
@@ -284,18 +286,18 @@ def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Windo
     """Refuse an array that is not clearly one picture, and say what to write instead."""
     shape, kind = array.shape, array.dtype.kind
     wanted = "(C, H, W)" if tensor else "(H, W, C)"
-    told = f"image: uint8 of shape {wanted} is needed, got {array.dtype} of shape {shape}"
+    told = f"uint8 of shape {wanted} is needed, got {array.dtype} of shape {shape}"
     if len(shape) not in (2, 3) or not array.size:
-        raise DippError(f"{told}; give one picture, or a list of them")
+        raise DippError("image", told, "give one picture, or a list of them")
     if kind not in "ui":
         byte = "to(torch.uint8)" if tensor else "astype(np.uint8)"
         advice = {
             "f": f"values in [0, 1] become pixels by (255 * x).round().{byte}",
             "b": f"write 255 * x.{byte}",
         }
-        raise DippError(f"{told}; {advice.get(kind, 'convert it')}")
+        raise DippError("image", told, advice.get(kind, "convert it"))
     if array.dtype != np.uint8 and window is None:
-        raise DippError(f"{told}; or say which values become black and white, window=(LOW, HIGH)")
+        raise DippError("image", told, "or say which values become black and white, window=(LOW, HIGH)")
     _checked_pixels((shape[2], shape[1]) if tensor and len(shape) == 3 else (shape[1], shape[0]))
     first, last = shape[0], shape[-1]
     if len(shape) == 2 or (first if tensor else last) in (1, channels):
@@ -310,7 +312,7 @@ def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Windo
         advice_of_shape = f"write PIL.Image.fromarray({turned}), which is converted"
     else:
         advice_of_shape = f"write {stack}"
-    raise DippError(f"{told}, of which {needed} needed; {advice_of_shape}")
+    raise DippError("image", f"{told}, of which {needed} needed", advice_of_shape)
 
 
 def each(images: Any) -> Iterator[Any]:
@@ -323,8 +325,8 @@ def each(images: Any) -> Iterator[Any]:
         yield from images
     else:
         raise DippError(
-            f"images: a picture (path, PIL image, array, tensor) or an iterable of them is needed, got "
-            f"{type(images).__name__}"
+            "images",
+            f"a picture (path, PIL image, array, tensor) or an iterable of them is needed, got {type(images).__name__}",
         )
 
 

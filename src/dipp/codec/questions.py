@@ -61,12 +61,14 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
         flipped = randomness.stream(seed, 0, number, "question/flips")
         return Asked(signs, np.float32(step.scale) * signs, flipped)
     if denoiser.books is None:
-        raise DippError("words: the model has none, which units larger than a pixel need; make them with `dipp words`")
+        raise DippError(
+            "words", "the model has none, which units larger than a pixel need", "make them with `dipp words`"
+        )
     painted = plan.unit.surrounded
     book = denoiser.books.book(family(plan.steps, number, turn, painted=painted), step.index_bits)
     if book.words.shape[1] != BLOCK**2 * denoiser.channels:
         raise DippError(
-            f"words: those of the model are not for {denoiser.channels} channels; make them with `dipp words`"
+            "words", f"those of the model are not for {denoiser.channels} channels", "make them with `dipp words`"
         )
     return Asked(book.words, _meanings(book, step.weights))
 
@@ -76,7 +78,7 @@ def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
     if not any(step.worded for step in plan.steps):
         return
     if denoiser.books is None:
-        raise DippError("words: the file was made with words, and this model has none; name another with --model")
+        raise DippError("words", "the file was made with words, and this model has none", "name another with --model")
     denoiser.books.require(table)
 
 

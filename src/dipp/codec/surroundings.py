@@ -33,8 +33,8 @@ def of(release: Release, geometry: Geometry) -> Pixels | None:
     if not release.plan.unit.surrounded:
         return None
     if release.surroundings is None:
-        raise DippError("surroundings: this archive belongs to a picture, and has none; check it with `dipp check`")
-    wrong = DippError(f"surroundings: an RGB picture of {geometry.width}×{geometry.height} as PNG is needed")
+        raise DippError("surroundings", "this archive belongs to a picture, and has none", "check it with `dipp check`")
+    wrong = DippError("surroundings", f"an RGB picture of {geometry.width}×{geometry.height} as PNG is needed")
     try:
         with Image.open(io.BytesIO(release.surroundings), formats=["PNG"]) as image:
             # Compared before anything is unpacked: a small file may state any size.

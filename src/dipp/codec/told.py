@@ -68,7 +68,9 @@ class Told(Trajectory):
 
     def timestep(self, steps: int) -> int:  # noqa: ARG002
         """Raise: answers about regions have no timestep."""
-        raise DippError("regions: only their expected picture can be decoded; leave out noisy, sample and ancestral")
+        raise DippError(
+            "regions", "only their expected picture can be decoded", "leave out noisy, sample and ancestral"
+        )
 
     def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
         """Raise: answers about regions have no noisy picture."""
@@ -94,13 +96,13 @@ class Told(Trajectory):
     def _unit(self) -> Regions:
         unit = self.plan.unit
         if not isinstance(unit, Regions):
-            raise DippError(f"unit: regions are needed, got {unit.short}")
+            raise DippError("unit", f"regions are needed, got {unit.short}")
         return unit
 
     @property
     def _base(self) -> Pixels:
         if self.base is None:
-            raise DippError("surroundings: the painted picture of the regions is needed")
+            raise DippError("surroundings", "the painted picture of the regions is needed")
         return self.base
 
     def _step(self, number: int) -> Question:

@@ -45,10 +45,12 @@ def require_affordable(
     elif max_work > 0:  # not a number is not
         limit = max_work * BILLION
     else:
-        raise DippError(f"max-work: a number above 0 is needed, got {max_work}")
+        raise DippError("max-work", f"a number above 0 is needed, got {max_work}")
     if estimate > limit:
         needed = -(-estimate * 10 // BILLION) / 10
         raise DippError(
-            f"archive: decoding its {file_bytes} bytes takes {needed:g} billion pixels through the network, more than "
-            f"{limit / BILLION:.3g}; if you trust the sender, allow it by --max-work {needed:g} (in Python, max_work)"
+            "archive",
+            f"decoding its {file_bytes} bytes takes {needed:g} billion pixels through the network, more than "
+            f"{limit / BILLION:.3g}",
+            f"if you trust the sender, allow it by --max-work {needed:g} (in Python, max_work)",
         )

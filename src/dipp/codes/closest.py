@@ -53,12 +53,12 @@ class Closest(Code):
     def require_kind(self, kind: str) -> None:
         """Raise for steps that are not questions."""
         if kind != Question.kind:
-            raise DippError(f"code: closest answers questions, and not steps of {kind}")
+            raise DippError("code", f"closest answers questions, and not steps of {kind}")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: ARG002
         """Raise for any channel but the sign channel of period 1, which touches everything; its noise has no part."""
         if channel != Sign(period=1):
-            raise DippError(f"code: closest needs the sign channel of period 1, got {channel.name}")
+            raise DippError("code", f"closest needs the sign channel of period 1, got {channel.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
         """Return chunks of one block each."""
@@ -91,7 +91,7 @@ class Closest(Code):
     def priced_by(cls, terms: Terms) -> Closest:
         """Return the code; any weights will do."""
         if not isinstance(terms, Weights):
-            raise DippError(f"closest: weights are needed, got {type(terms).__name__}")
+            raise DippError("closest", f"weights are needed, got {type(terms).__name__}")
         return cls()
 
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:  # noqa: ARG002
@@ -100,7 +100,7 @@ class Closest(Code):
         The products are exact, or round by less than the 2^−50 that the prices of a draw were raised by.
         """
         if not isinstance(terms, Weights) or not apart:
-            raise DippError("closest: weights, and a draw for each block, are needed")
+            raise DippError("closest", "weights, and a draw for each block, are needed")
         return Charge(touched * terms.epsilon, touched * terms.rho)
 
     def outcomes(self, scored: Any) -> list[Outcomes]:

@@ -47,11 +47,11 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise DippError(f"epsilon: a finite number of at least 0 is needed, got {self.epsilon}")
+            raise DippError("epsilon", f"a finite number of at least 0 is needed, got {self.epsilon}")
         if not (math.isfinite(self.kl_bits) and self.kl_bits >= 0):
-            raise DippError(f"kl_bits: a finite number of at least 0 is needed, got {self.kl_bits}")
+            raise DippError("kl_bits", f"a finite number of at least 0 is needed, got {self.kl_bits}")
         if self.dims < 1:
-            raise DippError(f"dims: at least one coordinate is needed, got {self.dims}")
+            raise DippError("dims", f"at least one coordinate is needed, got {self.dims}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ExactPPR:
 
     def __post_init__(self) -> None:
         if not MIN_ALPHA <= self.alpha < math.inf:
-            raise DippError(f"alpha: a finite number from {MIN_ALPHA} is needed for an exact code, got {self.alpha}")
+            raise DippError("alpha", f"a finite number from {MIN_ALPHA} is needed for an exact code, got {self.alpha}")
 
     @property
     def epsilon(self) -> float:
@@ -115,9 +115,11 @@ class ExactPPR:
         x = np.asarray(x, np.float64)
         log_sup = self.mechanism.log_sup_ratio(x)
         if not (np.isfinite(x).all() and math.isfinite(log_sup)):
-            raise DippError("x: finite values with a finite bound on the density ratio are needed")
+            raise DippError("x", "finite values with a finite bound on the density ratio are needed")
         if not -1e-9 <= log_sup <= MAX_LOG_RATIO:
-            raise DippError(f"log_sup_ratio: from 0 to {MAX_LOG_RATIO:.2f} is within reach; use StepLimitedPPR beyond")
+            raise DippError(
+                "log_sup_ratio", f"from 0 to {MAX_LOG_RATIO:.2f} is within reach", "use StepLimitedPPR beyond"
+            )
         sup, shape = math.exp(log_sup), 1 - 1 / self.alpha
         near, costs, horizon = np.empty(0), np.empty(0), 0.0
         # The ratio may be 0 at every point of a stretch: then the next stretch is looked at too.
@@ -128,7 +130,7 @@ class ExactPPR:
             near, costs = np.append(near, more), np.append(costs, here)
             horizon += 4 * sup + 16
             if horizon > MAX_STRETCHES * (4 * sup + 16):
-                raise DippError("log_ratio: 0 everywhere that was looked at; is it a density ratio?")
+                raise DippError("log_ratio", "0 everywhere that was looked at", "is it a density ratio?")
         best = int(np.argmin(costs))
         frontier, rate = float(costs[best]) * sup, float(special.gamma(shape))
         u = _arrivals(frontier * rate) / rate
@@ -151,7 +153,7 @@ class ExactPPR:
         """U/r, by which the points compete; ∞ where r = 0."""
         log_ratio = np.asarray(self.mechanism.log_ratio(self._candidates(ranks, seed), x), np.float64)
         if not (log_ratio <= self.mechanism.log_sup_ratio(x) + 1e-9).all():
-            raise DippError("log_ratio: numbers up to log_sup_ratio are needed; one is above it, or NaN")
+            raise DippError("log_ratio", "numbers up to log_sup_ratio are needed; one is above it, or NaN")
         with np.errstate(over="ignore"):
             return np.asarray(u * np.exp(-log_ratio), np.float64)
 
@@ -184,7 +186,7 @@ class OctaveZeta:
     def interval(self, index: int) -> tuple[int, int]:
         """Start and weight of an index among the integers below the total."""
         if not 0 <= index < MAX_RANK - 1:
-            raise DippError(f"index: 0 to {MAX_RANK - 2} is needed, got {index}")
+            raise DippError("index", f"0 to {MAX_RANK - 2} is needed, got {index}")
         octave = (index + 1).bit_length() - 1
         weight = self._weight(octave)
         return self._starts[octave] + (index + 1 - (1 << octave)) * weight, weight

@@ -42,10 +42,10 @@ class FlatCode(OneShot):
 
     def _unpack(self, body: bytes) -> int:
         if len(body) != self.model.size(1):
-            raise DippError("payload: of the wrong length; get it again")
+            raise DippError("payload", "of the wrong length", "get it again")
         index = int(self.model.unpack(body, images=1)[0, 0])
         if index >= self.candidates:
-            raise DippError(f"payload: index {index} is not below n = {self.candidates}; get it again")
+            raise DippError("payload", f"index {index} is not below n = {self.candidates}", "get it again")
         return index
 
     @property

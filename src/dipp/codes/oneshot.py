@@ -43,10 +43,10 @@ def seal(body: bytes, seed: bytes, public: str) -> bytes:
 def unseal(payload: bytes, seed: bytes, public: str) -> bytes:
     """The coded index of a payload, if the seal is right."""
     if not isinstance(payload, bytes) or len(payload) < SEAL_BYTES:
-        raise DippError(f"payload: at least {SEAL_BYTES} bytes are needed; get it again")
+        raise DippError("payload", f"at least {SEAL_BYTES} bytes are needed", "get it again")
     body = payload[:-SEAL_BYTES]
     if payload[-SEAL_BYTES:] != _seal_of(body, seed, public):
-        raise DippError("payload: damaged, or made with another code or seed; get it again")
+        raise DippError("payload", "damaged, or made with another code or seed", "get it again")
     return body
 
 
@@ -87,19 +87,19 @@ class OneShot(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.channel, Channel):
-            raise DippError(f"channel: a channel such as Laplace() is needed, got {self.channel!r}")
+            raise DippError("channel", f"a channel such as Laplace() is needed, got {self.channel!r}")
         _require_whole("dims", self.dims, 1 << 40)
         _require_whole("candidates", self.candidates, selection.MAX_CANDIDATES)
         if not (isinstance(self.snr, int | float) and 0 < self.snr < math.inf):
-            raise DippError(f"snr: a finite number above 0 is needed, got {self.snr}")
+            raise DippError("snr", f"a finite number above 0 is needed, got {self.snr}")
         if self.channel.mask.period != 1:
-            raise DippError("channel: a one-shot code touches every coordinate; use Sign(period=1)")
+            raise DippError("channel", "a one-shot code touches every coordinate", "use Sign(period=1)")
         try:
             arithmetic = self._arithmetic
         except DippError as error:
-            raise DippError(f"snr: {self.snr} does not suit this channel and α ({error})") from None
+            raise DippError("snr", f"{self.snr} does not suit this channel and α ({error})") from None
         if self.dims * arithmetic.law.bound >= selection.MAX_ABS_SCORE - ORDER_ROOM:
-            raise DippError(f"dims: {self.dims} coordinates can overflow the scores at this snr; use fewer")
+            raise DippError("dims", f"{self.dims} coordinates can overflow the scores at this snr", "use fewer")
 
     @functools.cached_property
     def _arithmetic(self) -> Arithmetic:
@@ -151,7 +151,7 @@ def _vector(x: object, dims: int) -> Floats:
     except (TypeError, ValueError):
         floats = np.empty(0)
     if floats.shape != (dims,):
-        raise DippError(f"x: a row of {dims} real numbers is needed")
+        raise DippError("x", f"a row of {dims} real numbers is needed")
     return floats
 
 
@@ -161,4 +161,4 @@ def _require_whole(name: str, value: object, most: int) -> None:
     except TypeError:
         number = 0
     if not 1 <= number <= most:
-        raise DippError(f"{name}: a whole number from 1 to {most} is needed, got {value}")
+        raise DippError(name, f"a whole number from 1 to {most} is needed, got {value}")

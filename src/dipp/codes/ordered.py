@@ -88,10 +88,10 @@ class OrderedOneShot(OneShot):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kl_bits is not None and not (isinstance(self.kl_bits, int | float) and 0 <= self.kl_bits < math.inf):
-            raise DippError(f"kl_bits: a finite number ≥ 0 is needed, got {self.kl_bits}")
+            raise DippError("kl_bits", f"a finite number ≥ 0 is needed, got {self.kl_bits}")
         if self.refitted and self.code.zeta_alpha != entropy.REFITTED_ALPHA:
             raise DippError(
-                f"refitted: the table is for α = {entropy.REFITTED_ALPHA} alone, got α = {self.code.zeta_alpha}"
+                "refitted", f"the table is for α = {entropy.REFITTED_ALPHA} alone, got α = {self.code.zeta_alpha}"
             )
 
     @functools.cached_property

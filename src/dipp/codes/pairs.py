@@ -93,8 +93,9 @@ class Pairs(Tilted):
         """A bit for each coordinate, of a channel whose noise is a bit."""
         if not isinstance(channel, Sign) or (chunk_size, index_bits) != (1, 1):
             raise DippError(
-                "pairs: the sign channel, and chunks of one coordinate with an index of one bit, are needed, got "
-                f"{channel.name}, {chunk_size} and {index_bits}"
+                "pairs",
+                "the sign channel, and chunks of one coordinate with an index of one bit, are needed, got "
+                f"{channel.name}, {chunk_size} and {index_bits}",
             )
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
@@ -119,7 +120,7 @@ class Pairs(Tilted):
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
         """Return the price of the module's text; a coordinate is a chunk of its own, so those of a pixel are apart."""
         if not apart and touched > 1:
-            raise DippError("pairs: each coordinate is a chunk of its own")
+            raise DippError("pairs", "each coordinate is a chunk of its own")
         _require_tilt(moved.largest, moved.fraction_bits)
         price = _priced(moved)
         return Charge(touched * price.epsilon, touched * price.rho)
@@ -151,7 +152,7 @@ def _limits(scored: Scored) -> NDArray[np.uint64]:
     """Return the threshold of each coordinate."""
     shifts, limit = scored.shifts(), scored.limit
     if len(scored.offsets) != len(shifts) + 1:
-        raise DippError("offsets: chunks of a single coordinate each are needed by pairs")
+        raise DippError("offsets", "chunks of a single coordinate each are needed by pairs")
     _require_tilt(limit, scored.fraction_bits)
     return thresholds(limit, scored.fraction_bits)[shifts + limit]
 
@@ -182,7 +183,7 @@ class Pair(Outcomes):
 
 def _require_tilt(largest: int, fraction_bits: int) -> None:
     if not _nats(largest, fraction_bits) <= MAX_TILT:
-        raise DippError(f"tilt: at most {MAX_TILT:g} nats are possible for a pair")
+        raise DippError("tilt", f"at most {MAX_TILT:g} nats are possible for a pair")
 
 
 def _nats(units: int, fraction_bits: int) -> float:

@@ -15,7 +15,7 @@ from dipp.core.outcomes import Outcomes
 from dipp.core.price import Charge, Moved
 from dipp.errors import NoCertificateError
 
-NO_CERTIFICATE = "PFR: the index is a function of x and the public seed (ε = ∞); use another code"
+NO_CERTIFICATE = ("PFR", "the index is a function of x and the public seed (ε = ∞)", "use another code")
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Functional(Ordered):
 
     def eta(self, moved: Moved) -> float:  # noqa: ARG002
         """Raise: there is no price to add to."""
-        raise NoCertificateError(NO_CERTIFICATE)
+        raise NoCertificateError(*NO_CERTIFICATE)
 
     def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:  # noqa: ARG002
         """Raise: no price is finite."""
-        raise NoCertificateError(NO_CERTIFICATE)
+        raise NoCertificateError(*NO_CERTIFICATE)
 
     def outcomes(self, scored: Scored) -> list[Outcomes]:  # noqa: ARG002
         """Raise: nothing is drawn."""
-        raise NoCertificateError(NO_CERTIFICATE)
+        raise NoCertificateError(*NO_CERTIFICATE)
 
 
 @dataclass(frozen=True)

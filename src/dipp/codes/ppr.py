@@ -37,7 +37,7 @@ class StepLimitedPPR(OrderedOneShot):
 
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, Rational) or not self.alpha >= 1:
-            raise DippError(f"alpha: a rational of at least 1 is needed with the Poisson order, got {self.alpha}")
+            raise DippError("alpha", f"a rational of at least 1 is needed with the Poisson order, got {self.alpha}")
         super().__post_init__()
 
     @property

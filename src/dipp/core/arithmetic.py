@@ -58,7 +58,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not (0 < self.tilt < math.inf and 0 < self.width < math.inf):
-            raise DippError(f"clip: a tilt and a width above 0 are needed, got {self.tilt} and {self.width}")
+            raise DippError("clip", f"a tilt and a width above 0 are needed, got {self.tilt} and {self.width}")
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ class Arithmetic:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.snr_gain) and self.snr_gain > 0):
-            raise DippError(f"snr_gain: a finite number above 0 is needed, got {self.snr_gain}")
+            raise DippError("snr_gain", f"a finite number above 0 is needed, got {self.snr_gain}")
         largest = 1 << selection.MAX_FRACTION_BITS
         if not Fraction(1, largest) <= self.alpha <= largest:
-            raise DippError(f"alpha: a rational from 2^-15 to 2^15 is needed, got {self.alpha}")
-        name = f"snr_gain: {self.snr_gain}" if self.clip is None else f"tilt: {self.clip.tilt}"
+            raise DippError("alpha", f"a rational from 2^-15 to 2^15 is needed, got {self.alpha}")
+        name, value = ("snr_gain", self.snr_gain) if self.clip is None else ("tilt", self.clip.tilt)
         if self._largest < 1 or self.level_of_one < 1:
-            raise DippError(f"{name} is too small to move any score; take fewer, larger steps")
+            raise DippError(name, f"{value} is too small to move any score", "take fewer, larger steps")
         if self._largest >= MAX_LEVEL:
-            raise DippError(f"{name} is too large for one step; split it into smaller ones")
+            raise DippError(name, f"{value} is too large for one step", "split it into smaller ones")
         if self.level_of_one >= MAX_SLOPE:
-            raise DippError(f"clip: a width of {self.clip and self.clip.width} is too small; take a wider one")
+            raise DippError("clip", f"a width of {self.clip and self.clip.width} is too small", "take a wider one")
 
     @property
     def _real_level(self) -> float:
@@ -148,7 +148,7 @@ class Arithmetic:
         """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""
         x = np.asarray(x, np.float64)
         if not (np.abs(x) <= 1).all():
-            raise DippError("x: values in [-1, 1] are needed; clamp them, and replace NaN, before encoding")
+            raise DippError("x", "values in [-1, 1] are needed", "clamp them, and replace NaN, before encoding")
         return np.trunc(self.unit * x).astype(np.int32)
 
     def centres(self, x_hat: NDArray[np.floating]) -> NDArray[np.int32]:

@@ -42,18 +42,18 @@ class Beacon:
 
     def __post_init__(self) -> None:
         if not 0 <= self.round < ROUNDS:
-            raise DippError(f"beacon: a round from 0 to 2^64 − 1 is needed, got {self.round!s:.30}")
+            raise DippError("beacon", f"a round from 0 to 2^64 − 1 is needed, got {self.round!s:.30}")
         if not MIN_VALUE <= len(self.value) <= MAX_VALUE:
-            raise DippError(f"beacon: a value of {MIN_VALUE} to {MAX_VALUE} bytes is needed, got {len(self.value)}")
+            raise DippError("beacon", f"a value of {MIN_VALUE} to {MAX_VALUE} bytes is needed, got {len(self.value)}")
         if len(self.own) != SEED_BYTES:
-            raise DippError(f"beacon: {SEED_BYTES} bytes of one's own are needed, got {len(self.own)}")
+            raise DippError("beacon", f"{SEED_BYTES} bytes of one's own are needed, got {len(self.own)}")
 
     @classmethod
     def parse(cls, text: str) -> Beacon:
         """A beacon as it is given to commands, ROUND:VALUE, with the value in hex digits."""
         found = re.fullmatch(r"(\d{1,20}):((?:[0-9a-fA-F]{2})+)", text, flags=re.ASCII)
         if not found:
-            raise DippError("beacon: ROUND:VALUE is needed, a whole number and hex digits, as they were published")
+            raise DippError("beacon", "ROUND:VALUE is needed, a whole number and hex digits, as they were published")
         return cls(int(found[1]), bytes.fromhex(found[2]))
 
     @classmethod
@@ -62,7 +62,7 @@ class Beacon:
         if beacon is None or isinstance(beacon, Beacon):
             return beacon
         if not isinstance(beacon, str):
-            raise DippError(f'beacon: "ROUND:VALUE" or a Beacon is needed, got {beacon!r:.40}')
+            raise DippError("beacon", f'"ROUND:VALUE" or a Beacon is needed, got {beacon!r:.40}')
         return cls.parse(beacon)
 
     def mixed_with(self, own: bytes) -> Beacon:

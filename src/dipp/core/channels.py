@@ -66,7 +66,7 @@ class Channel(ABC):
     def require_certified(self) -> None:
         """Raise `NoCertificateError` if the channel has no certificate."""
         if not self.certified:
-            raise NoCertificateError(f"{self.name}: the score is unbounded, so there is no ε; use another channel")
+            raise NoCertificateError(self.name, "the score is unbounded, so there is no ε", "use another channel")
 
     @abstractmethod
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
@@ -204,7 +204,7 @@ class Sign(Channel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.period, int) or self.period < 1:
-            raise DippError(f"period: a whole number of steps ≥ 1 is needed, got {self.period}")
+            raise DippError("period", f"a whole number of steps ≥ 1 is needed, got {self.period}")
         of_period(self.period)  # refuses a period that is too long
 
     @property

@@ -62,7 +62,7 @@ class Chunks:
     def part(self, chunk: int) -> Integers:
         """Coordinates of one chunk, ascending."""
         if not 0 <= chunk < self.count:
-            raise DippError(f"chunk: 0 to {self.count - 1} is needed, got {chunk}")
+            raise DippError("chunk", f"0 to {self.count - 1} is needed, got {chunk}")
         return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
 
     def owners(self) -> Integers:
@@ -119,7 +119,7 @@ class Deal(ABC):
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
         """Raise if a unit cannot take part so often in the selections of a step, as a ledger says."""
         if touched != (wanted := self._touches(mask, channels)):
-            raise DippError(f"touched: {wanted} in every step is needed with period {mask.period}")
+            raise DippError("touched", f"{wanted} in every step is needed with period {mask.period}")
 
     def _touches(self, mask: Mask, channels: int) -> int:  # noqa: ARG002
         """Return `touches` where it is the same for all steps."""
@@ -146,7 +146,7 @@ class Shuffled(Deal):
     def require_unit(self, unit: Unit) -> None:
         """Raise for a unit other than the pixel, whose coordinates the shuffle keeps apart."""
         if unit != Pixel():
-            raise DippError(f"unit: this code prices single pixels, got {unit.short}")
+            raise DippError("unit", f"this code prices single pixels, got {unit.short}")
 
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
         """Return the touched coordinates over the sizes, rounded up."""
@@ -225,7 +225,7 @@ class ByBlock(ByUnit):
     def require_separate(self, separate: bool) -> None:
         """Raise if parts of a unit may share a chunk: each block has one of its own."""
         if not separate:
-            raise DippError("separate: must be true where each block of a unit has a draw of its own, got false")
+            raise DippError("separate", "must be true where each block of a unit has a draw of its own, got false")
 
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
         """Return the blocks of the coarse picture of each step."""
@@ -240,7 +240,7 @@ class ByBlock(ByUnit):
         """Raise if this is not the number of blocks of a unit whose places are divided by a power of two."""
         if touched not in {unit.most_places * 4**i for i in range(6)}:
             several = f" times its {unit.most_places} places" * (unit.most_places > 1)
-            raise DippError(f"touched: 1, 4, 16, 64, 256 or 1024 blocks of a unit{several} are needed, got {touched}")
+            raise DippError("touched", f"1, 4, 16, 64, 256 or 1024 blocks of a unit{several} are needed, got {touched}")
 
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
         """Deal by the grid of blocks alone, in the order of the rounds."""
@@ -291,7 +291,7 @@ def chunks(
     crowd = int(np.bincount(pixel).max())
     if not crowd <= count <= len(touched):
         raise DippError(
-            f"count: {crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
+            "count", f"{crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
         )
     if count == len(touched):
         return _alone(touched)
@@ -318,8 +318,8 @@ def _alone(touched: Integers) -> Chunks:
 def _checked(coordinates: Integers, dims: int) -> Integers:
     """The coordinates in int64; refused unless they ascend strictly within 0 … dims − 1."""
     if coordinates.ndim != 1 or coordinates.dtype.kind not in "iu" or not len(coordinates):
-        raise DippError(f"coordinates: a row of one or more integers is needed, got shape {coordinates.shape}")
+        raise DippError("coordinates", f"a row of one or more integers is needed, got shape {coordinates.shape}")
     wide = coordinates.astype(np.int64)
     if wide[0] < 0 or wide[-1] >= dims or (np.diff(wide) <= 0).any():
-        raise DippError(f"coordinates: ascending ones from 0 to {dims - 1} are needed, each once")
+        raise DippError("coordinates", f"ascending ones from 0 to {dims - 1} are needed, each once")
     return wide

@@ -97,7 +97,7 @@ class Weights(Terms):
         require_whole("heavy", self.heavy, 1, MAX_TOTAL)
         require_whole("light", self.light, 1, self.heavy)
         if self.total > MAX_TOTAL:
-            raise DippError(f"weights: their sum must be at most 2^62, got {self.total}; take smaller weights")
+            raise DippError("weights", f"their sum must be at most 2^62, got {self.total}", "take smaller weights")
 
     @classmethod
     def within(cls, candidates: int, best: int, epsilon: float) -> Weights:
@@ -116,7 +116,7 @@ class Weights(Terms):
 
         """
         if not 0 <= epsilon <= MAX_EPSILON:
-            raise DippError(f"epsilon: one draw can have from 0 to {MAX_EPSILON:g}, got {epsilon}")
+            raise DippError("epsilon", f"one draw can have from 0 to {MAX_EPSILON:g}, got {epsilon}")
         with localcontext(DECIMALS):
             odds = (Decimal(epsilon) * (1 - ROUNDING)).exp()
             light = MAX_LIGHT
@@ -174,9 +174,9 @@ class Weights(Terms):
         """
         sets = np.asarray(best, np.int64)
         if sets.ndim != 2 or sets.shape[1] != self.best or (np.diff(sets) <= 0).any():
-            raise DippError(f"best must have {self.best} ascending indices for each unit, got shape {sets.shape}")
+            raise DippError("best", f"must have {self.best} ascending indices for each unit, got shape {sets.shape}")
         if sets.size and (sets.min() < 0 or sets.max() >= self.candidates):
-            raise DippError(f"best must have indices from 0 to {self.candidates - 1}")
+            raise DippError("best", f"must have indices from 0 to {self.candidates - 1}")
         tally.add(self, len(sets))
         return self.index_at(_private_below(self.total, len(sets)), sets)
 

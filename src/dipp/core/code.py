@@ -128,7 +128,7 @@ class Code(ABC):
     def require_certified(self) -> None:
         """Raise if indices are not drawn by a differentially private rule."""
         if not self.certified:
-            raise NoCertificateError(f"{self.name}: its indices are not differentially private; use another code")
+            raise NoCertificateError(self.name, "its indices are not differentially private", "use another code")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
         """Raise if the code is not made for a channel, or for these sizes of the chunks and indices of a step."""
@@ -136,7 +136,7 @@ class Code(ABC):
     def require_kind(self, kind: str) -> None:
         """Raise if the code is not made for steps of this kind; by default for questions alone, which need a code."""
         if kind == "questions":
-            raise DippError(f"code: questions need the code closest, got {self.name}")
+            raise DippError("code", f"questions need the code closest, got {self.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:
         """Return the sizes of chunks and indices that the code takes where these are wanted."""
@@ -165,7 +165,7 @@ class Code(ABC):
     def recorded(self, used: Observed) -> Terms:
         """Return the terms of what the encoder used."""
         if used.terms is None:
-            raise NoCertificateError(f"{self.name}: nothing was certified of this draw")
+            raise NoCertificateError(self.name, "nothing was certified of this draw")
         return used.terms
 
     @classmethod
@@ -193,7 +193,7 @@ class Code(ABC):
 
     def index_model(self, index_bits: int, exponent_units: int) -> Model:  # noqa: ARG002
         """Return the law by which an index among 2^index_bits is entropy coded; raise if its length is fixed."""
-        raise DippError(f"{self.name}: its indices have a fixed length, and no entropy code")
+        raise DippError(self.name, "its indices have a fixed length, and no entropy code")
 
     def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
         """Return the parameter of `index_model` for chunks of this divergence, a public guess; 0 if it has none."""
@@ -228,7 +228,7 @@ class BySensitivity(Code):
     def at(cls, alpha: Fraction) -> Self:
         """Return the code of this kind that folds α into its scores."""
         if alpha != cls().score_alpha:
-            raise DippError(f"alpha: {cls().score_alpha} is needed with {cls.name}, got {alpha}")
+            raise DippError("alpha", f"{cls().score_alpha} is needed with {cls.name}, got {alpha}")
         return cls()
 
     @abstractmethod
@@ -261,16 +261,16 @@ class BySensitivity(Code):
     def priced_by(cls, terms: Terms) -> Self:
         """Return the code with the α of the terms; its η must equal theirs."""
         if not isinstance(terms, Sensitivity):
-            raise DippError(f"{cls.name}: terms of a sensitivity are needed, got {type(terms).__name__}")
+            raise DippError(cls.name, f"terms of a sensitivity are needed, got {type(terms).__name__}")
         code = cls.at(terms.alpha)
         if terms.eta != code.eta(terms.moved()):
-            raise DippError(f"eta: that of the code is needed, got {terms.eta}")
+            raise DippError("eta", f"that of the code is needed, got {terms.eta}")
         return code
 
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:
         """Return the charge for how far such a change can move the scores."""
         if not isinstance(terms, Sensitivity):
-            raise DippError(f"{self.name}: terms of a sensitivity are needed, got {type(terms).__name__}")
+            raise DippError(self.name, f"terms of a sensitivity are needed, got {type(terms).__name__}")
         return self.charge(terms.moved(change), touched, apart)
 
 

@@ -86,9 +86,9 @@ class ZetaCode:
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= MAX_ZETA_CANDIDATES:
-            raise DippError(f"candidates: n from 1 to {MAX_ZETA_CANDIDATES} is needed, got {self.candidates}")
+            raise DippError("candidates", f"n from 1 to {MAX_ZETA_CANDIDATES} is needed, got {self.candidates}")
         if self.exponent * EXPONENT_UNITS not in range(1, 256):
-            raise DippError(f"exponent: a multiple of 1/64 up to 255/64 is needed, got {self.exponent}")
+            raise DippError("exponent", f"a multiple of 1/64 up to 255/64 is needed, got {self.exponent}")
 
     @functools.cached_property
     def _table(self) -> tuple[list[int], list[int], list[int], int]:
@@ -102,7 +102,7 @@ class ZetaCode:
     def interval(self, index: int) -> tuple[int, int]:
         """The first integer that the index owns, and how many it owns (its weight)."""
         if not 0 <= index < self.candidates:
-            raise DippError(f"index: 0 to {self.candidates - 1} is needed, got {index}")
+            raise DippError("index", f"0 to {self.candidates - 1} is needed, got {index}")
         firsts, starts, weights, _ = self._table
         cell = bisect_right(firsts, index + 1) - 1
         weight = weights[cell]
@@ -145,7 +145,7 @@ def _power_weight(doubled: int, units: int) -> int:
 def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
     """The paper's s = 1 + 1/ℓ for a public KL, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1)."""
     if alpha <= 1:
-        raise DippError(f"alpha: above 1 is needed for the paper's exponent, got {alpha}")
+        raise DippError("alpha", f"above 1 is needed for the paper's exponent, got {alpha}")
     length = _exact_kl(kl_bits) + LOG2_3_56 / min((Fraction(alpha) - 1) / 2, Fraction(1))
     return Fraction(round(EXPONENT_UNITS * (1 + 1 / length)), EXPONENT_UNITS)
 
@@ -153,7 +153,7 @@ def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
 def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
     """s of the shortest code for α = 2: from `REFITTED`, at the nearest pad ⌈log2 n⌉ − KL, interpolated in KL."""
     if candidates < 1:
-        raise DippError(f"candidates: n ≥ 1 is needed, got {candidates}")
+        raise DippError("candidates", f"n ≥ 1 is needed, got {candidates}")
     kl = _exact_kl(kl_bits)
     pad = round((candidates - 1).bit_length() - kl)
     row = min(max(pad, REFITTED_PADS[0]), REFITTED_PADS[-1]) - REFITTED_PADS[0]
@@ -166,7 +166,7 @@ def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
 def _exact_kl(kl_bits: float) -> Fraction:
     """The KL as a rational, so that exponents are the same on every platform; refused unless finite and ≥ 0."""
     if not 0 <= kl_bits < math.inf:
-        raise DippError(f"kl_bits: a finite number ≥ 0 is needed, got {kl_bits}")
+        raise DippError("kl_bits", f"a finite number ≥ 0 is needed, got {kl_bits}")
     return Fraction(kl_bits)
 
 
@@ -227,7 +227,7 @@ def decode(data: bytes, models: Sequence[Model]) -> list[int]:
         unit = span // model.total
         target = window // unit
         if target >= model.total:
-            raise DippError("payload: damaged, it lies outside every index; get the file again")
+            raise DippError("payload", "damaged, it lies outside every index", "get the file again")
         index = model.find(target)
         start, weight = model.interval(index)
         window, span = window - unit * start, unit * weight
@@ -238,7 +238,7 @@ def decode(data: bytes, models: Sequence[Model]) -> list[int]:
             at += ready
         indices.append(index)
     if encode(zip(models, indices, strict=True)) != data:
-        raise DippError("payload: damaged, cut short or too long; get the file again")
+        raise DippError("payload", "damaged, cut short or too long", "get the file again")
     return indices
 
 
@@ -253,7 +253,7 @@ class FixedLength:
 
     def __post_init__(self) -> None:
         if not self.widths or not all(1 <= width <= MAX_WIDTH for width in self.widths):
-            raise DippError(f"widths: one or more, each 1 to {MAX_WIDTH} bits, are needed, got {self.widths}")
+            raise DippError("widths", f"one or more, each 1 to {MAX_WIDTH} bits, are needed, got {self.widths}")
 
     @property
     def bits(self) -> int:
@@ -267,18 +267,18 @@ class FixedLength:
     def pack(self, indices: NDArray[np.integer]) -> bytes:
         """Pack images × len(widths) indices."""
         if indices.ndim != 2 or indices.shape[1] != len(self.widths) or indices.dtype.kind not in "iu":
-            raise DippError(f"indices: images × {len(self.widths)} integers are needed, got shape {indices.shape}")
+            raise DippError("indices", f"images × {len(self.widths)} integers are needed, got shape {indices.shape}")
         if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
-            raise DippError("indices: each must be at least 0 and fit into its width")
+            raise DippError("indices", "each must be at least 0 and fit into its width")
         blocks = (np.ascontiguousarray(indices[rows], ">u4").view(np.uint8) for rows in self._blocks(len(indices)))
         return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
 
     def unpack(self, data: bytes, images: int) -> NDArray[np.int64]:
         """Return the indices of `images` packed images, one row for each."""
         if len(data) != self.size(images):
-            raise DippError(f"data: {self.size(images)} bytes are needed for {images} images, got {len(data)}")
+            raise DippError("data", f"{self.size(images)} bytes are needed for {images} images, got {len(data)}")
         if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):
-            raise DippError("data: damaged, the bits after the last image are not zero")
+            raise DippError("data", "damaged, the bits after the last image are not zero")
         out = np.empty((images, len(self.widths)), np.int64)
         for rows in self._blocks(images):
             low, high = rows.start * self.bits, rows.stop * self.bits

@@ -32,17 +32,17 @@ class Geometry:
 
     def __post_init__(self) -> None:
         if not all(type(side) is int and side >= 1 for side in (self.height, self.width)):
-            raise DippError(f"size: height and width must be whole numbers from 1, got {self.height}×{self.width}")
+            raise DippError("size", f"height and width must be whole numbers from 1, got {self.height}×{self.width}")
         if self.pixels > MAX_PIXELS:
-            raise DippError(f"size: a picture has at most {MAX_PIXELS} pixels, got {self.height}×{self.width}")
+            raise DippError("size", f"a picture has at most {MAX_PIXELS} pixels, got {self.height}×{self.width}")
         if type(self.channels) is not int or not 1 <= self.channels <= MAX_CHANNELS:
-            raise DippError(f"channels: must be a whole number from 1 to {MAX_CHANNELS}, got {self.channels}")
+            raise DippError("channels", f"must be a whole number from 1 to {MAX_CHANNELS}, got {self.channels}")
 
     @classmethod
     def of(cls, shape: Sequence[int]) -> Geometry:
         """Return the geometry of an array's shape (H, W, C)."""
         if len(shape) != 3:
-            raise DippError(f"shape: height, width and channels are needed, got {len(shape)} dimensions")
+            raise DippError("shape", f"height, width and channels are needed, got {len(shape)} dimensions")
         return cls(*(int(side) for side in shape))
 
     @property

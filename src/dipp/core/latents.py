@@ -49,7 +49,7 @@ class Latents:
             ("patch", self.patch, MAX_PATCH),
         ):
             if type(value) is not int or not 1 <= value <= most:
-                raise DippError(f"latents: {name} must be a whole number from 1 to {most}, got {value!r}")
+                raise DippError("latents", f"{name} must be a whole number from 1 to {most}, got {value!r}")
 
     def geometry(self, picture: Geometry) -> Geometry:
         """Return the geometry of the latents of a picture, whose sides are padded to whole patches."""
@@ -67,18 +67,19 @@ class Latents:
         """Raise for any unit but the whole picture."""
         if not unit.whole:
             raise DippError(
-                "unit: a latent model mixes all pixels in its VAE, so it can certify whole pictures alone; pass "
-                f"--unit picture, got {unit.short}"
+                "unit",
+                f"a latent model mixes all pixels in its VAE, so it can certify whole pictures alone, got {unit.short}",
+                "pass --unit picture",
             )
 
 
 def require_prompt(prompt: object) -> None:
     """Raise if this is not a text that a file can record."""
     if not isinstance(prompt, str):
-        raise DippError(f"prompt: a text is needed, got {type(prompt).__name__}")
+        raise DippError("prompt", f"a text is needed, got {type(prompt).__name__}")
     try:
         length = len(prompt.encode())
     except UnicodeEncodeError:
-        raise DippError("prompt: it has characters that UTF-8 does not know; write another text") from None
+        raise DippError("prompt", "it has characters that UTF-8 does not know", "write another text") from None
     if length > MAX_PROMPT:
-        raise DippError(f"prompt: a text of at most {MAX_PROMPT} bytes is needed, got {length}")
+        raise DippError("prompt", f"a text of at most {MAX_PROMPT} bytes is needed, got {length}")

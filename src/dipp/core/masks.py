@@ -107,7 +107,7 @@ class Everywhere(Mask):
     def require(self, channels: int) -> None:
         """Any number will do."""
         if channels < 1:
-            raise DippError(f"channels: a whole number of at least 1 is needed, got {channels}")
+            raise DippError("channels", f"a whole number of at least 1 is needed, got {channels}")
 
     def touches(self, channels: int) -> int:
         """All C coordinates of the pixel."""
@@ -143,7 +143,7 @@ class Turns(Mask):
 
     def __post_init__(self) -> None:
         if type(self.cycle) is not int or not 2 <= self.cycle <= MAX_PERIOD:
-            raise DippError(f"period: a whole number from 1 to {MAX_PERIOD} is needed, got {self.cycle}")
+            raise DippError("period", f"a whole number from 1 to {MAX_PERIOD} is needed, got {self.cycle}")
 
     @property
     def period(self) -> int:
@@ -153,7 +153,7 @@ class Turns(Mask):
     def require(self, channels: int) -> None:
         """The C channels of a pixel need as many slots."""
         if not 1 <= channels <= self.cycle:
-            raise DippError(f"period: 1, or at least the {channels} channels, is needed, got {self.cycle}")
+            raise DippError("period", f"1, or at least the {channels} channels, is needed, got {self.cycle}")
 
     def touches(self, channels: int) -> int:
         """One coordinate of a pixel, at most."""
@@ -174,7 +174,7 @@ class Turns(Mask):
     def require_unit(self, unit: Unit) -> None:
         """Raise for a unit that is larger than a pixel: its pixels have their turns in different steps."""
         if unit != Pixel():
-            raise DippError(f"period: 1 is needed for the unit {unit.short}, got {self.cycle}")
+            raise DippError("period", f"1 is needed for the unit {unit.short}, got {self.cycle}")
 
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
         """Return the counts: a step touches one coordinate of a pixel, or none."""

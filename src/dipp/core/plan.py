@@ -43,7 +43,7 @@ class Coding:
     def require_certified(self) -> None:
         """Raise, where there is no certificate."""
         if not self.certified:
-            raise NoCertificateError(f"{self.name}: it is not differentially private, so there is no certificate")
+            raise NoCertificateError(self.name, "it is not differentially private, so there is no certificate")
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not self.steps:
-            raise DippError("steps: at least one step is needed; the budget may be too small for any")
+            raise DippError("steps", "at least one step is needed", "the budget may be too small for any")
         if len({type(step) for step in self.steps}) > 1 or not isinstance(self.steps[0], CodedStep):
-            raise DippError("steps: steps of one kind are needed")
+            raise DippError("steps", "steps of one kind are needed")
         self.mask.require_unit(self.unit)
         self.code.deal.require_unit(self.unit)
         self.code.deal.require_separate(self.separate)

@@ -73,7 +73,7 @@ class Terms(ABC):
     def worse(self, other: Self) -> Self:
         """Return terms that cost at least as much as these and as others of the same step."""
         if other != self:
-            raise DippError("terms: two images were coded differently, which would tell about them; report this")
+            raise DippError("terms", "two images were coded differently, which would tell about them", "report this")
         return self
 
     @property
@@ -119,15 +119,16 @@ class Sensitivity(Terms):
         require_whole("sensitivity", self.sensitivity, 1, selection.MAX_ABS_SCORE)
         require_whole("fraction_bits", self.fraction_bits, 0, selection.MAX_FRACTION_BITS)
         if not isinstance(self.alpha, Fraction) or self.alpha <= 0:
-            raise DippError(f"alpha: a rational above 0 is needed, got {self.alpha}")
+            raise DippError("alpha", f"a rational above 0 is needed, got {self.alpha}")
         if (self.clip is None) != (self.slope is None):
-            raise DippError("clip, slope: both of them, or neither, are needed")
+            raise DippError("clip, slope", "both of them, or neither, are needed")
         if self.clip is not None and self.slope is not None:
             whole = all(type(value) is int and 1 <= value < MAX_SLOPE for value in (self.clip, self.slope))
             if not whole or self.sensitivity != 2 * min(self.clip, self.slope):
                 raise DippError(
-                    f"clip, slope: whole numbers are needed, twice the smaller of which is the sensitivity "
-                    f"{self.sensitivity}, got {self.clip} and {self.slope}"
+                    "clip, slope",
+                    f"whole numbers are needed, twice the smaller of which is the sensitivity {self.sensitivity}, got "
+                    f"{self.clip} and {self.slope}",
                 )
 
     @property
@@ -171,7 +172,7 @@ class Sensitivity(Terms):
         """Return the terms that `to_dict` wrote; α has a few digits, since others could take endless work to read."""
         text = content["alpha"]
         if not re.fullmatch(r"[1-9]\d{0,5}(/[1-9]\d{0,5})?", text):
-            raise DippError(f"alpha: a rational of up to six digits is needed, got {text:.40}")
+            raise DippError("alpha", f"a rational of up to six digits is needed, got {text:.40}")
         return cls(**{**content, "alpha": Fraction(text)})
 
 
@@ -199,4 +200,4 @@ class Observed(NamedTuple):
 def require_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise if a value is not a whole number from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
-        raise DippError(f"{name}: a whole number from {least} to {most} is needed, got {value}")
+        raise DippError(name, f"a whole number from {least} to {most} is needed, got {value}")

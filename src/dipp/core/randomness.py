@@ -66,7 +66,7 @@ def parse_seed(text: str) -> bytes:
     except ValueError:
         seed = b""
     if len(seed) != SEED_BYTES:
-        raise DippError(f"seed: {2 * SEED_BYTES} hex digits are needed")
+        raise DippError("seed", f"{2 * SEED_BYTES} hex digits are needed")
     return seed
 
 
@@ -82,11 +82,11 @@ def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidate
     """Derive the stream of an image, a step and a purpose, as the module's text says: a part of the file format."""
     if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
         got = len(seed) if isinstance(seed, bytes) else type(seed).__name__
-        raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {got}")
+        raise DippError("seed", f"{SEED_BYTES} bytes are needed, got {got}")
     if not 0 <= image < 1 << 64:
-        raise DippError(f"image: an index from 0 to 2^64 - 1 is needed, got {image}")
+        raise DippError("image", f"an index from 0 to 2^64 - 1 is needed, got {image}")
     if not 0 <= step < 1 << 32:
-        raise DippError(f"step: an index from 0 to 2^32 - 1 is needed, got {step}")
+        raise DippError("step", f"an index from 0 to 2^32 - 1 is needed, got {step}")
     text = b"dipp/1/" + purpose.encode() + b"\0" + seed + struct.pack("<QI", image, step)
     return Stream(*struct.unpack("<3I", hashlib.sha256(text).digest()[:12]))
 

@@ -86,13 +86,13 @@ class Place(NamedTuple):
         """Raise if a number is out of its range, or the runs are not those of one spelling."""
         box = self.unit, self.left, self.top, self.width, self.height
         if not all(type(one) is int and 0 <= one <= MAX_PIXELS for one in (*box, *self.runs)):
-            raise DippError("regions: unit, left, top, width, height and runs must be whole numbers from 0")
+            raise DippError("regions", "unit, left, top, width, height and runs must be whole numbers from 0")
         if self.width < 1 or self.height < 1 or self.width * self.height > MAX_PIXELS:
-            raise DippError(f"regions: a box of {self.width}×{self.height} pixels is empty or too large")
+            raise DippError("regions", f"a box of {self.width}×{self.height} pixels is empty or too large")
         if self.runs and (
             sum(self.runs) != self.width * self.height or len(self.runs) < 2 or 0 in self.runs[1:] or self.whole
         ):
-            raise DippError(f"regions: the runs do not make a mask of {self.width}×{self.height} pixels")
+            raise DippError("regions", f"the runs do not make a mask of {self.width}×{self.height} pixels")
 
     @property
     def whole(self) -> bool:
@@ -132,22 +132,22 @@ class Regions(Unit):
         try:
             rows = tuple(Place(*row[:5], tuple(row[5]) if len(row) > 5 else ()) for row in self.places)
         except TypeError:
-            raise DippError("regions: rows of unit, left, top, width, height and runs are needed") from None
+            raise DippError("regions", "rows of unit, left, top, width, height and runs are needed") from None
         object.__setattr__(self, "places", rows)
         if not 1 <= len(rows) <= MAX_PLACES:
-            raise DippError(f"regions: 1 to {MAX_PLACES} places are needed, got {len(rows)}")
+            raise DippError("regions", f"1 to {MAX_PLACES} places are needed, got {len(rows)}")
         for row in rows:
             row.require()
         if sum(row.width * row.height for row in rows if row.runs) > MAX_MASKED:
-            raise DippError(f"regions: masks may have {MAX_MASKED} pixels together; declare boxes instead")
+            raise DippError("regions", f"masks may have {MAX_MASKED} pixels together", "declare boxes instead")
         seen = 0
         for row in rows:
             if row.unit > seen:
-                raise DippError("regions: units must be numbered in the order in which they first come")
+                raise DippError("regions", "units must be numbered in the order in which they first come")
             seen = max(seen, row.unit + 1)
         for first, second in _near(rows):
             if first.unit != second.unit and first.meets(second):
-                raise DippError("regions: overlapping ones must be one unit; give them one number")
+                raise DippError("regions", "overlapping ones must be one unit", "give them one number")
 
     @property
     def words(self) -> str:
@@ -217,7 +217,7 @@ class Regions(Unit):
         """Raise if a place does not lie in a picture of this geometry."""
         for place in self.places:
             if place.right > geometry.width or place.bottom > geometry.height:
-                raise DippError(f"regions: a box does not lie in the picture of {geometry.width}×{geometry.height}")
+                raise DippError("regions", f"a box does not lie in the picture of {geometry.width}×{geometry.height}")
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:  # noqa: ARG002
         """Return how many regions a window can meet, wherever it lies; what else it meets is not protected.
@@ -259,13 +259,13 @@ class Regions(Unit):
     def _from_parameters(cls, content: bytes) -> Regions:
         """Read places until the bytes end."""
         if len(content) % 4:
-            raise DippError("regions: whole numbers of four bytes are needed")
+            raise DippError("regions", "whole numbers of four bytes are needed")
         numbers: list[int] = np.frombuffer(content, "<u4").tolist()
         rows, at = list[Place](), 0
         while at < len(numbers) and len(rows) <= MAX_PLACES:
             end = at + 6 + sum(numbers[at + 5 : at + 6])
             if end > len(numbers) or at + 6 > len(numbers):
-                raise DippError("regions: a place is cut off")
+                raise DippError("regions", "a place is cut off")
             unit, left, top, width, height = numbers[at : at + 5]
             rows.append(Place(unit, left, top, width, height, tuple(numbers[at + 6 : end])))
             at = end

@@ -53,13 +53,13 @@ Sums = NDArray[np.int64]
 
 def _check_scale(fraction_bits: int) -> None:
     if not 0 <= fraction_bits <= MAX_FRACTION_BITS:
-        raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {fraction_bits}")
+        raise DippError("fraction_bits", f"0 to {MAX_FRACTION_BITS} is needed, got {fraction_bits}")
 
 
 def epsilon(sensitivity: int, fraction_bits: int) -> float:
     """Pure ε of a selection whose scores move by at most s units of 2^−S bits: 2s·ln 2/2^S + η, rounded up."""
     if sensitivity < 0:
-        raise DippError(f"sensitivity: a count of units ≥ 0 is needed, got {sensitivity}")
+        raise DippError("sensitivity", f"a count of units ≥ 0 is needed, got {sensitivity}")
     _check_scale(fraction_bits)
     exact = 2 * sensitivity * math.log(2) * 2.0**-fraction_bits + ETA
     return math.nextafter(exact * (1 + 2.0**-50), math.inf)
@@ -128,7 +128,7 @@ def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets:
     running = np.cumsum(np.where(inside, fraction_weights(fraction_bits)[fraction], 0), axis=1)
     found: NDArray[np.int64] = np.argmax(running > offsets[:, None], axis=1).astype(np.int64)
     if not (running[:, -1] > offsets).all():
-        raise DippError("offsets: below the weights of the chosen bins are needed; the sums are not of these scores")
+        raise DippError("offsets", "below the weights of the chosen bins are needed; the sums are not of these scores")
     return found
 
 
@@ -140,9 +140,9 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
     quotient by 2^(R − j) is uniform below sums[j].
     """
     if sums.dtype != np.int64 or sums.ndim != 2 or sums.shape[1] != BINS or not len(sums) or sums.min() < 0:
-        raise DippError(f"sums: one or more rows of {BINS} non-negative int64 are needed")
+        raise DippError("sums", f"one or more rows of {BINS} non-negative int64 are needed")
     if not sums.any(axis=1).all():
-        raise DippError("sums: a positive total is needed in every row")
+        raise DippError("sums", "a positive total is needed in every row")
     high, low = _running_totals(sums)
     target_high, target_low = _uniform_below(high[:, -1], low[:, -1])
     # The first bin whose running total exceeds the target: compare the high limbs, then step past the rare ties.
@@ -202,8 +202,10 @@ def _shift_right(high: NDArray[np.uint64], low: NDArray[np.uint64], shift: NDArr
 def select(scores: Scores, fraction_bits: int) -> NDArray[np.int64]:
     """One index per row of chunks × n scores: the reference for what every scoring backend does in parts."""
     if scores.ndim != 2 or not 1 <= scores.shape[1] <= MAX_CANDIDATES:
-        raise DippError(f"scores: chunks × n scores with 1 ≤ n ≤ {MAX_CANDIDATES} are needed, got shape {scores.shape}")
+        raise DippError(
+            "scores", f"chunks × n scores with 1 ≤ n ≤ {MAX_CANDIDATES} are needed, got shape {scores.shape}"
+        )
     if scores.dtype != np.int32 or (np.abs(scores.astype(np.int64)) >= MAX_ABS_SCORE).any():
-        raise DippError(f"scores: int32 below {MAX_ABS_SCORE} in size are needed, got {scores.dtype}")
+        raise DippError("scores", f"int32 below {MAX_ABS_SCORE} in size are needed, got {scores.dtype}")
     bins, offsets = draw_bins(bin_sums(scores, fraction_bits))
     return locate(scores, fraction_bits, bins, offsets)

@@ -68,7 +68,7 @@ class CodedStep(ABC):
     @property
     def draws(self) -> int:
         """How many blocks each place of a unit is divided into, with a draw each; raise if the step divides none."""
-        raise DippError(f"step: a question divides units into blocks, got steps of {self.kind}")
+        raise DippError("step", f"a question divides units into blocks, got steps of {self.kind}")
 
     @property
     def worded(self) -> bool:
@@ -113,14 +113,14 @@ class CodedStep(ABC):
     def _check(self) -> None:
         require_float32("snr_gain", self.snr_gain)
         if not 1 <= self.chunk_size < 1 << 32:
-            raise DippError(f"chunk_size: 1 to 2^32 - 1 coordinates are needed, got {self.chunk_size}")
+            raise DippError("chunk_size", f"1 to 2^32 - 1 coordinates are needed, got {self.chunk_size}")
         if not 1 <= self.index_bits <= MAX_INDEX_BITS:
-            raise DippError(f"index_bits: 1 to {MAX_INDEX_BITS} is needed, got {self.index_bits}")
+            raise DippError("index_bits", f"1 to {MAX_INDEX_BITS} is needed, got {self.index_bits}")
         if not 0 <= self.exponent_units <= 255:
-            raise DippError(f"exponent_units: 0 to 255 is needed, got {self.exponent_units}")
+            raise DippError("exponent_units", f"0 to 255 is needed, got {self.exponent_units}")
 
 
 def require_float32(name: str, value: float) -> None:
     """Raise unless a number is a 32-bit float above 0, as the file has those that both sides compute with."""
     if not (math.isfinite(value) and value > 0 and value == float(np.float32(value))):
-        raise DippError(f"{name}: a finite 32-bit float above 0 is needed, got {value}")
+        raise DippError(name, f"a finite 32-bit float above 0 is needed, got {value}")

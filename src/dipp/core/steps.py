@@ -49,7 +49,7 @@ class Step(CodedStep):
 
     def __post_init__(self) -> None:
         if not 0 <= self.end < self.start < 1 << 16:
-            raise DippError(f"step: timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
+            raise DippError("step", f"timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
         self._check()
 
     @classmethod
@@ -83,7 +83,7 @@ class Step(CodedStep):
         """Raise if a step does not start where the one before it ended."""
         for before, after in itertools.pairwise(steps):
             if before.end != after.start:
-                raise DippError(f"steps: each must start where the last ended, got {before.end} and {after.start}")
+                raise DippError("steps", f"each must start where the last ended, got {before.end} and {after.start}")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class SensingStep(CodedStep):
         require_float32("tilt", self.tilt)
         require_float32("clip", self.clip)
         if type(self.level) is not int or not 0 <= self.level <= MAX_LEVEL:
-            raise DippError(f"level: 0 to {MAX_LEVEL} is needed, got {self.level}")
+            raise DippError("level", f"0 to {MAX_LEVEL} is needed, got {self.level}")
         self._check()
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
@@ -134,7 +134,7 @@ class SensingStep(CodedStep):
     def require_sequence(cls, steps: Sequence[SensingStep]) -> None:
         """Raise if the first step has a level: its prediction is mid-grey, at any resolution."""
         if steps[0].level:
-            raise DippError(f"level: must be 0 in the first step, which asks no network, got {steps[0].level}")
+            raise DippError("level", f"must be 0 in the first step, which asks no network, got {steps[0].level}")
 
     def cells(self, number: int) -> tuple[str, str, str]:
         """Return the number, the tilt and the clip."""
@@ -204,13 +204,13 @@ class Question(CodedStep):
     def __post_init__(self) -> None:
         require_float32("scale", self.scale)
         if not 1 <= self.split <= MAX_SPLIT or self.split & (self.split - 1):
-            raise DippError(f"split: must be a power of two from 1 to {MAX_SPLIT}, got {self.split}")
+            raise DippError("split", f"must be a power of two from 1 to {MAX_SPLIT}, got {self.split}")
         if self.rounds not in ROUNDS:
-            raise DippError(f"rounds: must be one of {', '.join(map(str, ROUNDS))}, got {self.rounds}")
+            raise DippError("rounds", f"must be one of {', '.join(map(str, ROUNDS))}, got {self.rounds}")
         if self.candidate not in (WORDS, SIGNS) or (self.candidate == WORDS and self.scale != 1):
-            raise DippError(f"candidate: must be 0 (words, at the scale 1) or 1 (signs), got {self.candidate}")
+            raise DippError("candidate", f"must be 0 (words, at the scale 1) or 1 (signs), got {self.candidate}")
         if self.chunk_size != 1:
-            raise DippError(f"chunk_size: must be 1 where a chunk is a block, got {self.chunk_size}")
+            raise DippError("chunk_size", f"must be 1 where a chunk is a block, got {self.chunk_size}")
         self._check()
         self.weights  # noqa: B018 - raises if they are no law of a draw
 
@@ -243,7 +243,7 @@ class Question(CodedStep):
         """Raise if the unit cannot be divided into the step's coarse pixels."""
         unit.require_parts(self.parts)
         if unit.surrounded and self.rounds > 1:
-            raise DippError(f"rounds: must be 1 for {unit.plural}, whose surroundings are known before any answer")
+            raise DippError("rounds", f"must be 1 for {unit.plural}, whose surroundings are known before any answer")
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
         """Return unit and geometry of the coarse picture."""
@@ -262,9 +262,9 @@ class Question(CodedStep):
     def require_sequence(cls, steps: Sequence[Question]) -> None:
         """Raise if a step is coarser than one before it, or if one after the first has rounds."""
         if any(after.split < before.split for before, after in itertools.pairwise(steps)):
-            raise DippError(f"split: must not fall from step to step, got {[step.split for step in steps]}")
+            raise DippError("split", f"must not fall from step to step, got {[step.split for step in steps]}")
         if any(step.rounds > 1 for step in steps[1:]):
-            raise DippError("rounds: must be 1 after the first step, whose answers are all known then")
+            raise DippError("rounds", "must be 1 after the first step, whose answers are all known then")
 
     def cells(self, number: int) -> tuple[str, str, str]:
         """Return the number and the division of a unit."""

@@ -158,7 +158,7 @@ class Unit(ABC):
             DippError: The units cannot be divided so.
 
         """
-        raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts of the {length} pixels")
+        raise DippError("unit", f"a {self.short} cannot be divided into {parts} parts of the {length} pixels")
 
     def pieces(self, length: int, parts: int) -> int:
         """Return how many parts `divisions` makes of an axis."""
@@ -166,7 +166,7 @@ class Unit(ABC):
 
     def divided(self, parts: int) -> Unit:
         """Return this unit on the coarse picture that has one pixel for each of the parts of `divisions`."""
-        raise DippError(f"unit: a {self.short} cannot be divided into {parts} parts")
+        raise DippError("unit", f"a {self.short} cannot be divided into {parts} parts")
 
     @property
     def beyond(self) -> str:
@@ -211,7 +211,7 @@ class Unit(ABC):
     def _from_parameters(cls, content: bytes) -> Unit:
         """Return the unit whose parameters are these bytes, all of them; by default no bytes."""
         if content:
-            raise DippError(f"unit: {cls.kind} has no parameters, got {len(content)} bytes")
+            raise DippError("unit", f"{cls.kind} has no parameters, got {len(content)} bytes")
         return cls()
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,5 +222,5 @@ class Unit(ABC):
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
     """Return the largest width and height of the part of a window that lies in a picture, after checking both."""
     if not all(type(side) is int and side >= 1 for side in (width, height)):
-        raise DippError(f"window: width and height must be whole numbers from 1, got {width}×{height}")
+        raise DippError("window", f"width and height must be whole numbers from 1, got {width}×{height}")
     return (width, height) if geometry is None else (min(width, geometry.width), min(height, geometry.height))

@@ -109,7 +109,7 @@ class Cells(Unit):
 
     def __post_init__(self) -> None:
         if type(self.side) is not int or not 2 <= self.side <= MAX_SIDE:
-            raise DippError(f"unit: a cell's side must be a whole number from 2 to {MAX_SIDE}, got {self.side}")
+            raise DippError("unit", f"a cell's side must be a whole number from 2 to {MAX_SIDE}, got {self.side}")
 
     @property
     def short(self) -> str:
@@ -176,7 +176,9 @@ class Cells(Unit):
     def divisions(self, length: int, parts: int) -> Integers:
         """Return the multiples of side/parts, which must be a whole number: so no part lies in two cells."""
         if parts < 1 or self.side % parts:
-            raise DippError(f"unit: a {self.short} cannot be divided into {parts} equal parts; take a multiple of it")
+            raise DippError(
+                "unit", f"a {self.short} cannot be divided into {parts} equal parts", "take a multiple of it"
+            )
         return np.append(np.arange(0, length, self.side // parts), length)
 
     def pieces(self, length: int, parts: int) -> int:
@@ -196,7 +198,7 @@ class Cells(Unit):
     def _from_parameters(cls, content: bytes) -> Cells:
         """Return the cells of the side in two bytes."""
         if len(content) != 2:
-            raise DippError(f"unit: a cell's side has 2 bytes, got {len(content)}")
+            raise DippError("unit", f"a cell's side has 2 bytes, got {len(content)}")
         return cls(int.from_bytes(content, "little"))
 
 
@@ -271,7 +273,7 @@ UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel, Cells, Pic
 def from_bytes(content: bytes) -> Unit:
     """Read a unit that `Unit.to_bytes` wrote, or raise."""
     if not content or content[0] not in UNITS:
-        raise DippError(f"unit: there is no kind {content[0] if content else 'without a number'}; upgrade dipp")
+        raise DippError("unit", f"there is no kind {content[0] if content else 'without a number'}", "upgrade dipp")
     return UNITS[content[0]]._from_parameters(content[1:])
 
 
@@ -282,7 +284,9 @@ def from_dict(content: Mapping[str, Any]) -> Unit:
         parameters = {name: value for name, value in content.items() if name != "kind"}
         return kinds[content["kind"]](**parameters)
     except (AttributeError, KeyError, TypeError):
-        raise DippError(f"unit: one of {', '.join(kinds)} with its parameters is needed, got {content!r:.80}") from None
+        raise DippError(
+            "unit", f"one of {', '.join(kinds)} with its parameters is needed, got {content!r:.80}"
+        ) from None
 
 
 def parse(text: str) -> Unit:
@@ -296,7 +300,7 @@ def parse(text: str) -> Unit:
         if text == unit.kind:
             return unit
     if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
-        raise DippError(f"unit: pixel, picture or the side of square cells is needed, got {text:.40}")
+        raise DippError("unit", f"pixel, picture or the side of square cells is needed, got {text:.40}")
     return Cells(int(text)) if int(text) > 1 else Pixel()
 
 
@@ -308,5 +312,5 @@ def parse_size(text: str) -> Size:
 
     """
     if not (found := re.fullmatch(r"([1-9]\d{0,8})[x×]([1-9]\d{0,8})", text, re.ASCII)):
-        raise DippError(f"size: WIDTHxHEIGHT in pixels is needed, such as 64x64, got {text:.40}")
+        raise DippError("size", f"WIDTHxHEIGHT in pixels is needed, such as 64x64, got {text:.40}")
     return int(found[1]), int(found[2])

@@ -35,7 +35,7 @@ class Window:
     def __post_init__(self) -> None:
         whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (self.low, self.high))
         if not whole or not LEAST <= self.low < self.high <= MOST:
-            raise DippError(f"window: {NEEDED}, got {self.low}:{self.high}")
+            raise DippError("window", f"{NEEDED}, got {self.low}:{self.high}")
 
     @classmethod
     def of(cls, wanted: Window | str | tuple[int, int] | None) -> Window | None:
@@ -47,7 +47,7 @@ class Window:
             if wanted == "full":
                 return FULL
             if not found:
-                raise DippError(f"window: {NEEDED}, got {wanted!r:.40}")
+                raise DippError("window", f"{NEEDED}, got {wanted!r:.40}")
             return cls(int(found[1]), int(found[2]))
         try:
             low, high = wanted
@@ -55,7 +55,7 @@ class Window:
         except (TypeError, ValueError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError(f"window: {NEEDED}, got {wanted!r:.40}") from None
+            raise DippError("window", f"{NEEDED}, got {wanted!r:.40}") from None
 
     def levels(self, values: NDArray[Any]) -> NDArray[np.uint8]:
         """The eight-bit levels of whole numbers, each by itself."""

@@ -166,7 +166,9 @@ class Cache:
                 return self._once(work)
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or error
-            raise DippError(f"cache: {self.path} cannot be used ({why}); name another folder, or remove it") from None
+            raise DippError(
+                "cache", f"{self.path} cannot be used ({why})", "name another folder, or remove it"
+            ) from None
 
     def _once(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
         """Open the file, work with it and close it: connections do not survive a fork."""
@@ -175,7 +177,7 @@ class Cache:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         facts = self.path.stat()
         if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & OPEN_TO_OTHERS):
-            raise DippError(f"cache: {self.path} could have been written by others; name another folder")
+            raise DippError("cache", f"{self.path} could have been written by others", "name another folder")
         with contextlib.closing(sqlite3.connect(self.path, PATIENCE)) as file:
             # What a failing machine loses is decoded again, and what it garbles does not match its digest.
             file.execute("PRAGMA synchronous = OFF")

@@ -38,9 +38,9 @@ class Choices:
     def __post_init__(self) -> None:
         most = self.most_per_subject
         if most is not None and self.subject is None:
-            raise DippError("most-per-subject: it goes with --subject; name the column of the subjects")
+            raise DippError("most-per-subject", "it goes with --subject", "name the column of the subjects")
         if most is not None and (type(most) is not int or most < 1):
-            raise DippError(f"most-per-subject: a whole number from 1 is needed, got {most}")
+            raise DippError("most-per-subject", f"a whole number from 1 is needed, got {most}")
 
 
 @dataclass(frozen=True)

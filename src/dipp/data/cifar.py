@@ -101,12 +101,12 @@ def _loaded(path: Path, kind: Kind) -> Any:
     try:
         return pickles.load(path)
     except FileNotFoundError:
-        raise DippError(f"{path.name} of {kind.title} is missing; unpack the archive again") from None
+        raise DippError("src", f"{path.name} of {kind.title} is missing", "unpack the archive again") from None
     except OSError as error:
-        raise DippError(f"{path.name} of {kind.title} cannot be read ({error.strerror})") from None
+        raise DippError("src", f"{path.name} of {kind.title} cannot be read ({error.strerror})") from None
     except ValueError:
         raise _damaged(path, kind) from None
 
 
 def _damaged(path: Path, kind: Kind) -> DippError:
-    return DippError(f"{path.name} is not a file of {kind.title}; unpack the archive again")
+    return DippError("src", f"{path.name} is not a file of {kind.title}", "unpack the archive again")

@@ -20,17 +20,17 @@ def choose_columns(schema: Any, columns: Columns, files: str) -> tuple[str, str 
     """
     images = [one.name for one in schema if _holds_files(one.type)]
     if not images:
-        raise DippError(f"src: there is no column of pictures as bytes; there are {', '.join(schema.names)}")
+        raise DippError("src", f"there is no column of pictures as bytes; there are {', '.join(schema.names)}")
     several = images[0] if len(images) == 1 else "image"
     image = several if columns.image is None else columns.image
     if image not in images:
-        raise DippError(f"image-column: one of {', '.join(images)} is needed, got {columns.image or 'none'}")
+        raise DippError("image-column", f"one of {', '.join(images)} is needed, got {columns.image or 'none'}")
     label = ("label" if "label" in schema.names else None) if columns.label is None else columns.label
     labels = None if label is None else Labels()
     label = label if columns.labelled else None
     for name in (image, label):
         if name is not None and schema.names.count(name) > 1:
-            raise DippError(f"src: several columns are called {name}; rename all but one")
+            raise DippError("src", f"several columns are called {name}", "rename all but one")
     if label is not None:
         labels = labels_of(schema, label)
     return image, label, labels, hashlib.sha256("\0".join([files, image, label or ""]).encode()).hexdigest()
@@ -39,7 +39,7 @@ def choose_columns(schema: Any, columns: Columns, files: str) -> tuple[str, str 
 def labels_of(schema: Any, label: str, option: str = "label-column") -> Labels:
     """Return the kind of the labels in a column that an option names."""
     if schema.names.count(label) != 1:
-        raise DippError(f"{option}: one of {', '.join(schema.names)} is needed, got {label}")
+        raise DippError(option, f"one of {', '.join(schema.names)} is needed, got {label}")
     kind = schema.field(label).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
@@ -47,7 +47,7 @@ def labels_of(schema: Any, label: str, option: str = "label-column") -> Labels:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return Labels(text=True)
     other = ", or --drop-labels" if option == "label-column" else ""
-    raise DippError(f"{option}: whole numbers or text are needed, {label} holds {kind}; choose another{other}")
+    raise DippError(option, f"whole numbers or text are needed, {label} holds {kind}", f"choose another{other}")
 
 
 def class_names(schema: Any, column: str) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ class Encoder(Worker["Picture"]):
             positions = job.positions(shard)
             first, count = job.number(positions.start), len(images) + len(skipped)
             if job.number(positions.stop) != first + count:
-                raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
+                raise DippError("src", "it has fewer pictures than when the run began", "restore it to go on")
             content = (self.task.release, labels, images, first, count, skipped, recorded)
             job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
         path = job.store.shard(shard)
@@ -144,7 +144,7 @@ class Encoder(Worker["Picture"]):
                 if job.bad is not None and record.position in bad:
                     continue
                 if job.strict or job.bad is not None:
-                    raise DippError(f"src: {job.source.name(record.position)}: {problem}")
+                    raise DippError("src", f"{job.source.name(record.position)}: {problem}")
                 skipped.append(Skipped(record.position, problem))
                 continue
             geometry = Geometry.of(picture.pixels.shape)
@@ -170,9 +170,9 @@ class Encoder(Worker["Picture"]):
                 else pictures.of_colour(content, channels, window)
             )
         except DippError as error:
-            return None, str(error).removeprefix("image: ")
+            return None, str(error.without("image"))
         problem = self._refusal(Geometry.of(picture.pixels.shape))
-        return (None, problem.removeprefix("image: ")) if problem else (picture, "")
+        return (None, problem) if problem else (picture, "")
 
     @functools.cached_property
     def _refusal(self) -> Callable[[Geometry], str]:
@@ -183,7 +183,7 @@ class Encoder(Worker["Picture"]):
             try:
                 require_within(self.codec.plan, self.codec.budget, geometry)
             except DippError as error:
-                return str(error)
+                return str(error.without("image"))
             return ""
 
         return functools.lru_cache(maxsize=4096)(refusal)

@@ -62,16 +62,16 @@ def engine(name: str, workers: int | None = None, address: str | None = None, de
         device: Device of the workers.
     """
     if workers is not None and workers < 1:
-        raise DippError(f"workers: at least 1 is needed, got {workers}")
+        raise DippError("workers", f"at least 1 is needed, got {workers}")
     if name == "ray":
         return Ray(workers, address)
     if name != "local":
-        raise DippError(f"engine: local or ray is needed, got {name}")
+        raise DippError("engine", f"local or ray is needed, got {name}")
     if address is not None:
-        raise DippError("address: a cluster goes with --engine ray")
+        raise DippError("address", "a cluster goes with --engine ray")
     if torch_device(device).type != "cpu":
         if workers not in (None, 1):
-            raise DippError("workers: one is needed for a GPU; --device cpu has several, --engine ray several GPUs")
+            raise DippError("workers", "one is needed for a GPU", "--device cpu has several, --engine ray several GPUs")
         return Local(1)
     return Local(workers or cores())
 
@@ -100,8 +100,9 @@ class Local:
             except BrokenProcessPool:
                 if len(left) == before:
                     raise DippError(
-                        "workers: a process was killed before it could publish anything, perhaps for want of memory; "
-                        "use fewer, then run the same command again to go on"
+                        "workers",
+                        "a process was killed before it could publish anything, perhaps for want of memory",
+                        "use fewer, then run the same command again to go on",
                     ) from None
 
 
@@ -154,7 +155,7 @@ def _start(job: Job, threads: int, shared: Any) -> None:
     def progress(images: float) -> None:
         shared[1] += images
         if shared[0]:
-            raise DippError("the run was stopped")
+            raise DippError("run", "it was stopped")
 
     threading.Thread(target=follow, daemon=True).start()
     limit_threads(threads)
@@ -193,8 +194,9 @@ class Ray:
                 except ray.exceptions.RayError as error:
                     if len(left) == before:
                         raise DippError(
-                            f"engine: Ray gave up ({type(error).__name__}); what was published is safe, run the same "
-                            "command again to go on"
+                            "engine",
+                            f"Ray gave up ({type(error).__name__})",
+                            "what was published is safe, run the same command again to go on",
                         ) from None
 
     def _pipeline(self, ray: Any, job: Job, shards: list[int], progress: Progress) -> Iterator[tuple[int, Contents]]:
@@ -202,7 +204,7 @@ class Ray:
         gpu = job.device.startswith("cuda")
         free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
         if not free:
-            raise DippError(f"device: the Ray cluster has no {'GPU' if gpu else 'CPU'}")
+            raise DippError("device", f"the Ray cluster has no {'GPU' if gpu else 'CPU'}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the only option for the number of retries is deprecated
             numbers = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
@@ -218,7 +220,7 @@ class Ray:
         for row in data.iter_rows():
             result = json.loads(row["result"])
             if "error" in result:
-                raise (MiscomputedError if result["miscomputed"] else DippError)(result["error"])
+                raise (MiscomputedError if result["miscomputed"] else DippError)(*result["error"])
             progress(result["encoded"])
             yield result["shard"], Contents.from_json(result["contents"])
 
@@ -234,7 +236,7 @@ class Ray:
             try:
                 ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise DippError(f"address: no Ray cluster at {self.address or 'this machine'} ({error})") from None
+                raise DippError("address", f"no Ray cluster at {self.address or 'this machine'} ({error})") from None
         context = ray.data.DataContext.get_current()
         before = context.enable_progress_bars
         context.enable_progress_bars = False
@@ -256,7 +258,7 @@ def _ray() -> Any:
         import ray
         import ray.data
     except ImportError:
-        raise DippError('engine: ray is missing; in a checkout of dipp, pip install ".[ray]"') from None
+        raise DippError("engine", "ray is missing", 'in a checkout of dipp, pip install ".[ray]"') from None
     return ray
 
 
@@ -286,5 +288,5 @@ class _Actor:
                 results.append(json.dumps({"shard": shard, "contents": contents, "encoded": self._encoded}))
             except DippError as error:
                 miscomputed = isinstance(error, MiscomputedError)
-                results.append(json.dumps({"error": str(error), "miscomputed": miscomputed}))
+                results.append(json.dumps({"error": error.args, "miscomputed": miscomputed}))
         return {"result": results}

@@ -38,7 +38,7 @@ def export(data: Pictures, target: Path) -> None:
     if target.suffix.lower() == ".parquet":
         _to_parquet(data, target)
     elif target.suffix.lower() in Image.registered_extensions():
-        raise DippError(f"output: a folder or a .parquet file is needed, got {target.name}")
+        raise DippError("output", f"a folder or a .parquet file is needed, got {target.name}")
     else:
         _to_folder(data, target)
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.format.bytes import damaged
 
 MAGIC = b"PAR1"
@@ -37,7 +37,7 @@ def require_uncompressed(path: Path) -> None:
         tail = file.read(TAIL.size)
         length, magic = TAIL.unpack(tail) if len(tail) == TAIL.size else (0, b"")
         if magic != MAGIC or length > size - TAIL.size:
-            raise DippError("this is not a Parquet file")
+            raise DippError(FILE, "this is not a Parquet file")
         file.seek(size - TAIL.size - length)
         footer = _Footer(file.read(length))
     footer.require(CODEC)
@@ -59,7 +59,9 @@ class _Footer:
             reached = True
             if len(way) == 1:
                 if kind != I32 or self._varint() != UNCOMPRESSED:
-                    raise DippError("its columns are compressed, and those of a dipp shard are not; do not trust it")
+                    raise DippError(
+                        FILE, "its columns are compressed, and those of a dipp shard are not", "do not trust it"
+                    )
             elif kind == STRUCT:
                 self.require(way[1:])
             elif kind == LIST:

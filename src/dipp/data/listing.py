@@ -100,7 +100,7 @@ class Files(Source):
                 except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
                     problem = f"the file cannot be opened ({error.strerror})"
                 except OSError as error:
-                    raise DippError(f"src: {_text(entry.name)} cannot be read ({error.strerror})") from None
+                    raise DippError("src", f"{_text(entry.name)} cannot be read ({error.strerror})") from None
             yield Record(position, content, entry.label, problem)
 
     def _content(self, entry: Entry) -> bytes | None:
@@ -153,7 +153,7 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
     places = sorted(((root / name).resolve().parts, name) for name in classes)
     for (place, name), (below, other) in itertools.pairwise(places):
         if below[: len(place)] == place:
-            raise DippError(f"src: {name} and {other} lead to the same pictures, which would be released twice")
+            raise DippError("src", f"{name} and {other} lead to the same pictures, which would be released twice")
 
 
 def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Listed]:
@@ -200,7 +200,7 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
         with os.scandir(folder) as entries:
             found = sorted((e.name, _is_folder(e), e.is_symlink()) for e in entries if not e.name.startswith("."))
     except OSError as error:
-        raise DippError(f"src: {folder.name} cannot be read ({error.strerror})") from None
+        raise DippError("src", f"{folder.name} cannot be read ({error.strerror})") from None
     for name, is_folder, is_link in found:
         if not is_folder:
             yield str(folder / name)
@@ -262,7 +262,7 @@ def _tar_entries(path: Path) -> Iterator[Listed]:
             yield from ((entry._replace(label=label), known) for entry, known in waiting)
     except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
         raise DippError(
-            f"src: {path.name} is no whole, uncompressed tar ({error}); unpack it, or fetch again"
+            "src", f"{path.name} is no whole, uncompressed tar ({error})", "unpack it, or fetch again"
         ) from None
 
 
@@ -302,7 +302,7 @@ def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: 
 
     listing = _write(entries(), scratch)
     if not count:
-        raise DippError(f"src: {what} is needed, there is none")
+        raise DippError("src", f"{what} is needed, there is none")
     found = Files(listing, count, labels, digest.hexdigest())
     if later := frozenset(register.later()):
         numbered = enumerate(found.entries(0, count))

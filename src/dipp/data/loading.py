@@ -132,8 +132,9 @@ class Pictures(Dataset[Item]):
                 if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
                     raise TypeError
             except (KeyError, TypeError, ValueError) as error:
-                told = str(error) if isinstance(error, DippError) else "its manifest is damaged; get it again"
-                raise DippError(f"{place}: {told}") from None
+                if isinstance(error, DippError):
+                    raise error.within(place) from None
+                raise DippError(str(place), "its manifest is damaged", "get it again") from None
         else:
             self._parts = [ArchivePart(archives.open(place))]
         self._starts = [0, *itertools.accumulate(part.images for part in self._parts)]
@@ -192,7 +193,7 @@ class Pictures(Dataset[Item]):
             DippError: If no folder was named for the cache.
         """
         if self._cache_folder is None:
-            raise DippError("cache: name a folder for it, dipp.load(…, cache=FOLDER)")
+            raise DippError("cache", "name a folder for it, dipp.load(…, cache=FOLDER)")
         there = self._cache.numbers() if isinstance(self._cache, Cache) else set()
         missing = [geometry.pixels for number, geometry in enumerate(self.geometries()) if number not in there]
         with shown("decoding", missing, wanted=progress and bool(missing)):
@@ -296,7 +297,7 @@ class Pictures(Dataset[Item]):
         for part, _ in places:
             self._require_affordable(part, decoder)
         if any(part.release.seed != release.seed for part, _ in places):
-            raise DippError("the shards belong to several releases; get them again")
+            raise DippError("shards", "they belong to several releases", "get them again")
         numbers = [part.number(row) for part, row in places]
         grey = np.array([part.grey(row) for part, row in places], bool)
         return decoder.end(release, geometry, rows, numbers, grey, self._decoding).pictures(self._decoding)
@@ -315,8 +316,9 @@ class Pictures(Dataset[Item]):
             return
         if torch_device(self._device).type != "cpu":
             raise DippError(
-                'DataLoader: a GPU needs spawned workers, multiprocessing_context="spawn"; or num_workers=0, or a '
-                "cache that was filled before"
+                "DataLoader",
+                'a GPU needs spawned workers, multiprocessing_context="spawn"; or num_workers=0, or a '
+                "cache that was filled before",
             )
         torch.set_num_threads(1)
         self._process = os.getpid()
@@ -330,7 +332,7 @@ class Pictures(Dataset[Item]):
             denoiser.require_identity(release.model)
             self._decoder, self._plan = Decoder(denoiser.prompted(release.prompt)), release.plan
         if (self._plan, self._decoder.denoiser.identity) != (release.plan, release.model):
-            raise DippError("the shards belong to several releases; get them again")
+            raise DippError("shards", "they belong to several releases", "get them again")
         return self._decoder
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dipp.data.shards import Shard
 from dipp.data.sources import Labels
 from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
 from dipp.data.subjects import BySubject
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.format.archive import Archive, whole_facts
 from dipp.format.bytes import Integers
 from dipp.format.release import Release
@@ -44,7 +44,7 @@ def manifest(
     read = {contents.name: contents for contents in known}
     shards = [read.get(path.name) or Contents.of(path, Shard.read(path)) for path in store.shards()]
     if not shards:
-        raise DippError("dst: there is no shard")
+        raise DippError("dst", "there is no shard")
     # The smallest image has the worst certificate.
     worst = min(shards, key=lambda shard: MAX_PIXELS + 1 if shard.smallest is None else shard.smallest)
     shown = Shard.read(store.folder / worst.name)
@@ -85,46 +85,46 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
     stated = read_manifest(folder)
     if payloads and (left := remains(folder)):
         raise DippError(
-            f"{folder}: {left[0]} of a killed run is left, with names of files; remove it, then give DST away"
+            str(folder), f"{left[0]} of a killed run is left, with names of files", "remove it, then give DST away"
         )
     store, position = Store(folder), 0
     try:
         entries = list(shard_entries(stated))
         if [name for name, _ in entries] != [path.name for path in store.shards()]:
-            raise DippError("shards are missing, or there are others")
+            raise DippError(FILE, "shards are missing, or there are others")
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         release: Release | None = None
         contents: list[Contents] = []
         for name, entry in entries:
             path = folder / name
             if sha256(path) != entry["sha256"]:
-                raise DippError(f"{name}: its checksum is wrong; get it again")
+                raise DippError(name, "its checksum is wrong", "get it again")
             shard = Shard.read(path)
             release = release or shard.release
             if shard.release != release:
-                raise DippError(f"{name}: it belongs to another release")
+                raise DippError(name, "it belongs to another release")
             if shard.first != position:
-                raise DippError(f"{name}: it starts at {shard.first}, where {position} is needed")
+                raise DippError(name, f"it starts at {shard.first}, where {position} is needed")
             position += shard.positions
             if shard.names != (() if labels is None else labels.names) or (labels is None and shard.labelled):
-                raise DippError(f"{name}: its labels are not those of the manifest")
+                raise DippError(name, "its labels are not those of the manifest")
             if payloads:
                 shard.archive()  # applies every check of an archive
             contents.append(Contents.of(path, shard))
         computed = manifest(store, labels, contents)
     except (KeyError, TypeError, AttributeError):
-        raise DippError(f"{folder}: its manifest is damaged; get it again") from None
+        raise DippError(str(folder), "its manifest is damaged", "get it again") from None
     except DippError as error:
-        raise DippError(f"{folder}: {error}") from None
+        raise error.within(folder) from None
     left_out = {"dipp", "not_hidden", "subjects"}
     mine, its = (_without_words(facts) for facts in (computed, stated))
     wrong = [key for key, value in mine.items() if key not in left_out and its.get(key) != value]
     if wrong or position != computed["positions"]:
-        raise DippError(f"{folder}: {', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
+        raise DippError(str(folder), f"{', '.join(wrong) or 'positions'} of the manifest is not what the shards hold")
     try:
         told = subjects.checked(stated.get("subjects"), computed)
     except DippError as error:
-        raise DippError(f"{folder}: {error}") from None
+        raise error.within(folder) from None
     return {**computed, "dipp": stated.get("dipp"), "subjects": told}
 
 
@@ -144,7 +144,9 @@ def archive(store: Store) -> Archive:
     for shard in map(Shard.read, store.shards()):
         release = shard.release
         if shard.ids.tolist() != list(range(len(rows), len(rows) + len(shard))):
-            raise DippError("dst: an archive numbers its images without gaps; run the command again with --overwrite")
+            raise DippError(
+                "dst", "an archive numbers its images without gaps", "run the command again with --overwrite"
+            )
         geometries += shard.geometries()
         rows.extend(shard.all_rows())
         grey += shard.greys()

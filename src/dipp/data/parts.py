@@ -82,12 +82,12 @@ class ShardPart(Part):
     @functools.cached_property
     def _shard(self) -> Shard:
         if self.path.is_file() and sha256(self.path) != self._stated:
-            raise DippError(f"{self.path.name}: its checksum is wrong; get it again")
+            raise DippError(self.path.name, "its checksum is wrong", "get it again")
         shard = Shard.read(self.path)
         if len(shard) != self.images:
-            raise DippError(f"{self.path.name}: the manifest speaks of {self.images} images, it has {len(shard)}")
+            raise DippError(self.path.name, f"the manifest speaks of {self.images} images, it has {len(shard)}")
         if shard.names != self._classes:
-            raise DippError(f"{self.path.name}: the manifest has other names for its classes; get it again")
+            raise DippError(self.path.name, "the manifest has other names for its classes", "get it again")
         return shard
 
     @property

@@ -122,7 +122,7 @@ class _Call:
             self._overwrite()
         if self.single and self.destination.exists():
             self.store.remove()  # remains of a run that was killed while it cleaned up
-            raise DippError(f"dst: {self.destination} is finished; {RELEASED_TWICE}: --overwrite starts another")
+            raise DippError("dst", f"{self.destination} is finished", f"{RELEASED_TWICE}: --overwrite starts another")
         job = self._survey(self._begin())
         try:
             contents = list(self._release(job))
@@ -137,13 +137,13 @@ class _Call:
         """Raise if the source does not exist or contains the destination, or if that is a folder and not a file."""
         source, destination = self.source, self.destination
         if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
-            raise DippError(f"dst: {destination} lies inside the source; choose a place outside")
+            raise DippError("dst", f"{destination} lies inside the source", "choose a place outside")
         if not Path(source).exists() and not HUB_ID.fullmatch(source):
-            raise DippError(f"src: {source} is neither a file nor a folder, nor a hub id")
+            raise DippError("src", f"{source} is neither a file nor a folder, nor a hub id")
         if self.single and destination.is_dir():
-            raise DippError(f"dst: {destination} is a folder, where a name in .dipp means a file")
+            raise DippError("dst", f"{destination} is a folder, where a name in .dipp means a file")
         if self.single and self.choices.subject is not None:
-            raise DippError("subject: a single .dipp file has no place for what its subjects pay; name a folder")
+            raise DippError("subject", "a single .dipp file has no place for what its subjects pay", "name a folder")
 
     def _overwrite(self) -> None:
         """Remove what is at the destination, unless it is a run that the same command has begun."""
@@ -163,7 +163,7 @@ class _Call:
             try:
                 self.destination.unlink(missing_ok=True)
             except OSError as error:
-                raise DippError(f"dst: {self.destination} cannot be overwritten ({error.strerror})") from None
+                raise DippError("dst", f"{self.destination} cannot be overwritten ({error.strerror})") from None
 
     def _begin(self) -> Job:
         """Record the run before a picture is read, or find its record; return the job of its workers."""
@@ -174,7 +174,9 @@ class _Call:
             if record is not None and conduct.skip_changed:
                 wanted = Run.from_json(record, store)
                 if wanted.place != self._place:
-                    raise DippError(f"skip-changed: {store.folder} holds a run of {wanted.place}, not of {self.source}")
+                    raise DippError(
+                        "skip-changed", f"{store.folder} holds a run of {wanted.place}, not of {self.source}"
+                    )
             else:
                 wanted = self._wanted(store.run_folder)
             record = store.begin(wanted.to_json())
@@ -209,7 +211,7 @@ class _Call:
         columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or self.single))
         source: Source = open_source(self.source, columns, scratch)
         if not len(source):
-            raise DippError("src: a picture is needed, there is none")
+            raise DippError("src", "a picture is needed, there is none")
         if choices.subject is not None:
             source = BySubject.of(source, choices.subject, choices.most_per_subject, scratch)
         labelled = source.labels is not None and not choices.drop_labels and not self.single
@@ -238,12 +240,15 @@ class _Call:
         told = RELEASED_TWICE if published else "nothing of it was published, but the odometer may have charged it"
         if different == ["source"] and not self.single:
             return DippError(
-                f"dst: {folder} holds an unfinished run, and its source has changed since; restore it, finish without "
-                f"what has changed by --skip-changed, or start anew with --overwrite ({told})"
+                "dst",
+                f"{folder} holds an unfinished run, and its source has changed since",
+                "restore it, finish without what has changed by --skip-changed, or start anew with --overwrite "
+                f"({told})",
             )
         return DippError(
-            f"dst: {folder} holds an unfinished run with another {' and '.join(different)}; go on with the same, "
-            f"or --overwrite ({told})"
+            "dst",
+            f"{folder} holds an unfinished run with another {' and '.join(different)}",
+            f"go on with the same, or --overwrite ({told})",
         )
 
     def _survey(self, job: Job) -> Job:
@@ -300,14 +305,14 @@ class _Call:
         elif not published:
             self.store.abandon()
         before = f"; {published} shards that were published before stay, and are as doubtful" if published else ""
-        return MiscomputedError(f"{error}. The run is ended{before}")
+        return MiscomputedError(error.argument, error.problem, f"{error.remedy}. The run is ended{before}")
 
     def _finish(self, job: Job, contents: list[Contents]) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
         """Publish the manifest or the one archive; return its facts and the skipped pictures."""
         store = self.store
         if len(store.shards()) != job.shards:
             raise DippError(
-                "dst: shards are missing; see that all workers write to the same disk, and run the command again"
+                "dst", "shards are missing", "see that all workers write to the same disk, and run the command again"
             )
         if self.single:
             whole = manifest.archive(store)

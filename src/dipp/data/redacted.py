@@ -18,7 +18,7 @@ from dipp import __version__
 from dipp.data.contents import Contents, Skipped
 from dipp.data.sources import Label, Labels
 from dipp.data.store import PICTURES, REDACTED, Store, manifest_of, remains, sha256, shard_entries
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.redaction import record as records
 from dipp.redaction.record import SUFFIX, Record
 
@@ -111,7 +111,7 @@ class Listing:
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             if (facts["format"], facts["version"]) != (FORMAT, VERSION):
-                raise DippError(f"{path.name}: a list of version {VERSION} is needed; upgrade dipp")
+                raise DippError(path.name, f"a list of version {VERSION} is needed", "upgrade dipp")
             pictures = tuple(
                 Listed(**{**one, "size": tuple(one["size"]), "assumptions": tuple(one["assumptions"])})
                 for one in facts["pictures"]
@@ -119,11 +119,11 @@ class Listing:
             skipped = tuple(Skipped(**one) for one in facts["skipped"])
             return cls(int(facts["first"]), int(facts["positions"]), pictures, skipped)
         except OSError as error:
-            raise DippError(f"{path.name}: cannot be read ({error.strerror})") from None
+            raise DippError(path.name, f"cannot be read ({error.strerror})") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError(f"{path.name}: not a whole list; get it again") from None
+            raise DippError(path.name, "not a whole list", "get it again") from None
 
     def contents(self, path: Path) -> Contents:
         """Return what the list holds, as a worker tells it."""
@@ -183,29 +183,29 @@ def verify(folder: Path, device: str = "auto") -> dict[str, Any]:
     """
     stated = manifest_of(folder)
     if stated["format"] != REDACTED:
-        raise DippError(f"{folder}: it holds no redacted pictures; dipp info --verify checks it")
+        raise DippError(str(folder), "it holds no redacted pictures", "dipp info --verify checks it")
     if left := remains(folder):
         raise DippError(
-            f"{folder}: {left[0]} of a killed run is left, with names of files; remove it, then give DST away"
+            str(folder), f"{left[0]} of a killed run is left, with names of files", "remove it, then give DST away"
         )
     store = Store(folder, ".json")
     try:
         entries = list(shard_entries(stated))
         if [name for name, _ in entries] != [path.name for path in store.shards()]:
-            raise DippError("shards are missing, or there are others")
+            raise DippError(FILE, "shards are missing, or there are others")
         names = set(_checked(folder, (folder / name for name, _ in entries), device))
         found = {path.relative_to(folder / PICTURES).as_posix() for path in _files(folder / PICTURES)}
         if found != names:
-            raise DippError(f"{min(found ^ names)} is there without being listed")
+            raise DippError(min(found ^ names), "it is there without being listed")
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         computed = manifest(store, labels)
     except (KeyError, TypeError, AttributeError):
-        raise DippError(f"{folder}: its manifest is damaged; get it again") from None
+        raise DippError(str(folder), "its manifest is damaged", "get it again") from None
     except DippError as error:
-        raise DippError(f"{folder}: {error}") from None
+        raise error.within(folder) from None
     wrong = [name for name, value in computed.items() if name != "dipp" and stated.get(name) != value]
     if wrong:
-        raise DippError(f"{folder}: {', '.join(wrong)} of the manifest is not what the shards hold")
+        raise DippError(str(folder), f"{', '.join(wrong)} of the manifest is not what the shards hold")
     return stated
 
 
@@ -220,17 +220,17 @@ def _checked(folder: Path, lists: Iterable[Path], device: str) -> Iterator[str]:
         listing = Listing.read(path)
         taken = sorted([*(one.position for one in listing.pictures), *(one.position for one in listing.skipped)])
         if listing.first != position or taken != list(range(position, position + listing.positions)):
-            raise DippError(f"{path.name}: its positions do not follow those before")
+            raise DippError(path.name, "its positions do not follow those before")
         position += listing.positions
         for one in listing.pictures:
             place = folder / PICTURES / one.name
             if not place.resolve().is_relative_to((folder / PICTURES).resolve()):
-                raise DippError(f"{path.name}: {one.name} leads out of the folder")
+                raise DippError(path.name, f"{one.name} leads out of the folder")
             try:
                 content, text = place.read_bytes(), records.beside(place).read_bytes()
             except OSError as error:
-                raise DippError(f"{one.name}: it or its record cannot be read ({error.strerror})") from None
+                raise DippError(one.name, f"it or its record cannot be read ({error.strerror})") from None
             if Listed.of(one.position, one.name, one.label, content, text) != one:
-                raise DippError(f"{one.name}: it or its record is not what its list says")
+                raise DippError(one.name, "it or its record is not what its list says")
             records.check(place, Record.read(records.beside(place)), device)
             yield from (one.name, one.name + SUFFIX)

@@ -107,11 +107,11 @@ class RedactWorker(Worker[Prepared]):
         try:
             chosen = redactor.chosen("it", own.unpacked(row["regions"]))
         except DippError as error:
-            return None, str(error).removeprefix("it: ")
+            return None, str(error.without("it"))
         try:
             opened = redactor.opened("it", content, chosen)
         except DippError as error:
-            return None, str(error).removeprefix("it: ").removeprefix(f"{chosen.source}: ")
+            return None, str(error.without("it").without(chosen.source))
         return Prepared(named(name, opened.source.kind), content, opened), ""
 
     def release(self, shard: int) -> Contents:
@@ -130,7 +130,7 @@ class RedactWorker(Worker[Prepared]):
                 self.progress(1)
             positions = job.positions(shard)
             if len(pictures) + len(skipped) != len(positions):
-                raise DippError("src: it has fewer pictures than when the run began; restore it to go on")
+                raise DippError("src", "it has fewer pictures than when the run began", "restore it to go on")
             text = Listing(positions.start, len(positions), tuple(pictures), tuple(skipped)).to_json().encode()
             job.store.publish(job.token, shard, lambda file: file.write(text))
         return Listing.read(job.store.shard(shard)).contents(job.store.shard(shard))
@@ -182,7 +182,7 @@ class Redacting(Purpose):
     def _packed(self, source: Source) -> Iterator[str | None]:
         """Yield the regions of each position; None where nothing is declared."""
         if self.unlabelled and isinstance(source, Files):
-            raise DippError("drop-labels: names of folders are released, and are the labels; leave it out")
+            raise DippError("drop-labels", "names of folders are released, and are the labels", "leave it out")
         wanted = str(self.regions)
         if wanted.startswith(column.PREFIX):
             found = list(self._cells(source, wanted.removeprefix(column.PREFIX)))
@@ -202,7 +202,7 @@ class Redacting(Purpose):
     def _cells(self, source: Source, name: str) -> Iterator[Declared | None]:
         """Yield the regions that a column of a table holds for each position."""
         if self.names is not None:
-            raise DippError(f"name-column: {column.PREFIX}{name} needs no names; leave it out")
+            raise DippError("name-column", f"{column.PREFIX}{name} needs no names", "leave it out")
         kinds = source.kinds(name)
         for position, (cell, size) in enumerate(zip(source.cells(name), source.sizes(), strict=True)):
             yield column.of(f"{name} of {source.name(position)}", cell, size, kinds)

@@ -43,7 +43,7 @@ def refuse_twice(paths: Iterable[Path]) -> None:
     if found := twice(paths):
         first, second = found
         raise DippError(
-            f"src: {first.name} and {second.name} are one file, whose pictures would be released twice; remove one"
+            "src", f"{first.name} and {second.name} are one file, whose pictures would be released twice", "remove one"
         )
 
 

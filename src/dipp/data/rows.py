@@ -48,7 +48,7 @@ def writing(path: Path, schema: pa.Schema) -> Iterator[Add]:
             if batch:
                 flush()
     except OSError as error:
-        raise DippError(f"dst: {path.parent} cannot be written ({os.strerror(error.errno or 0)})") from None
+        raise DippError("dst", f"{path.parent} cannot be written ({os.strerror(error.errno or 0)})") from None
 
 
 def read(path: Path, start: int, stop: int) -> Iterator[dict[str, Any]]:
@@ -57,7 +57,7 @@ def read(path: Path, start: int, stop: int) -> Iterator[dict[str, Any]]:
         file = pa.memory_map(str(path))
     except OSError:
         raise DippError(
-            "dst: what the run knew of its source is gone; another run has ended or overwritten it"
+            "dst", "what the run knew of its source is gone", "another run has ended or overwritten it"
         ) from None
     with file, pa.ipc.open_file(file) as reader:
         for number in range(start // ROWS_PER_BATCH, -(-stop // ROWS_PER_BATCH)):

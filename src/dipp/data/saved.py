@@ -32,9 +32,9 @@ class Saved(Rows):
                 found = json.loads((folder / "dataset_dict.json").read_text())["splits"]
                 splits = [name for name in found if (folder / name).is_dir()]
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                raise DippError("src: dataset_dict.json is damaged; save the dataset again") from None
+                raise DippError("src", "dataset_dict.json is damaged", "save the dataset again") from None
             if columns.part not in splits:
-                raise DippError(f"split: one of {', '.join(splits)} is needed, got {columns.part}")
+                raise DippError("split", f"one of {', '.join(splits)} is needed, got {columns.part}")
             folder /= columns.part
         else:
             columns.refuse_split(str(folder))
@@ -82,7 +82,7 @@ def _saved(folder: Path, states: tuple[State | None, ...]) -> Any:  # noqa: ARG0
     try:
         return datasets.load_from_disk(str(folder))
     except Exception as error:  # its exceptions differ from release to release
-        raise DippError(f"src: {folder.name} cannot be read by datasets ({type(error).__name__})") from None
+        raise DippError("src", f"{folder.name} cannot be read by datasets ({type(error).__name__})") from None
 
 
 def saved_folder(place: str, columns: Columns, _: Path) -> Saved | None:

@@ -35,7 +35,7 @@ from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import footer
 from dipp.data.contents import Skipped
 from dipp.data.sources import ROWS_PER_READ, Label, Labels
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.format.archive import WORK, Archive
 from dipp.format.bytes import Integers, damaged
 from dipp.format.header import release_from_bytes, release_to_bytes
@@ -192,10 +192,11 @@ class Shard:
             return cls._read(path)
         except (OSError, pa.ArrowException) as error:
             reason = getattr(error, "strerror", None) or "no Parquet"
-            raise DippError(f"{path.name}: cannot be read ({reason}); get it again") from None
+            raise DippError(path.name, f"cannot be read ({reason})", "get it again") from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-            told = str(error) if isinstance(error, DippError) else "this is not a shard of a dipp dataset"
-            raise DippError(f"{path.name}: {told}") from None
+            if isinstance(error, DippError):
+                raise error.within(path.name) from None
+            raise DippError(path.name, "this is not a shard of a dipp dataset") from None
 
     @classmethod
     def _read(cls, path: Path) -> Shard:
@@ -206,7 +207,7 @@ class Shard:
             metadata = file.schema_arrow.metadata
             facts = json.loads(metadata[METADATA])
             if facts["version"] > VERSION:
-                raise DippError(f"written by a newer dipp (shard format {facts['version']}); upgrade")
+                raise DippError(FILE, f"written by a newer dipp (shard format {facts['version']})", "upgrade")
             table = _rows(file, size)
         if any(table[name].null_count for name in ("payload", "width", "height", "id")):
             raise damaged("a value is missing")
@@ -247,7 +248,7 @@ class Shard:
         if not self.grey <= set(self.ids.tolist()):
             raise damaged("it speaks of grey images that it does not have")
         if self.claim != claim_of(self.certificate):
-            raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
+            raise DippError(FILE, "the certificate in the file is not the one of its plan", "do not trust the file")
 
     @functools.cached_property
     def certificate(self) -> Certificate | None:
@@ -319,7 +320,7 @@ def _check_form(file: pq.ParquetFile, size: int) -> None:
     found = file.schema_arrow
     forms = [schema(Labels(text=text)) for text in (False, True)]
     if not any(found.equals(form, check_metadata=False) for form in forms):
-        raise DippError("other columns than those of a dipp shard")
+        raise DippError(FILE, "other columns than those of a dipp shard")
     # Each image takes at least one byte of the file.
     if file.metadata.num_rows > min(size, MAX_ROWS):
         raise damaged("its images do not fit into it")

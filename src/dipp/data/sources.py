@@ -104,13 +104,13 @@ class Columns:
         if self.split is not None:
             there = self.split and Path(place, self.split).is_dir()
             advice = f"name the folder {Path(place, self.split)}" if there else "leave --split out to release all of it"
-            raise DippError(f"split: {place} has no split called {self.split}; {advice}")
+            raise DippError("split", f"{place} has no split called {self.split}", advice)
 
     def refuse_columns(self, place: str) -> None:
         """Refuse columns of a source that is no table."""
         for option, name in (("image-column", self.image), ("label-column", self.label)):
             if name is not None:
-                raise DippError(f"{option}: {place} is no table; leave it out")
+                raise DippError(option, f"{place} is no table", "leave it out")
 
 
 class Source(ABC):
@@ -151,12 +151,12 @@ class Source(ABC):
                 the row, from 0, where there is none.
         """
         if column is not None:
-            raise DippError("name-column: this source is not a table; leave it out")
-        raise DippError("regions: pictures of this source are not files; save them as a folder or as Parquet first")
+            raise DippError("name-column", "this source is not a table", "leave it out")
+        raise DippError("regions", "pictures of this source are not files", "save them as a folder or as Parquet first")
 
     def cells(self, column: str, part: str | None = None) -> Iterator[Any]:  # noqa: ARG002
         """Yield whatever a column of a table holds, row by row; of a struct, one part of it if that is named."""
-        raise DippError(f"regions: column:{column} needs a table, and this source is none; name a file of regions")
+        raise DippError("regions", f"column:{column} needs a table, and this source is none", "name a file of regions")
 
     def sizes(self) -> Iterator[tuple[int | None, int | None]]:
         """Yield width and height of each picture where a table has columns of these names, otherwise None."""
@@ -173,7 +173,9 @@ class Source(ABC):
         """
         found = self._labels() if column == "label" and self.labels is not None else None
         if found is None:
-            raise DippError(f"subject: this source has no column {column}; use a table, or label if there are labels")
+            raise DippError(
+                "subject", f"this source has no column {column}", "use a table, or label if there are labels"
+            )
         return found
 
     def _labels(self) -> Iterator[Label] | None:
@@ -186,12 +188,12 @@ def open_source(place: str, columns: Columns, scratch: Path) -> Source:
     from dipp.data.formats import FORMATS  # which are made of what is here
 
     if columns.image is None and _is_release(Path(place)):  # a named column of the shards is meant
-        raise DippError(f"src: {Path(place).name} is a release already; `dipp decode` makes pictures of it")
+        raise DippError("src", f"{Path(place).name} is a release already", "`dipp decode` makes pictures of it")
     for recognised in FORMATS:
         if (found := recognised(place, columns, scratch)) is not None:
             return found
     packed = "; unpack it first" if Path(place).suffix.lower() in PACKED else ""
-    raise DippError(f"src: a folder, .parquet, .tar or hub id is needed, got {Path(place).name}{packed}")
+    raise DippError("src", f"a folder, .parquet, .tar or hub id is needed, got {Path(place).name}{packed}")
 
 
 def _is_release(path: Path) -> bool:
@@ -281,16 +283,13 @@ class Cifar(Source):
     def open(cls, folder: Path, split: str, kind: cifar.Kind = cifar.TEN) -> Cifar:
         """Open a split, train or test."""
         if split not in kind.batches:
-            raise DippError(f"split: train or test is needed for {kind.title}, got {split}")
+            raise DippError("split", f"train or test is needed for {kind.title}, got {split}")
         batches = kind.batches[split]
         paths = [folder / name for name in batches]
         refuse_twice(paths)
         states = tuple(map(state_at, paths))
-        try:
-            labels = Labels(names=cifar.class_names(folder / kind.meta, kind))
-            counts = tuple(len(_cifar_batch(*one, kind.title)[1]) for one in zip(paths, states, strict=True))
-        except DippError as error:
-            raise DippError(f"src: {error}") from None
+        labels = Labels(names=cifar.class_names(folder / kind.meta, kind))
+        counts = tuple(len(_cifar_batch(*one, kind.title)[1]) for one in zip(paths, states, strict=True))
         return cls(kind.title, folder, batches, counts, states, labels, fingerprint([folder / kind.meta, *paths]))
 
     def __len__(self) -> int:

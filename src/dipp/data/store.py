@@ -52,7 +52,7 @@ NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EX
 SHARD = re.compile(r"shard-\d{6,}\.(parquet|json)")
 PICTURES = "pictures"
 """Folder of the redacted pictures of a release, which belongs to it alone."""
-ENDED = "dst: the run was ended or overwritten by another"
+ENDED = ("dst", "the run was ended or overwritten by another")
 RELEASED_TWICE = "a second release of the same images adds its ε to that of the first"
 
 
@@ -87,21 +87,23 @@ class Store:
         if self.finished:
             with contextlib.suppress(OSError):
                 self._forget()  # remains of a run that was killed while it cleaned up
-            raise DippError(f"dst: {self.folder} is finished; {RELEASED_TWICE}: --overwrite starts another")
+            raise DippError("dst", f"{self.folder} is finished", f"{RELEASED_TWICE}: --overwrite starts another")
         if self.folder.exists() and not self.folder.is_dir():
-            raise DippError(f"dst: {self.folder} is not a folder")
+            raise DippError("dst", f"{self.folder} is not a folder")
         if self.folder.is_dir() and not (self.run_folder / RUN_FILE).is_file():
             others = [path.name for path in self.folder.iterdir() if not path.name.startswith(RUN)]
             if any(map(SHARD.fullmatch, others)):
-                raise DippError(f"dst: {self.folder} holds shards of no run; {RELEASED_TWICE}: --overwrite starts one")
+                raise DippError(
+                    "dst", f"{self.folder} holds shards of no run", f"{RELEASED_TWICE}: --overwrite starts one"
+                )
             if others:
-                raise DippError(f"dst: {self.folder} holds other files; give a new folder")
+                raise DippError("dst", f"{self.folder} holds other files", "give a new folder")
         try:
             self.folder.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
             # For the owner only: it will hold unpublished attempts and the names of files.
             self.run_folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise DippError(f"dst: {self.folder} cannot be made ({error.strerror})") from None
+            raise DippError("dst", f"{self.folder} cannot be made ({error.strerror})") from None
 
     def begin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Start a run with these facts, or join the run that is there: return its facts, with its token."""
@@ -117,11 +119,11 @@ class Store:
             if found["token"] != token:
                 attempts.rmdir()
         except FileNotFoundError:
-            raise DippError(ENDED) from None
+            raise DippError(*ENDED) from None
         except OSError as error:
             linkless = error.errno in NO_LINKS
             why = "has no hard links, choose another disk" if linkless else f"cannot be written ({error.strerror})"
-            raise DippError(f"dst: {self.folder} {why}") from None
+            raise DippError("dst", f"{self.folder} {why}") from None
         return found
 
     def begun(self) -> dict[str, Any] | None:
@@ -139,8 +141,9 @@ class Store:
     def damaged(self) -> DippError:
         """What is said where the record of a run cannot be read: only who removes it may mean another run."""
         return DippError(
-            f"dst: {self.run_folder / RUN_FILE} is damaged, so its run cannot go on; remove {self.run_folder}, then "
-            f"--overwrite starts another ({RELEASED_TWICE})"
+            "dst",
+            f"{self.run_folder / RUN_FILE} is damaged, so its run cannot go on",
+            f"remove {self.run_folder}, then --overwrite starts another ({RELEASED_TWICE})",
         )
 
     def overwrite(self) -> None:
@@ -158,9 +161,9 @@ class Store:
                 (self.folder / PICTURES).rename(self.folder / f"{RUN}-{secrets.token_hex(8)}")
                 self._forget()
         except NotADirectoryError:
-            raise DippError(f"dst: {self.folder} is not a folder") from None
+            raise DippError("dst", f"{self.folder} is not a folder") from None
         except OSError as error:
-            raise DippError(f"dst: {self.folder} cannot be overwritten ({error.strerror})") from None
+            raise DippError("dst", f"{self.folder} cannot be overwritten ({error.strerror})") from None
 
     def abandon(self) -> None:
         """Give up a run that has published nothing, and leave nothing behind; one that has published stays."""
@@ -223,7 +226,7 @@ class Store:
             self._publish(token, place, lambda file: file.write(content))
             return place.read_bytes()
         except OSError as error:
-            raise DippError(f"dst: {name} cannot be written ({error.strerror}); see what is there") from None
+            raise DippError("dst", f"{name} cannot be written ({error.strerror})", "see what is there") from None
 
     def _publish(self, token: str, place: Path, write: Callable[[BinaryIO], object]) -> None:
         """Publish a file, unless another attempt has done so; `write` writes its content."""
@@ -231,11 +234,12 @@ class Store:
             publish(self._attempts(token), place, write)
         except FileNotFoundError:
             if not place.exists():
-                raise DippError(ENDED) from None
+                raise DippError(*ENDED) from None
         except OSError as error:
             raise DippError(
-                f"dst: {place.name} cannot be written ({error.strerror}); what was published is safe, "
-                "run the same command again to go on"
+                "dst",
+                f"{place.name} cannot be written ({error.strerror})",
+                "what was published is safe, run the same command again to go on",
             ) from None
 
     def finish(self, token: str, manifest: dict[str, Any]) -> None:
@@ -245,9 +249,11 @@ class Store:
             publish(self._attempts(token), self.folder / MANIFEST, lambda file: file.write(text))
         except FileNotFoundError:
             if not self.finished:
-                raise DippError(ENDED) from None
+                raise DippError(*ENDED) from None
         except OSError as error:
-            raise DippError(f"dst: {MANIFEST} cannot be written ({error.strerror}); run the command again") from None
+            raise DippError(
+                "dst", f"{MANIFEST} cannot be written ({error.strerror})", "run the command again"
+            ) from None
         if self._attempts(token).is_dir():  # otherwise it belongs to another run by now
             self._forget()
 
@@ -257,11 +263,11 @@ class Store:
             publish(self._attempts(token), place, lambda file: file.write(content))
         except FileNotFoundError:
             if not place.is_file():
-                raise DippError(ENDED) from None
+                raise DippError(*ENDED) from None
         except OSError as error:
-            raise DippError(f"dst: {place} cannot be written ({error.strerror}); run the command again") from None
+            raise DippError("dst", f"{place} cannot be written ({error.strerror})", "run the command again") from None
         if place.read_bytes() != content:
-            raise DippError(f"dst: {place} was made by another run meanwhile; nothing of this one was released")
+            raise DippError("dst", f"{place} was made by another run meanwhile", "nothing of this one was released")
         self.remove()
 
     def remove(self) -> None:
@@ -301,8 +307,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     found = manifest_of(folder)
     if found["format"] == REDACTED:
         raise DippError(
-            f"{folder}: its pictures are ordinary files in {folder / PICTURES}, with nothing to decode; open them with "
-            f"any program, and check them by dipp check {folder}"
+            str(folder),
+            f"its pictures are ordinary files in {folder / PICTURES}, with nothing to decode",
+            f"open them with any program, and check them by dipp check {folder}",
         )
     return found
 
@@ -316,16 +323,16 @@ def manifest_of(folder: Path) -> dict[str, Any]:
             or found["format"] not in (FORMAT, REDACTED)
             or not isinstance(found["version"], int)
         ):
-            raise DippError(f"{folder}: {MANIFEST} is not one of dipp's")
+            raise DippError(str(folder), f"{MANIFEST} is not one of dipp's")
     except FileNotFoundError:
         hint = "the run is not finished: run the same command again" if (folder / RUN).exists() else "no dataset"
-        raise DippError(f"{folder}: there is no {MANIFEST}; {hint}") from None
+        raise DippError(str(folder), f"there is no {MANIFEST}", hint) from None
     except (OSError, ValueError, KeyError, RecursionError) as error:
         if isinstance(error, DippError):
             raise
-        raise DippError(f"{folder}: {MANIFEST} cannot be read; get it again") from None
+        raise DippError(str(folder), f"{MANIFEST} cannot be read", "get it again") from None
     if found["version"] > 1:
-        raise DippError(f"{folder}: written by a newer dipp (manifest {found['version']}); upgrade")
+        raise DippError(str(folder), f"written by a newer dipp (manifest {found['version']})", "upgrade")
     return found
 
 
@@ -340,5 +347,5 @@ def shard_entries(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
     for entry in shards:
         name = entry["name"]
         if not isinstance(name, str) or not SHARD.fullmatch(name):
-            raise DippError(f"{MANIFEST}: {name!r} is no name of a shard")
+            raise DippError(MANIFEST, f"{name!r} is no name of a shard")
         yield name, entry

@@ -29,7 +29,7 @@ from dipp.core.words import counted
 from dipp.data import rows
 from dipp.data.sources import Labels, Record, Source
 from dipp.data.store import Store
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.privacy import conversions
 from dipp.privacy.printing import upper
 
@@ -83,7 +83,7 @@ class BySubject(Source):
             for position, value in enumerate(source.values(column)):
                 if value is None:
                     raise DippError(
-                        f"subject: {source.name(position)} has no value in {column}; every picture needs one"
+                        "subject", f"{source.name(position)} has no value in {column}", "every picture needs one"
                     )
                 subject = numbers.setdefault(value, len(numbers))
                 if most is None or taken[subject] < most:
@@ -184,7 +184,7 @@ def checked(stated: Any, facts: dict[str, Any]) -> dict[str, Any] | None:
     except (KeyError, TypeError):
         enough = False
     if not enough:
-        raise DippError("subjects of the manifest are not possible with what the shards hold")
+        raise DippError(FILE, "subjects of the manifest are not possible with what the shards hold")
     return {**stated}
 
 

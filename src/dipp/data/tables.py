@@ -85,7 +85,7 @@ class Rows(Source):
     def cells(self, column: str, part: str | None = None) -> Iterator[Any]:
         """Yield whatever a column holds, row by row; of a struct, one part of it if that is named."""
         if self.schema.names.count(column) != 1:
-            raise DippError(f"src: one of the columns {', '.join(self.schema.names)} is needed, got {column}")
+            raise DippError("src", f"one of the columns {', '.join(self.schema.names)} is needed, got {column}")
         return self._column(column, part)
 
     def record(self, position: int, row: dict[str, Any]) -> Record:
@@ -107,7 +107,7 @@ class Rows(Source):
             labels_of(self.schema, column, "name-column")
             for position, name in enumerate(self.cells(column)):
                 if name is None or not str(name).strip():
-                    raise DippError(f"name-column: {column} of {self.name(position)} is empty; choose another")
+                    raise DippError("name-column", f"{column} of {self.name(position)} is empty", "choose another")
                 yield Path(str(name))
             return
         kind = self.schema.field(self.image).type
@@ -152,7 +152,7 @@ class Tables(Rows):
             if place == places[0]:
                 schema = file.schema_arrow
             elif not file.schema_arrow.equals(schema, check_metadata=False):
-                raise DippError(f"src: the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
+                raise DippError("src", f"the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
         return cls(*choose_columns(schema, columns, chosen), tuple(places), states, tuple(counts))
 
     def __len__(self) -> int:
@@ -171,7 +171,7 @@ class Tables(Rows):
                     done += 1
             except (OSError, pa.ArrowException) as error:
                 if isinstance(error, OSError) and (error.errno or place.startswith(HUB)):
-                    raise DippError(f"src: {Path(place).name} cannot be read ({error})") from None
+                    raise DippError("src", f"{Path(place).name} cannot be read ({error})") from None
                 yield from (Record(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
 
     def _rows(self, file: pq.ParquetFile, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -199,7 +199,7 @@ class Tables(Rows):
                 for batch in file.iter_batches(VALUES_PER_READ, columns=[wanted], use_threads=False):
                     yield from cells_of(batch.column(column), part)
             except (OSError, pa.ArrowException) as error:
-                raise DippError(f"src: {column} of {Path(place).name} cannot be read ({error})") from None
+                raise DippError("src", f"{column} of {Path(place).name} cannot be read ({error})") from None
 
     def name(self, position: int) -> str:
         """File and row of a picture."""
@@ -210,7 +210,7 @@ class Tables(Rows):
 def refuse_named_twice(places: Sequence[str]) -> None:
     """Raise if a table is named twice, or is under two names. An address on the hub stands for its file."""
     if len({*places}) < len(places):
-        raise DippError("src: a table is named twice, and its pictures would be released twice; name it once")
+        raise DippError("src", "a table is named twice, and its pictures would be released twice", "name it once")
     refuse_twice(Path(place) for place in places if not place.startswith(HUB))
 
 
@@ -230,7 +230,7 @@ def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 -
         return pq.ParquetFile(place)
     except (OSError, pa.ArrowException) as error:
         raise DippError(
-            f"src: {Path(place).name} is not a Parquet file that can be read ({type(error).__name__})"
+            "src", f"{Path(place).name} is not a Parquet file that can be read ({type(error).__name__})"
         ) from None
 
 
@@ -246,13 +246,13 @@ def open_hub(name: str, columns: Columns) -> Tables:
             continue
         found = builder.config.data_files or {}
         if columns.part not in found:
-            raise DippError(f"split: one of {', '.join(map(str, found))} is needed, got {columns.part}")
+            raise DippError("split", f"one of {', '.join(map(str, found))} is needed, got {columns.part}")
         places = [str(place) for place in found[columns.part]]
         if places and all(place.endswith(".parquet") for place in places):
             # An address on the hub contains its commit, so that a later state of the dataset has another fingerprint.
             return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
         reasons.append("no Parquet files")
-    raise DippError(f"src: {name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
+    raise DippError("src", f"{name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
 
 
 def huggingface() -> Any:
@@ -260,7 +260,7 @@ def huggingface() -> Any:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise DippError('src: datasets is missing; in a checkout of dipp, pip install ".[data]"') from None
+        raise DippError("src", "datasets is missing", 'in a checkout of dipp, pip install ".[data]"') from None
     datasets.disable_progress_bars()
     return datasets
 

@@ -149,7 +149,7 @@ class Worker(ABC, Generic[Decoded]):
     def require_lenient(self, position: int, problem: str) -> None:
         """Raise for a bad picture if the job is strict."""
         if self.job.strict:
-            raise DippError(f"src: {self.job.source.name(position)}: {problem}")
+            raise DippError("src", f"{self.job.source.name(position)}: {problem}")
 
     def pictures(self, shard: int, *, decode: bool = True) -> Iterator[Seen[Decoded]]:
         """Yield the pictures of a shard."""
@@ -183,11 +183,15 @@ class Worker(ABC, Generic[Decoded]):
 
     def _changed(self, position: int) -> DippError:
         """Return the error about a picture that has changed since the survey, or since the source was listed."""
-        told = f"src: {self.job.source.name(position)} was changed after the run began; "
+        changed = f"{self.job.source.name(position)} was changed after the run began"
         if self.job.bad is not None:
             folder = self.job.store.folder
-            return DippError(f"{told}restore it and give the same command again, or remove {folder} and start anew")
-        return DippError(f"{told}restore it and give the same command again, or finish without it by --skip-changed")
+            return DippError(
+                "src", changed, f"restore it and give the same command again, or remove {folder} and start anew"
+            )
+        return DippError(
+            "src", changed, "restore it and give the same command again, or finish without it by --skip-changed"
+        )
 
 
 def _lists(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

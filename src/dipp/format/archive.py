@@ -21,7 +21,7 @@ import numpy as np
 
 from dipp import files
 from dipp.core.geometry import Geometry
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
 from dipp.format.header import Header, checksum, unsealed
 from dipp.format.packing import FixedLayout, Layout, cut
@@ -79,13 +79,13 @@ class Archive:
 
         """
         if grey and len(grey) != len(geometries):
-            raise DippError(f"grey: one of each image is needed, got {len(grey)} of {len(geometries)}")
+            raise DippError("grey", f"one of each image is needed, got {len(grey)} of {len(geometries)}")
         if len(geometries) != len(indices):
             raise DippError(
-                f"geometries, indices: one of each an image is needed, got {len(geometries)} and {len(indices)}"
+                "geometries, indices", f"one of each an image is needed, got {len(geometries)} and {len(indices)}"
             )
         if {geometry.channels for geometry in geometries} - {release.channels}:
-            raise DippError(f"images of {release.channels} channels are needed; make an archive for each kind")
+            raise DippError("images", f"{release.channels} channels are needed", "make an archive for each kind")
         sizes = [(len(list(run)), geometry) for geometry, run in itertools.groupby(geometries)]
         runs = np.array([(count, size.height, size.width) for count, size in sizes], np.int64).reshape(-1, 3)
         smallest = Header(release, runs, None).smallest
@@ -178,7 +178,7 @@ class Archive:
         runs = range(self._run(first), self._run(last - 1) + 1)
         sizes = set(map(self._geometry, runs))
         if first >= last or len(sizes) != 1:
-            raise DippError(f"first, last: one or more images of one size are needed, got {first} and {last}")
+            raise DippError("first, last", f"one or more images of one size are needed, got {first} and {last}")
         layout = self._layouts[sizes.pop()]
         if not isinstance(layout, FixedLayout):
             ranges = itertools.pairwise(self._starts[first : last + 1].tolist())
@@ -295,7 +295,7 @@ def _as_rows(indices: Any, length: int) -> Integers:
     except ValueError:
         rows = np.zeros(0)
     if rows.shape[1:] != (length,) or rows.dtype.kind not in "iu":
-        raise DippError(f"indices: {length} integers are needed for each image of its size")
+        raise DippError("indices", f"{length} integers are needed for each image of its size")
     return rows
 
 
@@ -304,14 +304,14 @@ def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - u
     path = Path(path)
     try:
         if path.is_dir():
-            raise DippError("this is a folder; a dataset is opened by dipp.load")
+            raise DippError(FILE, "this is a folder", "a dataset is opened by dipp.load")
         if not path.is_file():
-            raise DippError("there is no such file")
+            raise DippError(FILE, "there is no such file")
         with path.open("rb") as file:
             large = os.fstat(file.fileno()).st_size >= MAP_FROM_BYTES
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read()
         return Archive.from_bytes(data, verify=verify)
     except OSError as error:
-        raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+        raise DippError(str(path), f"cannot be read ({error.strerror})") from None
     except DippError as error:
-        raise DippError(f"{path}: {error}") from None
+        raise error.within(path) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 
 MAX_VARINT_BYTES = 10
 MAX_COLUMN_WIDTH = 62
@@ -101,16 +101,16 @@ def column(values: Integers) -> bytes:
 
 def damaged(reason: str) -> DippError:
     """Return the error for a file that no version of dipp has written like this."""
-    return DippError(f"the file is damaged or cut short: {reason}; get it again")
+    return DippError(FILE, f"the file is damaged or cut short: {reason}", "get it again")
 
 
 def newer(what: str) -> DippError:
     """Return the error for a file that has something which this version of dipp does not know."""
-    return DippError(f"written by a newer dipp ({what}); upgrade")
+    return DippError(FILE, f"written by a newer dipp ({what})", "upgrade")
 
 
 def checked(name: str, value: int, low: int, high: int) -> int:
     """Return the value, or raise if it is not from low to high."""
     if not low <= value <= high:
-        raise DippError(f"{name}: {low} to {high} is needed, got {value}")
+        raise DippError(name, f"{low} to {high} is needed, got {value}")
     return value

@@ -30,7 +30,7 @@ def read(reader: ByteReader) -> Coding:
 
 def _channel_to_bytes(channel: Channel) -> bytes:
     if CHANNELS.get(getattr(channel, "number", -1)) is not type(channel):
-        raise DippError(f"channel: {channel.name} has no number in the file format")
+        raise DippError("channel", f"{channel.name} has no number in the file format")
     if channel.parameter is None:
         return varint(channel.number)
     value = checked(channel.parameter, getattr(channel, channel.parameter), 1, MAX_PERIOD)
@@ -49,7 +49,7 @@ def _read_channel(reader: ByteReader) -> Channel:
 
 def _code_to_bytes(code: Code) -> bytes:
     if CODES.get(code.name) is not type(code) or not hasattr(code, "number"):
-        raise DippError(f"code: {code.name} has no number in the file format")
+        raise DippError("code", f"{code.name} has no number in the file format")
     values = ((name, getattr(code, name)) for name in code.parameters)
     return varint(code.number) + b"".join(_rational_to_bytes(name, value) for name, value in values)
 

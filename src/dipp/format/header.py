@@ -19,7 +19,7 @@ from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.latents import MAX_PROMPT, Latents
 from dipp.core.plan import Plan
 from dipp.core.randomness import SEED_BYTES
-from dipp.errors import DippError
+from dipp.errors import FILE, DippError
 from dipp.format import codings, source, steps
 from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
 from dipp.format.release import MODEL_BYTES, Release
@@ -136,7 +136,7 @@ class Header:
             raise damaged(f"{plan.unit.plural} are those of one image")
         found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
         if claim != release.claim(found.smallest):
-            raise DippError("the certificate in the file is not the one of its plan; do not trust the file")
+            raise DippError(FILE, "the certificate in the file is not the one of its plan", "do not trust the file")
         return found
 
     @property
@@ -180,14 +180,16 @@ def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
 def check_kind(front: bytes) -> None:
     """Raise if the first bytes of a file are not those of an archive of this version."""
     if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
-        raise DippError("this is not a dipp archive")
+        raise DippError(FILE, "this is not a dipp archive")
     version = front[len(MAGIC)] if len(front) > len(MAGIC) else VERSION
     if version > VERSION:
         raise newer(f"format {version}")
     if version in (1, 2):
-        raise DippError(f"written in format {version}, before 1.0; the last commit that reads it is {LAST_OF_OLD}")
+        raise DippError(
+            FILE, f"written in format {version}, before 1.0", f"the last commit that reads it is {LAST_OF_OLD}"
+        )
     if version != VERSION:
-        raise DippError("this is not a dipp archive")
+        raise DippError(FILE, "this is not a dipp archive")
 
 
 def _read_fields(reader: ByteReader) -> dict[int, bytes]:

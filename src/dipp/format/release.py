@@ -64,24 +64,28 @@ class Release:
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
         if not isinstance(self.model, str) or not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.model):
-            raise DippError(f"model: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}")
+            raise DippError(
+                "model", f"a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}"
+            )
         if not isinstance(self.seed, bytes) or len(self.seed) != SEED_BYTES:
-            raise DippError(f"seed: {SEED_BYTES} bytes are needed, got {self.seed!r:.40}")
+            raise DippError("seed", f"{SEED_BYTES} bytes are needed, got {self.seed!r:.40}")
         if self.beacon is not None and self.beacon.seed != self.seed:
-            raise DippError("the seed does not follow from its beacon; do not trust the file")
+            raise DippError("seed", "it does not follow from its beacon", "do not trust the file")
         if self.table is not None and not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.table):
-            raise DippError(f"table: a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}")
+            raise DippError(
+                "table", f"a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}"
+            )
         if self.delta is not None and not 0 < self.delta < 1:
-            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
+            raise DippError("delta", f"a number between 0 and 1 is needed, got {self.delta}")
         if self.hidden is not None:
             self.plan.unit.met(*self.hidden)  # raises if it is not a size
         if self.surroundings is not None and not self.plan.unit.surrounded:
-            raise DippError("surroundings: only regions have any")
+            raise DippError("surroundings", "only regions have any")
         checked("channels", self.channels, 1, MAX_CHANNELS)
         if self.latents is not None and self.plan.coding.certified:
             self.latents.require_unit(self.plan.unit)
         if self.latents is None and self.prompt:
-            raise DippError("prompt: only latent models take one, and nothing of latents is said here")
+            raise DippError("prompt", "only latent models take one, and nothing of latents is said here")
         require_prompt(self.prompt)
         self.plan.mask.require(self.channels)
         checked("steps", len(steps), 1, MAX_STEPS)
@@ -134,7 +138,9 @@ class Release:
         """
         found = self.certificate(smallest)
         if recorded is not None and (found is None or found.releases != (recorded,)):
-            raise DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this")
+            raise DippError(
+                "ledger", "what the encoder did is not what its plan says", "nothing is written, report this"
+            )
 
 
 @functools.lru_cache(maxsize=64)

@@ -24,7 +24,7 @@ def to_bytes(plan: Plan) -> bytes:
     """Return the kind and the number of the steps, then the columns of the kind and those of the code."""
     kind = type(plan.steps[0])
     if STEPS.get(kind.number) is not kind:
-        raise DippError(f"steps: {kind.__name__} has no number in the file format")
+        raise DippError("steps", f"{kind.__name__} has no number in the file format")
     listed = kind.to_columns(plan.steps)
     listed |= {one.name: [getattr(step, one.name) for step in plan.steps] for one in plan.code.columns}
     columns = (_column_to_bytes(one, listed[one.name]) for one in (*kind.columns, *plan.code.columns))

@@ -65,7 +65,7 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu", prompt:
     config = hub.read_json(name, folder / path)
     kind = str(config.get("_class_name"))
     if kind not in ARCHITECTURES:
-        raise DippError(f"model: {name} holds a {kind}; one of {', '.join(ARCHITECTURES)} is needed")
+        raise DippError("model", f"{name} holds a {kind}", f"one of {', '.join(ARCHITECTURES)} is needed")
     loads = latent.load if (folder / VAE).is_file() else ARCHITECTURES[kind]
     found = loads(name, folder, config, path, place).prompted(prompt)
     own = words(name)

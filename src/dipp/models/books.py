@@ -105,13 +105,15 @@ class Books:
     def book(self, name: str, bits: int) -> Book:
         """Return a book, or raise if the model has no such book."""
         if (name, bits) not in self.books:
-            raise DippError(f"words: the model has no {1 << bits} words for {name}; make them with `dipp words`")
+            raise DippError("words", f"the model has no {1 << bits} words for {name}", "make them with `dipp words`")
         return self.books[name, bits]
 
     def require(self, digest: str | None) -> None:
         """Raise if a file was made with other words."""
         if digest != self.digest:
-            raise DippError("words: the file was made with other words than this model has; name another with --model")
+            raise DippError(
+                "words", "the file was made with other words than this model has", "name another with --model"
+            )
 
 
 @functools.lru_cache(maxsize=4)
@@ -137,5 +139,5 @@ def _read(path: Path, changed: int) -> Books:
                 raise ValueError(name)
             books[kind, int(bits)] = Book(words.astype(np.float32), counts.astype(np.int64))
     except (SafetensorError, ValueError, KeyError):
-        raise DippError(f"model: {NAME} is damaged; fetch the model again, or make it with `dipp words`") from None
+        raise DippError("model", f"{NAME} is damaged", "fetch the model again, or make it with `dipp words`") from None
     return Books(books, table, hashlib.sha256(content).hexdigest())

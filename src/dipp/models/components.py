@@ -78,7 +78,7 @@ class Pipeline:
         others = [part for part in self.parts if part not in needed]
         if lacking or others:
             said = f"lacks {', '.join(lacking)}" if lacking else f"also has {', '.join(others)}"
-            raise DippError(f"model: {self.name} {said}; a pipeline of {', '.join(needed)} is needed")
+            raise DippError("model", f"{self.name} {said}", f"a pipeline of {', '.join(needed)} is needed")
 
     def config(self, part: str) -> dict[str, Any]:
         """Return the config of a component."""
@@ -98,12 +98,12 @@ class Pipeline:
             return read_tensors(self.name, Path(part) / single.name)
         places = hub.read_json(self.name, listed).get("weight_map")
         if not isinstance(places, dict) or not all(_is_shard(stem, file) for file in places.values()):
-            raise DippError(f"model: {listed.name} of {self.name} is damaged; fetch the model again")
+            raise DippError("model", f"{listed.name} of {self.name} is damaged", "fetch the model again")
         found: dict[str, torch.Tensor] = {}
         for file in sorted(set(places.values())):
             found |= read_tensors(self.name, Path(part) / file)
         if found.keys() != places.keys():
-            raise DippError(f"model: the files of {part} of {self.name} do not fit together; fetch the model again")
+            raise DippError("model", f"the files of {part} of {self.name} do not fit together", "fetch the model again")
         return found
 
     def identity(self, known: Mapping[str, Mapping[str, torch.Tensor]]) -> str:

@@ -182,7 +182,7 @@ def of(name: str, config: Mapping[str, Any]) -> Conditioning:
     """Return how a network is asked, by its config, or raise if it asks for more than is known here."""
     kind = str(config.get("_class_name"))
     if kind not in KINDS:
-        raise DippError(f"model: {name} has a VAE around a {kind}; one of {', '.join(KINDS)} is needed")
+        raise DippError("model", f"{name} has a VAE around a {kind}", f"one of {', '.join(KINDS)} is needed")
     if kind == FLUX:
         return Flux()
     other = {
@@ -193,12 +193,14 @@ def of(name: str, config: Mapping[str, Any]) -> Conditioning:
     }
     for what, key in other.items():
         if config.get(key) is not None:
-            raise DippError(f"model: {name} has to be told {what} ({key}); one that is told a prompt at most is needed")
+            raise DippError(
+                "model", f"{name} has to be told {what} ({key})", "one that is told a prompt at most is needed"
+            )
     if kind == "UNet2DModel":
         if config.get("time_embedding_type") == "fourier":
-            raise DippError(f"model: {name} takes noise levels, and not timesteps; another is needed")
+            raise DippError("model", f"{name} takes noise levels, and not timesteps", "another is needed")
         return Unconditional(len(config.get("block_out_channels") or [0]) - 1)
     added = config.get("addition_embed_type")
     if added not in (None, "text_time"):
-        raise DippError(f"model: {name} has to be told {added} (addition_embed_type); another is needed")
+        raise DippError("model", f"{name} has to be told {added} (addition_embed_type)", "another is needed")
     return OfOneText() if added is None else OfTwoTexts()

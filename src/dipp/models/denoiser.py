@@ -116,7 +116,7 @@ class Denoiser(ABC):
     def prompted(self, prompt: str) -> Denoiser:
         """Return the denoiser with a public prompt, or raise if it takes none."""
         if prompt:
-            raise DippError("prompt: this model takes none; leave it out, or name a latent model with --model")
+            raise DippError("prompt", "this model takes none", "leave it out, or name a latent model with --model")
         return self
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to load
@@ -126,7 +126,9 @@ class Denoiser(ABC):
         """Refuse a file that was made with another denoiser; `expected` is the identity that the file states."""
         if self.identity != expected:
             raise DippError(
-                f"model: the file was made with {expected}, but {self.identity} is loaded; name the former with --model"
+                "model",
+                f"the file was made with {expected}, but {self.identity} is loaded",
+                "name the former with --model",
             )
 
 
@@ -151,7 +153,7 @@ def torch_device(name: str | torch.device) -> torch.device:
     name = str(name)
     if name not in DEVICES:
         several = "; the environment variable CUDA_VISIBLE_DEVICES chooses among several" * name.startswith("cuda:")
-        raise DippError(f"device: {', '.join(DEVICES[:-1])} or {DEVICES[-1]} is needed, got {name!r}{several}")
+        raise DippError("device", f"{', '.join(DEVICES[:-1])} or {DEVICES[-1]} is needed, got {name!r}{several}")
     here: dict[str, Callable[[], bool]] = {
         "cuda": torch.cuda.is_available,
         "mps": torch.backends.mps.is_available,
@@ -160,5 +162,5 @@ def torch_device(name: str | torch.device) -> torch.device:
     if name == "auto":
         name = next(one for one, is_there in here.items() if is_there())
     elif not here[name]():
-        raise DippError(f"device: {name} is not available here; use cpu, or auto")
+        raise DippError("device", f"{name} is not available here", "use cpu, or auto")
     return torch.device(name)

@@ -90,12 +90,12 @@ class NoiseSchedule:
 
     def __post_init__(self) -> None:
         if self.prediction not in PREDICTIONS:
-            raise DippError(f"prediction_type: needs one of {', '.join(PREDICTIONS)}, got {self.prediction!r}")
+            raise DippError("prediction_type", f"needs one of {', '.join(PREDICTIONS)}, got {self.prediction!r}")
         alphas = np.array(self.alphas_cumprod, np.float64)
         if alphas.ndim != 1 or len(alphas) < 2:
-            raise DippError(f"alphas_cumprod: at least 2 values in a row are needed, got shape {alphas.shape}")
+            raise DippError("alphas_cumprod", f"at least 2 values in a row are needed, got shape {alphas.shape}")
         if not (alphas[0] < 1 and (np.diff(alphas) < 0).all() and alphas[-1] > 0):
-            raise DippError("alphas_cumprod: values that fall strictly inside (0, 1) are needed: no SNR of 0 or ∞")
+            raise DippError("alphas_cumprod", "values that fall strictly inside (0, 1) are needed: no SNR of 0 or ∞")
         alphas.flags.writeable = False
         object.__setattr__(self, "alphas_cumprod", alphas)
 
@@ -107,7 +107,7 @@ class NoiseSchedule:
         """
         betas = _betas(config)
         if not ((betas > 0) & (betas < 1)).all():
-            raise DippError("scheduler config: every beta must lie strictly between 0 and 1")
+            raise DippError("scheduler config", "every beta must lie strictly between 0 and 1")
         alphas = np.cumprod(1.0 - betas, dtype=np.float64)
         if config.get("rescale_betas_zero_snr"):
             alphas = _rescaled(alphas)
@@ -133,7 +133,7 @@ class NoiseSchedule:
         """The step from timestep t to a less noisy s < t."""
         alpha_t, alpha_s = self._alpha(t), self._alpha(s)
         if s >= t:
-            raise DippError(f"s: a timestep below t = {t} is needed, got {s}")
+            raise DippError("s", f"a timestep below t = {t} is needed, got {s}")
         kept = alpha_t / alpha_s  # γ²_{t|s}; variance-preserving, so σ²_{t|s} = 1 − γ²_{t|s}
         variance_t, variance_s = 1 - alpha_t, 1 - alpha_s
         return Transition(
@@ -150,8 +150,9 @@ class NoiseSchedule:
         real = self.step(t, s).snr_gain
         if not real * (1 - LOST_GAIN) <= claimed <= real * (1 + 2.0**-20):  # a float's rounding
             raise InconsistentError(
-                f"plan: step {t} → {s} claims the SNR gain {claimed:.4g}, where the model has {real:.4g}; "
-                "do not trust the file"
+                "plan",
+                f"step {t} → {s} claims the SNR gain {claimed:.4g}, where the model has {real:.4g}",
+                "do not trust the file",
             )
 
     def noised(self, x0: State, eta: State, t: int) -> State:
@@ -170,14 +171,14 @@ class NoiseSchedule:
     def nearest(self, snr: float) -> int:
         """The timestep whose SNR is nearest in ratio to the given one."""
         if not snr > 0:
-            raise DippError(f"snr: a number above 0 is needed, got {snr}")
+            raise DippError("snr", f"a number above 0 is needed, got {snr}")
         return int(np.abs(self._half_log_snrs() - math.log(snr) / 2).argmin())
 
     def grid(self, t: int, calls: int) -> tuple[int, ...]:
         """At most `calls` timesteps t > … > 0, from `LEAST_SNR` on as evenly spaced in log SNR as timesteps can be."""
         self._alpha(t)
         if calls < 1:
-            raise DippError(f"calls: a whole number ≥ 1 is needed, got {calls}")
+            raise DippError("calls", f"a whole number ≥ 1 is needed, got {calls}")
         if t < calls:
             return tuple(range(t, -1, -1))
         levels = self._half_log_snrs()[: t + 1]
@@ -192,7 +193,7 @@ class NoiseSchedule:
     def _alpha(self, t: int) -> float:
         """ᾱ_t."""
         if not 0 <= t < len(self):
-            raise DippError(f"t: a timestep from 0 to {len(self) - 1} is needed, got {t}")
+            raise DippError("t", f"a timestep from 0 to {len(self) - 1} is needed, got {t}")
         return float(self.alphas_cumprod[t])
 
 
@@ -257,25 +258,25 @@ def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
     """β_t of a scheduler config, in float64 (diffusers rounds them to float32)."""
     trained = config.get("trained_betas")
     if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
-        raise DippError("trained_betas: the scheduler config needs a list of numbers")
+        raise DippError("trained_betas", "the scheduler config needs a list of numbers")
     count = config.get("num_train_timesteps", len(trained) if trained is not None else None)
     if not isinstance(count, int) or not 2 <= count <= MAX_TIMESTEPS:
         raise DippError(
-            f"num_train_timesteps: the scheduler config needs a whole number from 2 to {MAX_TIMESTEPS}, got {count}"
+            "num_train_timesteps", f"the scheduler config needs a whole number from 2 to {MAX_TIMESTEPS}, got {count}"
         )
     if trained is not None:
         if len(trained) != count:
-            raise DippError(f"trained_betas: {count} values are needed, one a timestep, got {len(trained)}")
+            raise DippError("trained_betas", f"{count} values are needed, one a timestep, got {len(trained)}")
         return np.array(trained, np.float64)
     kind = config.get("beta_schedule")
     if kind not in BETA_SCHEDULES:
-        raise DippError(f"beta_schedule: one of {', '.join(BETA_SCHEDULES)} is needed, got {kind!r}")
+        raise DippError("beta_schedule", f"one of {', '.join(BETA_SCHEDULES)} is needed, got {kind!r}")
     if kind == "squaredcos_cap_v2":
         return _cosine_betas(count)
     first: Any = config.get("beta_start")
     last: Any = config.get("beta_end")
     if not (_is_number(first) and _is_number(last) and first > 0 and last > 0):
-        raise DippError(f"beta_start, beta_end: the scheduler config needs numbers above 0, got {first}, {last}")
+        raise DippError("beta_start, beta_end", f"the scheduler config needs numbers above 0, got {first}, {last}")
     ramp = np.arange(count) / (count - 1)
     if kind == "linear":
         return np.asarray(first + (last - first) * ramp, np.float64)

@@ -70,7 +70,7 @@ def built(
         network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, strict=True, assign=True)
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise DippError(f"model: weights and config of {name} do not make a network: {reason}") from None
+        raise DippError("model", f"weights and config of {name} do not make a network: {reason}") from None
     return ready(network, device, split=split)
 
 

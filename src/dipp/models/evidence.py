@@ -73,7 +73,7 @@ class Evidence:
     def __post_init__(self) -> None:
         for precision in (self.precision, self.estimate_precision):
             if isinstance(precision, int | float) and not precision >= 0:
-                raise DippError(f"snr: a number from 0 on is needed, got {precision}")
+                raise DippError("snr", f"a number from 0 on is needed, got {precision}")
 
     @property
     def merged(self) -> Evidence:

@@ -22,9 +22,9 @@ from dipp.models.photonet import PhotoDenoiser
 def export(denoiser: Denoiser, place: Path) -> None:
     """Write the file, whole or not at all."""
     if not isinstance(denoiser, PhotoDenoiser):
-        raise DippError("model: only networks of the class PhotoNet can be exported")
+        raise DippError("model", "only networks of the class PhotoNet can be exported")
     if denoiser.device.type != "cpu":
-        raise DippError(f"model: it is on the device {denoiser.device}; load it on the cpu to export it")
+        raise DippError("model", f"it is on the device {denoiser.device}", "load it on the cpu to export it")
     config = denoiser.network.config
     facts = {
         "identity": denoiser.identity,

@@ -32,8 +32,9 @@ def fetch(name: str, files: tuple[str, ...]) -> Path:
         return embedded.FOLDER
     if not HUB_ID.fullmatch(name):
         raise DippError(
-            f"model: {name} is neither a folder nor a hub id (owner/name); name one with --model or, to calibrate and "
-            "export, as the argument MODEL"
+            "model",
+            f"{name} is neither a folder nor a hub id (owner/name)",
+            "name one with --model or, to calibrate and export, as the argument MODEL",
         )
     from huggingface_hub import snapshot_download
 
@@ -43,7 +44,7 @@ def fetch(name: str, files: tuple[str, ...]) -> Path:
             return Path(snapshot_download(name, allow_patterns=list(files), local_files_only=cached))
         except Exception as error:  # each transport raises exceptions of its own
             reasons.append(type(error).__name__)
-    raise DippError(f"model: {name} is no folder, not in the hub's cache, not to be fetched ({reasons[0]})")
+    raise DippError("model", f"{name} is no folder, not in the hub's cache, not to be fetched ({reasons[0]})")
 
 
 def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
@@ -52,7 +53,7 @@ def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
         if (folder / candidate).is_file():
             return Path(candidate)
     raise DippError(
-        f"model: {name} has no {candidates[0]}; one that `dipp train` wrote, or in diffusers' format, is needed"
+        "model", f"{name} has no {candidates[0]}", "one that `dipp train` wrote, or in diffusers' format, is needed"
     )
 
 
@@ -62,7 +63,7 @@ def read_json(name: str, path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict):
             return content
-    raise DippError(f"model: {path.name} of {name} is not a JSON object; fetch the model again")
+    raise DippError("model", f"{path.name} of {name} is not a JSON object", "fetch the model again")
 
 
 def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
@@ -74,8 +75,8 @@ def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
     if not (folder / path).is_file():
         pickles = ", ".join(p.name for p in (folder / path.parent).glob("*.bin"))
         found = f"pickled weights only ({pickles}), which can run code" if pickles else "no safetensors weights"
-        raise DippError(f"model: {name} has {found}; {path.as_posix()} is needed")
+        raise DippError("model", f"{name} has {found}", f"{path.as_posix()} is needed")
     try:
         return load_file(folder / path)
     except SafetensorError:
-        raise DippError(f"model: {path.as_posix()} of {name} is damaged; fetch the model again") from None
+        raise DippError("model", f"{path.as_posix()} of {name} is damaged", "fetch the model again") from None

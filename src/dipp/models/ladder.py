@@ -63,12 +63,13 @@ class Ladder:
         count, shift = config.get("num_train_timesteps"), config.get("shift", 1.0)
         if not isinstance(count, int) or not 3 <= count <= MAX_TIMESTEPS:
             raise DippError(
-                f"num_train_timesteps: the scheduler config needs a whole number from 3 to {MAX_TIMESTEPS}, got {count}"
+                "num_train_timesteps",
+                f"the scheduler config needs a whole number from 3 to {MAX_TIMESTEPS}, got {count}",
             )
         if not isinstance(shift, int | float) or not 0 < shift < 1e6:
-            raise DippError(f"shift: the scheduler config needs a number above 0, got {shift!r}")
+            raise DippError("shift", f"the scheduler config needs a number above 0, got {shift!r}")
         if config.get("invert_sigmas"):
-            raise DippError("invert_sigmas: a flow from noise to latents is needed; use a model without")
+            raise DippError("invert_sigmas", "a flow from noise to latents is needed", "use a model without")
         levels = np.arange(1, count) / count  # the last of them, 1, has the SNR 0
         if not config.get("use_dynamic_shifting"):  # that concerns samplers alone
             levels = shift * levels / (1 + (shift - 1) * levels)

@@ -108,7 +108,7 @@ class LatentDenoiser(Denoiser):
         if prompt == self.prompt:
             return self
         if not self.told.parts and prompt:
-            raise DippError("prompt: this model has no text encoder; leave the prompt out")
+            raise DippError("prompt", "this model has no text encoder", "leave the prompt out")
         require_prompt(prompt)
         return replace(self, prompt=prompt)
 
@@ -137,9 +137,9 @@ class LatentDenoiser(Denoiser):
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
-            raise DippError(f"x_t: a batch (N, {self.channels}, h, w) of latents is needed, got shape {shape}")
+            raise DippError("x_t", f"a batch (N, {self.channels}, h, w) of latents is needed, got shape {shape}")
         if math.prod(shape[2:]) * self.latents.factor**2 > MAX_PICTURE:
-            raise DippError(f"image: its {shape[2]}×{shape[3]} latents are too many for a network")
+            raise DippError("image", f"its {shape[2]}×{shape[3]} latents are too many for a network")
 
     def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
         from dipp.models.engine import computed
@@ -220,11 +220,12 @@ def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told
     }
     for reason, refused in refusals.items():
         if refused:
-            raise DippError(f"model: {name} {reason}; an {VAE_CLASS} of RGB pictures is needed")
+            raise DippError("model", f"{name} {reason}", f"an {VAE_CLASS} of RGB pictures is needed")
     if not (isinstance(channels, int) and isinstance(blocks, list)) or {inputs, outputs} != {channels * told.packs**2}:
         raise DippError(
-            f"model: {name} maps {inputs} channels to {outputs}, and its VAE has {channels}; a model that generates "
-            "whole pictures is needed"
+            "model",
+            f"{name} maps {inputs} channels to {outputs}, and its VAE has {channels}",
+            "a model that generates whole pictures is needed",
         )
     return Latents(2 ** (len(blocks) - 1), channels, told.multiple)
 
@@ -239,7 +240,7 @@ def _size(name: str, network: Mapping[str, Any], vae: Mapping[str, Any], latents
         isinstance(sides, list) and len(sides) == 2 and all(type(side) is int and side >= pixels for side in sides)
     ):
         raise DippError(
-            f"model: the sample_size of {name} must be one or two whole numbers from {pixels}, got {size!r:.40}"
+            "model", f"the sample_size of {name} must be one or two whole numbers from {pixels}, got {size!r:.40}"
         )
     return sides[0] // pixels, sides[1] // pixels
 

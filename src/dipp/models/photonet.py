@@ -78,7 +78,7 @@ def write(folder: Path, config: Config, tensors: Mapping[str, torch.Tensor]) -> 
 
     stored = {name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in tensors.items()}
     if not all(bool(tensor.isfinite().all()) for tensor in stored.values()):
-        raise DippError("model: the weights are not finite in half precision; train with a lower learning rate")
+        raise DippError("model", "the weights are not finite in half precision", "train with a lower learning rate")
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in ((CONFIG, {"_class_name": CLASS, **asdict(config)}), (SCHEDULER_CONFIG, SCHEDULER)):
         with files.atomic(folder / name) as part:
@@ -112,7 +112,7 @@ class PhotoDenoiser(NetworkDenoiser):
 
         config, level = self.network.config, evidence.level
         if not level < math.inf:
-            raise DippError(f"snr: a number from 0 on is needed, got {level}")
+            raise DippError("snr", f"a number from 0 on is needed, got {level}")
         self._check_shape(tuple(evidence.state.shape))
         told = self._moved(evidence.stacked(config.planes, LARGEST_SNR))
         # The SNR is bounded as in the network: a larger one may be beyond fp32.
@@ -155,6 +155,6 @@ def _build(name: str, config: Mapping[str, Any], tensors: Mapping[str, torch.Ten
     # A config that names no planes is of a network that takes a state and one SNR: the first ones had no others.
     if missing := {field.name for field in fields(Config)} - config.keys() - {"planes"}:
         # A default that changes would change the network, and leave its identity as it is.
-        raise DippError(f"model: the config of {name} does not say its {', '.join(sorted(missing))}")
+        raise DippError("model", f"the config of {name} does not say its {', '.join(sorted(missing))}")
     made: Any = built(name, lambda: Network(Config.from_dict(config)), tensors, device)
     return made  # type: ignore[no-any-return]

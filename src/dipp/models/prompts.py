@@ -58,8 +58,9 @@ def _encoded(
         import transformers
     except ImportError:
         raise DippError(
-            f"model: {pipeline.name} has text encoders, which need transformers; in a checkout of dipp, pip install "
-            '".[latent]"'
+            "model",
+            f"{pipeline.name} has text encoders, which need transformers",
+            'in a checkout of dipp, pip install ".[latent]"',
         ) from None
     from dipp.models.denoiser import Numbers
     from dipp.models.engine import computed
@@ -74,7 +75,9 @@ def _encoded(
         return_tensors="pt",
     )
     if int(given.input_ids.max()) >= model.config.vocab_size:
-        raise DippError(f"model: tokenizer{which} of {pipeline.name} is not that of its text encoder; fetch it again")
+        raise DippError(
+            "model", f"tokenizer{which} of {pipeline.name} is not that of its text encoder", "fetch it again"
+        )
     model = model.eval().requires_grad_(False).to(device)
     found: list[Any] = []
 
@@ -93,14 +96,16 @@ def _both(pipeline: Pipeline, which: str, tokens: Any, kind: Any) -> tuple[Any, 
 
     folder = pipeline.folder / f"tokenizer{which}"
     if not any(all((folder / file).is_file() for file in files) for files in VOCABULARIES):
-        raise DippError(f"model: tokenizer{which} of {pipeline.name} has no vocabulary; fetch the model again")
+        raise DippError("model", f"tokenizer{which} of {pipeline.name} has no vocabulary", "fetch the model again")
     if (pipeline.folder / f"text_encoder{which}" / ADAPTER).exists():  # transformers would load what no identity covers
-        raise DippError(f"model: text_encoder{which} of {pipeline.name} has an adapter; merge it into the weights")
+        raise DippError("model", f"text_encoder{which} of {pipeline.name} has an adapter", "merge it into the weights")
     tokenizer = _loaded(pipeline, f"tokenizer{which}", tokens, {})
     options = {"use_safetensors": True, "output_loading_info": True, "dtype": torch.float32}
     model, facts = _loaded(pipeline, f"text_encoder{which}", kind, options)
     if facts["missing_keys"] or facts["mismatched_keys"]:
-        raise DippError(f"model: weights of text_encoder{which} of {pipeline.name} are missing; fetch the model again")
+        raise DippError(
+            "model", f"weights of text_encoder{which} of {pipeline.name} are missing", "fetch the model again"
+        )
     return tokenizer, model
 
 
@@ -124,4 +129,4 @@ def _loaded(pipeline: Pipeline, part: str, kind: Any, options: dict[str, Any]) -
         return kind.from_pretrained(pipeline.folder / part, local_files_only=True, trust_remote_code=False, **options)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise DippError(f"model: {part} of {pipeline.name} cannot be loaded: {reason}") from None
+        raise DippError("model", f"{part} of {pipeline.name} cannot be loaded: {reason}") from None

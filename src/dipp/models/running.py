@@ -72,7 +72,7 @@ class NetworkDenoiser(Denoiser):
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
-            raise DippError(f"x_t: a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
+            raise DippError("x_t", f"a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
 
     def _in_calls(self, predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         """Return the predictions for a batch, in as many calls as the memory asks for."""

@@ -74,7 +74,7 @@ class UNetDenoiser(NetworkDenoiser):
     def __post_init__(self) -> None:
         height, width = self.sample_size
         if height % self.multiple or width % self.multiple:
-            raise DippError(f"model: its size {height}×{width} must be a multiple of {self.multiple}")
+            raise DippError("model", f"its size {height}×{width} must be a multiple of {self.multiple}")
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
@@ -105,7 +105,7 @@ class UNetDenoiser(NetworkDenoiser):
         super()._check_shape(shape)
         # Sides below the network's own are extended by mirroring (`windows.mirrored`), which takes memory.
         if math.prod(map(max, shape[2:], self.sample_size)) > MAX_PICTURE:
-            raise DippError(f"image: {shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
+            raise DippError("image", f"{shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         """x̂0 of images whose size the network can take."""
@@ -134,7 +134,7 @@ def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) 
     }
     for reason, refused in refusals.items():
         if refused:
-            raise DippError(f"model: {name} {reason}; a pipeline of an unconditional UNet2DModel is needed")
+            raise DippError("model", f"{name} {reason}", "a pipeline of an unconditional UNet2DModel is needed")
 
 
 def _is_size(size: Any) -> bool:

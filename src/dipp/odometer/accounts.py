@@ -180,8 +180,9 @@ class Odometer:
         try:
             if not make and not (found / DATABASE).is_file():
                 raise DippError(
-                    f"odometer: there is none at {found}; the first release makes one, or name another place in "
-                    f"{place.VARIABLE}"
+                    "odometer",
+                    f"there is none at {found}",
+                    f"the first release makes one, or name another place in {place.VARIABLE}",
                 )
             found.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
@@ -232,8 +233,10 @@ class Odometer:
                 reading = _reading(database, release, delta, size)
                 if limit is not None and reading.worst is not None and reading.worst.at(delta) > limit:
                     raise LimitError(
-                        f"odometer: with this release, a picture would exceed the limit ε = {upper(limit)}; it would "
-                        f"have {reading.worst.statement(delta)} (dipp odometer explains). Nothing was released"
+                        "odometer",
+                        f"with this release, a picture would exceed the limit ε = {upper(limit)}; it would have "
+                        f"{reading.worst.statement(delta)}",
+                        "nothing was released, and `dipp odometer` explains",
                     )
                 return reading
 

@@ -94,8 +94,9 @@ def require_sound(database: sqlite3.Connection, folder: Path) -> None:
         sound = False
     if not sound:
         raise DippError(
-            f"odometer: {folder / DATABASE} is damaged, and would count too little; restore it from a backup, or move "
-            "the folder away to start anew"
+            "odometer",
+            f"{folder / DATABASE} is damaged, and would count too little",
+            "restore it from a backup, or move the folder away to start anew",
         )
 
 
@@ -107,12 +108,14 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
-        raise DippError(f"odometer: {folder} was written by a newer dipp; upgrade")
+        raise DippError("odometer", f"{folder} was written by a newer dipp", "upgrade")
     if 0 < version < VERSION:
-        raise DippError(f"odometer: {folder} was written by an earlier dipp; move the folder away to start anew")
+        raise DippError("odometer", f"{folder} was written by an earlier dipp", "move the folder away to start anew")
     if not version:
         if (folder / KEY).exists():
-            raise DippError(f"odometer: {folder / DATABASE} is lost; restore it, or move the folder away to start anew")
+            raise DippError(
+                "odometer", f"{folder / DATABASE} is lost", "restore it, or move the folder away to start anew"
+            )
         for line in SCHEMA:
             database.execute(line)
     return not version
@@ -125,7 +128,7 @@ def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
         return key
     if database.execute("SELECT 1 FROM releases").fetchone() is not None:
         fault = "is not the key of its database" if key_file.exists() else "is missing"
-        raise DippError(f"odometer: {key_file} {fault}; restore it, or move the folder away")
+        raise DippError("odometer", f"{key_file} {fault}", "restore it, or move the folder away")
     # Nothing was ever charged: what is there was left by a process that was killed here.
     key = place.make_key(key_file)
     database.execute("DELETE FROM keys")
@@ -135,4 +138,4 @@ def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
 
 def unusable(folder: Path, why: str) -> DippError:
     """Return the error about an odometer that cannot be opened, read or written."""
-    return DippError(f"odometer: {folder} cannot be used ({why}); mend that, or count nothing with --no-odometer")
+    return DippError("odometer", f"{folder} cannot be used ({why})", "mend that, or count nothing with --no-odometer")

@@ -40,7 +40,7 @@ class Meter:
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.limit > 0:
-            raise DippError(f"odometer-limit: an ε above 0 is needed, got {self.limit}")
+            raise DippError("odometer-limit", f"an ε above 0 is needed, got {self.limit}")
         if self.size is not None:
             within(*self.size, None)
 
@@ -59,7 +59,7 @@ class Meter:
         if isinstance(odometer, Meter):
             return odometer if odometer.size is not None or hidden is None else replace(odometer, size=hidden)
         if not isinstance(odometer, bool):
-            raise DippError(f"odometer: True, False or a Meter is needed, got {odometer!r:.40}")
+            raise DippError("odometer", f"True, False or a Meter is needed, got {odometer!r:.40}")
         return cls(delta=delta, size=hidden) if odometer else None
 
     def prepare(self) -> None:
@@ -68,8 +68,9 @@ class Meter:
             self.odometer  # noqa: B018 - opens it, and raises if it is damaged
         elif self.limit is not None and not self.begin:
             raise DippError(
-                "odometer-limit: there is no odometer yet, so earlier releases are not known; name its folder in "
-                "DIPP_ODOMETER, or begin one with --odometer-begin (in Python: Meter(begin=True))"
+                "odometer-limit",
+                "there is no odometer yet, so earlier releases are not known",
+                "name its folder in DIPP_ODOMETER, or begin one with --odometer-begin (in Python: Meter(begin=True))",
             )
 
     @functools.cached_property

@@ -42,7 +42,7 @@ def folder() -> Path:
         try:
             data = Path.home() / ".local" / "share"
         except RuntimeError:
-            raise DippError(f"odometer: there is no home folder; name a place in {VARIABLE}") from None
+            raise DippError("odometer", "there is no home folder", f"name a place in {VARIABLE}") from None
     return data / "dipp" / "odometer"
 
 

@@ -96,7 +96,7 @@ class Released:
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError(f"{place}: its manifest is damaged; get it again") from None
+            raise DippError(str(place), "its manifest is damaged", "get it again") from None
         reader = f"(read by {__version__}; the file does not say which version wrote it)"
         facts = {**archive.open(place).facts(), "dipp": reader, "labels": None}
         part = Part(place.name, place.stat().st_size, store.sha256(place))
@@ -132,7 +132,7 @@ class Released:
     def unit(self) -> Unit:
         """The unit of the certificate; for a release with one."""
         if self.certificate is None:
-            raise NoCertificateError("unit: this coding is not differentially private")
+            raise NoCertificateError("unit", "this coding is not differentially private")
         return units.from_dict(self.certificate["unit"])
 
     @property
@@ -150,7 +150,7 @@ class Released:
     def meaning(self) -> str:
         """What ε is worth, for whom, with what was measured for other readers; for a release with a certificate."""
         if self.certificate is None:
-            raise NoCertificateError("meaning: this coding is not differentially private")
+            raise NoCertificateError("meaning", "this coding is not differentially private")
         first = Headline.of(self.certificate)
         said = (f"As a bound, {first.grade.name}: {first.bound}", *((first.measured,) if first.measured else ()))
         warned = advice.release_warnings(self.certificate, self.facts["pixels"], self.facts["images"])
@@ -160,7 +160,7 @@ class Released:
     def by_size(self) -> str:
         """The prices of objects by their size, up to the largest picture; for a release with a certificate."""
         if self.certificate is None:
-            raise NoCertificateError("by_size: this coding is not differentially private")
+            raise NoCertificateError("by_size", "this coding is not differentially private")
         told = prices((one["window"], one["epsilon"]) for one in self.certificate["by_size"])
         whole = self.facts["whole"]
         return told if whole is None else f"{told}; everything in the largest picture: {upper(whole['epsilon'])}"

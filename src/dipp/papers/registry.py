@@ -15,7 +15,9 @@ def entry(released: Released) -> dict[str, Any]:
     """The entry; a release without certificate has no place there."""
     words, claim = released.words, released.certificate
     if claim is None:
-        raise NoCertificateError("registry: this coding is not differentially private, so there is nothing to register")
+        raise NoCertificateError(
+            "registry", "this coding is not differentially private, so there is nothing to register"
+        )
     day, curators = released.day.isoformat(), list(words.curators) or [FILL_IN]
     return {
         "url_slug": _slug(released.name, "-".join(curators), day[:4]),

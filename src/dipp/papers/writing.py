@@ -46,7 +46,7 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
-        raise DippError(f"output: {target} cannot be made ({error.strerror})") from None
+        raise DippError("output", f"{target} cannot be made ({error.strerror})") from None
     for name, text in texts.items():
         with files.atomic(target / name) as part:
             part.write_text(text, encoding="utf-8")

@@ -46,7 +46,7 @@ class Search:
     def path(self, node: int, units: int) -> tuple[list[int], list[int]]:
         """Nodes of the path behind best[node, units], and the options of its edges."""
         if not 0 <= units < self.best.shape[1] or np.isinf(self.best[node, units]):
-            raise DippError(f"path: there is none to node {node} within {units} units")
+            raise DippError("path", f"there is none to node {node} within {units} units")
         _, trace = _compiled()
         nodes, options = trace(self.bits, self.charges, self.best, node, units)
         return nodes.tolist(), options.tolist()

@@ -78,9 +78,9 @@ class Sizes:
     def __post_init__(self) -> None:
         if not 0 <= self.pad < self.index_bits <= MAX_INDEX_BITS:
             bounds = f"0 ≤ pad < index_bits ≤ {MAX_INDEX_BITS}"
-            raise DippError(f"pad, index_bits: {bounds} is needed, got {self.pad:g} and {self.index_bits}")
+            raise DippError("pad, index_bits", f"{bounds} is needed, got {self.pad:g} and {self.index_bits}")
         if not 0 < self.saturation < 1:
-            raise DippError(f"saturation: a share between 0 and 1 is needed, got {self.saturation}")
+            raise DippError("saturation", f"a share between 0 and 1 is needed, got {self.saturation}")
 
 
 @dataclass(frozen=True)
@@ -146,24 +146,24 @@ class Planner:
         """
         given = (final_timestep is not None) + (bpp is not None)
         if given > 1:
-            raise DippError("final_timestep, bpp: at most one of them is needed")
+            raise DippError("final_timestep, bpp", "at most one of them is needed")
         if budget is None and not given:
-            raise DippError("bpp: a coding without a certificate needs a rate; pass --bpp, or --final-timestep")
+            raise DippError("bpp", "a coding without a certificate needs a rate", "pass --bpp, or --final-timestep")
         require_limits(self.schedule, final_timestep, bpp)
         points = self.frontier(budget)
         if budget is not None and not points:
             least = budget.measure(self._certificate(self._plan([0, 1], [0])))
             raise DippError(
-                f"budget: {budget} is too small for any step of this model; the smallest takes {upper(least, 3)}"
+                "budget", f"{budget} is too small for any step of this model; the smallest takes {upper(least, 3)}"
             )
         within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
         if not within:
-            limit = f"final_timestep: {final_timestep}" if bpp is None else f"bpp: {bpp:g}"
+            limit, value = ("final_timestep", f"{final_timestep}") if bpp is None else ("bpp", f"{bpp:g}")
             advice = f"at least {upper(min((point.bpp for point in points), default=0.0), 3)} is needed"
             if bpp is None:
                 reached = [point.final_timestep or 0 for point in points] or [0]
                 advice = f"{min(reached)} to {max(reached)} are within it"
-            raise DippError(f"{limit} is out of reach of {budget or 'any path'}; {advice}")
+            raise DippError(limit, f"{value} is out of reach of {budget or 'any path'}", advice)
         good = max(point.psnr for point in within) - NEAR_TIE
         return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
 
@@ -172,11 +172,11 @@ class Planner:
         last = len(self.schedule) - 1
         nodes = [last - t for t in timesteps]
         if nodes[:1] != [0] or nodes != sorted(set(nodes)) or not 0 < nodes[-1] <= last:
-            raise DippError(f"timesteps: two or more, falling from {last} to 0 at the least, are needed")
+            raise DippError("timesteps", f"two or more, falling from {last} to 0 at the least, are needed")
         costs = np.stack([self._edges.bits[:, i, j] for i, j in itertools.pairwise(nodes)], axis=1)
         bits = costs.min(axis=0).sum().item() + self.coding.code.padding_bits
         if not math.isfinite(bits):
-            raise DippError(f"timesteps: {self.coding.name} cannot take one of these steps; use smaller ones")
+            raise DippError("timesteps", f"{self.coding.name} cannot take one of these steps", "use smaller ones")
         plan, snr = self._plan(nodes, costs.argmin(axis=0).tolist()), self.schedule.snr(timesteps[-1])
         quality = float(self.table.psnr(snr, self.chains))
         return Point(timesteps[-1], plan, bits, bits / (self.geometry.pixels * self.area), snr, quality)
@@ -309,9 +309,9 @@ def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object)
     """Raise for a final timestep that a schedule does not have, and for an invalid rate; None is no limit."""
     last = len(schedule) - 1
     if final_timestep is not None and not (is_whole(final_timestep) and 0 <= final_timestep <= last):
-        raise DippError(f"final_timestep: a whole number from 0 to {last} is needed, got {final_timestep!r}")
+        raise DippError("final_timestep", f"a whole number from 0 to {last} is needed, got {final_timestep!r}")
     if bpp is not None and not (is_number(bpp) and bpp > 0):
-        raise DippError(f"bpp: a number above 0 is needed, got {bpp!r}")
+        raise DippError("bpp", f"a number above 0 is needed, got {bpp!r}")
 
 
 def short_floats(values: Floats) -> Floats:

@@ -78,7 +78,7 @@ class HidingPlanner:
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected picture within the budget of the object and the rate."""
         if budget is None:
-            raise DippError("budget: give epsilon, epsilon with delta, or rho")
+            raise DippError("budget", "give epsilon, epsilon with delta, or rho")
         best = self.larger.choose(budget, final_timestep=final_timestep, bpp=bpp)
         try:
             other = self.pixels.choose(budget.for_unit(Pixel(), alone=False), bpp=bpp)
@@ -130,8 +130,9 @@ class Preset(ABC):
         measured = table.provenance.get("model", denoiser.identity)
         if measured != denoiser.identity:
             raise DippError(
-                f"calibration: made for the model {measured}, but {denoiser.identity} is loaded; measure that with "
-                "`dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration"
+                "calibration",
+                f"made for the model {measured}, but {denoiser.identity} is loaded",
+                "measure that with `dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration",
             )
         own = geometry or denoiser.geometry()
         if denoiser.latents is not None:
@@ -180,15 +181,17 @@ class Preset(ABC):
             DippError: Unit and size were both given, or the preset certifies pixels alone.
         """
         if unit is not None and hidden is not None:
-            raise DippError("unit, hide: give one of them; hide chooses the unit")
+            raise DippError("unit, hide", "give one of them", "hide chooses the unit")
         option = "hide" if hidden is not None else "unit" if (unit or Pixel()) != Pixel() else None
         if not self.any_unit and option is not None:
             said = "certifies pixels alone" if self.certified else "has no certificate"
-            raise DippError(f"{option}: preset {self.name} {said}; leave out the preset, or {option}")
+            raise DippError(option, f"preset {self.name} {said}", f"leave out the preset, or {option}")
         if self.certified:
             return Budget(epsilon, delta, rho, unit or Pixel(), hidden)
         if (epsilon, delta, rho) != (None, None, None):
-            raise NoCertificateError(f"preset: {self.name} has no certificate, so no budget can bind it; use another")
+            raise NoCertificateError(
+                "preset", f"{self.name} has no certificate, so no budget can bind it", "use another"
+            )
         return None
 
 
@@ -213,7 +216,7 @@ class SensingPreset(Preset):
 
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
         if table.residuals is None:
-            raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
+            raise DippError("calibration", "made before there was sensing", "make it anew with `dipp calibrate`")
         own = denoiser.schedule, geometry, self.calls, default_bpp(geometry.pixels)
         return SensingPlanner(table.residuals, *own, coarse=denoiser.any_size)
 
@@ -269,7 +272,7 @@ def _words(denoiser: Denoiser) -> Books:
     """Return the words of a denoiser, with the table of questions, or raise if it has none."""
     if denoiser.books is None:
         raise DippError(
-            "unit: this model has no words, which units larger than a pixel need; make them with `dipp words`"
+            "unit", "this model has no words, which units larger than a pixel need", "make them with `dipp words`"
         )
     return denoiser.books
 
@@ -277,5 +280,5 @@ def _words(denoiser: Denoiser) -> Books:
 def preset(name: str) -> Preset:
     """The preset of a name."""
     if name not in PRESETS:
-        raise DippError(f"preset: one of {', '.join(PRESETS)} is needed, got {name}")
+        raise DippError("preset", f"one of {', '.join(PRESETS)} is needed, got {name}")
     return PRESETS[name]

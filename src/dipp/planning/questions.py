@@ -154,19 +154,21 @@ class QuestionPlanner:
             DippError: No plan keeps budget and rate, or the unit cannot be asked.
         """
         if final_timestep is not None:
-            raise DippError("final_timestep: questions have no timesteps; leave it out")
+            raise DippError("final_timestep", "questions have no timesteps", "leave it out")
         every = self.frontier(budget)
         if not every:
-            raise DippError(f"budget: {budget} is too small for any question")
+            raise DippError("budget", f"{budget} is too small for any question")
         within = [point for point in every if bpp is None or point.bpp <= bpp]
         if not within:
-            raise DippError(f"bpp: {bpp:g} is out of reach of {budget}; at least {upper(every[0].bpp, 3)} is needed")
+            raise DippError(
+                "bpp", f"{bpp:g} is out of reach of {budget}", f"at least {upper(every[0].bpp, 3)} is needed"
+            )
         return replace(within[-1], bound=len(within) < len(every))
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """Return plans of ascending bits, each of a better expected picture than those before it."""
         if budget is None:
-            raise DippError("budget: give epsilon, epsilon with delta, or rho")
+            raise DippError("budget", "give epsilon, epsilon with delta, or rho")
         found = [point for unit in self.units for point in self._points(unit, budget)]
         best: list[Point] = []
         for point in sorted(found, key=lambda one: (one.bits, -one.psnr)):
@@ -183,7 +185,7 @@ class QuestionPlanner:
         every = [row for row in table(self.books) if row.kind == unit.kind and _divides(unit, row)]
         if not every and len(self.units) == 1:
             raise DippError(
-                f"unit: a {unit.short} cannot be asked; take pixel, cells whose side is a multiple of 4, or picture"
+                "unit", f"a {unit.short} cannot be asked", "take pixel, cells whose side is a multiple of 4, or picture"
             )
         size = unit.side_in(self.geometry)
         found: list[Point] = []

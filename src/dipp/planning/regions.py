@@ -32,7 +32,7 @@ def plan_of_regions(unit: Regions, epsilon: float) -> Plan:
         DippError: ε is not a positive number.
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise DippError(f"epsilon: a number above 0 is needed to ask regions, got {epsilon}")
+        raise DippError("epsilon", f"a number above 0 is needed to ask regions, got {epsilon}")
     most = unit.most_places
     split = next((one for one in SPLITS if most * one**2 <= min(epsilon / ENOUGH, MAX_TOUCHED)), 1)
     each = min(epsilon / (most * split**2), MOST)

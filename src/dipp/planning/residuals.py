@@ -55,21 +55,21 @@ class Residuals:
         for name in NAMES:
             array = np.array(getattr(self, name), np.float64)
             if not np.isfinite(array).all():
-                raise DippError(f"{name}: finite numbers are needed")
+                raise DippError(name, "finite numbers are needed")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         if self.snrs.ndim != 1 or len(self.snrs) < 3 or self.snrs[0] != 0 or (np.diff(self.snrs) <= 0).any():
-            raise DippError("snrs: three or more ascending ones, from 0 on, are needed")
+            raise DippError("snrs", "three or more ascending ones, from 0 on, are needed")
         if self.quantiles.ndim != 2 or len(self.quantiles) != len(self.snrs) or (self.quantiles < 0).any():
-            raise DippError(f"quantiles: a row of sizes for each of {len(self.snrs)} SNRs is needed")
+            raise DippError("quantiles", f"a row of sizes for each of {len(self.snrs)} SNRs is needed")
         if not (self.quantiles[:, -1] > 0).all():
-            raise DippError("quantiles: residuals that are not all 0 are needed")
+            raise DippError("quantiles", "residuals that are not all 0 are needed")
         if self.touched.shape != self.snrs.shape or not ((self.touched > 0.5) & (self.touched < 2)).all():
-            raise DippError("touched: a factor near 1 for each SNR is needed")
+            raise DippError("touched", "a factor near 1 for each SNR is needed")
         if self.searched.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
-            raise DippError("searched, realised: rows of pad and tilt, and a share above 0 for each, are needed")
+            raise DippError("searched, realised", "rows of pad and tilt, and a share above 0 for each, are needed")
         if not ((self.searched > 0).all() and all((np.diff(tilts) > 0).all() for _, tilts, _ in self._curves)):
-            raise DippError("searched: pads and tilts above 0, tilts ascending for each pad, are needed")
+            raise DippError("searched", "pads and tilts above 0, tilts ascending for each pad, are needed")
 
     def at(self, snrs: Floats) -> Floats:
         """Sizes of residuals at each of some SNRs: a row of Q for each."""

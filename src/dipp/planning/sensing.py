@@ -185,26 +185,28 @@ class SensingPlanner:
 
     def __post_init__(self) -> None:
         if not self.codes or not set(self.codes) <= set(CODES):
-            raise DippError(f"codes: some of {', '.join(code.name for code in CODES)} are needed")
+            raise DippError("codes", f"some of {', '.join(code.name for code in CODES)} are needed")
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
         if bpp is not None and final_timestep is not None:
-            raise DippError("final_timestep, bpp: at most one of them is needed")
+            raise DippError("final_timestep, bpp", "at most one of them is needed")
         require_limits(self.schedule, final_timestep, bpp)
         every = self.frontier(budget)
         if not every:
-            raise DippError(f"budget: {budget} is too small for any step")
+            raise DippError("budget", f"{budget} is too small for any step")
         if final_timestep is not None:
             snr = self.schedule.snr(final_timestep)
-            within, limit = [point for point in every if point.snr >= snr][:1], f"final_timestep: {final_timestep}"
+            within = [point for point in every if point.snr >= snr][:1]
+            limit, value = "final_timestep", f"{final_timestep}"
         else:
             most = self.rate if bpp is None else bpp
-            within, limit = [point for point in every if point.bpp <= most * (1 + RATE_SLACK)], f"bpp: {most:g}"
+            within = [point for point in every if point.bpp <= most * (1 + RATE_SLACK)]
+            limit, value = "bpp", f"{most:g}"
         if not within:
             reached = max(point.snr for point in every)
             least = upper(every[0].bpp, 3) if final_timestep is None else self._first_within(reached)
-            raise DippError(f"{limit} is out of reach of {budget}; at least {least} is needed")
+            raise DippError(limit, f"{value} is out of reach of {budget}", f"at least {least} is needed")
         good = within[-1].psnr - NEAR_TIE
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
@@ -216,10 +218,10 @@ class SensingPlanner:
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
         if budget is None:
-            raise DippError("budget: give epsilon, epsilon with delta, or rho")
+            raise DippError("budget", "give epsilon, epsilon with delta, or rho")
         choices, tilts = self._within(budget)
         if not choices:
-            raise DippError(f"budget: {budget} is too small for any step; {self._enough(budget)} will do")
+            raise DippError("budget", f"{budget} is too small for any step", f"{self._enough(budget)} will do")
         followed = self._follow(choices, tilts)
         quality, points = self.residuals.psnr(followed.snr), list[Point]()
         quick = self._quick(choices, followed)

@@ -73,17 +73,17 @@ class ErrorTable:
         snrs, quantiles = np.array(self.snrs, np.float64), np.array(self.quantiles, np.float64)
         points = len(timesteps) if timesteps.ndim == 1 else 0
         if points < 2 or (np.diff(timesteps) >= 0).any() or timesteps[-1] < 0:
-            raise DippError("timesteps: two or more, descending to 0 at the least, are needed")
+            raise DippError("timesteps", "two or more, descending to 0 at the least, are needed")
         if snrs.shape != (points,) or not (_finite(snrs) and snrs[0] > 0 and (np.diff(snrs) > 0).all()):
-            raise DippError(f"snrs: {points} ascending numbers above 0 are needed, one a timestep")
+            raise DippError("snrs", f"{points} ascending numbers above 0 are needed, one a timestep")
         if quantiles.ndim != 2 or len(quantiles) != points or not quantiles.size:
-            raise DippError(f"quantiles: a row for each of {points} timesteps is needed, got shape {quantiles.shape}")
+            raise DippError("quantiles", f"a row for each of {points} timesteps is needed, got shape {quantiles.shape}")
         if not (_finite(quantiles) and (quantiles >= 0).all() and (quantiles[:, -1] > 0).all()):
-            raise DippError("quantiles: finite sizes of errors are needed, not all of them 0")
+            raise DippError("quantiles", "finite sizes of errors are needed, not all of them 0")
         factors = {name: np.array(row, np.float64) for name, row in self.inflation.items()}
         for name, row in factors.items():
             if row.shape != (points,) or not (_finite(row) and (row > 0).all()):
-                raise DippError(f"inflation of {name}: {points} factors above 0 are needed, one a timestep")
+                raise DippError(f"inflation of {name}", f"{points} factors above 0 are needed, one a timestep")
         for array in (timesteps, snrs, quantiles, *factors.values()):
             array.flags.writeable = False
         for name, value in (("timesteps", timesteps), ("snrs", snrs), ("quantiles", quantiles)):
@@ -95,7 +95,7 @@ class ErrorTable:
         """Raise if the table was measured with another schedule."""
         known = [t < len(schedule) and math.isclose(schedule.snr(t), snr, rel_tol=1e-6) for t, snr in self._grid()]
         if not all(known):
-            raise DippError("calibration: made with another noise schedule; calibrate this model anew")
+            raise DippError("calibration", "made with another noise schedule", "calibrate this model anew")
 
     def mse(self, snr: Floats | float, chains: str | None = None) -> Floats:
         """Mean squared error per sub-pixel at an SNR; of coded chains, if they are named and known."""
@@ -135,9 +135,9 @@ class ErrorTable:
         """Add the factors on the mean square that the chains of a coding met at some SNRs, ascending."""
         snrs, factors = np.asarray(snrs, np.float64), np.asarray(factors, np.float64)
         if snrs.ndim != 1 or not snrs.size or snrs.shape != factors.shape or (np.diff(snrs) <= 0).any():
-            raise DippError("snrs, factors: one or more ascending SNRs and a factor for each are needed")
+            raise DippError("snrs, factors", "one or more ascending SNRs and a factor for each are needed")
         if not (_finite(snrs) and (snrs > 0).all() and _finite(factors) and (factors > 0).all()):
-            raise DippError("snrs, factors: finite numbers above 0 are needed")
+            raise DippError("snrs, factors", "finite numbers above 0 are needed")
         row = np.exp(np.interp(np.log(self.snrs), np.log(snrs), np.log(factors)))
         return replace(self, inflation={**self.inflation, chains: row})
 
@@ -164,8 +164,9 @@ class ErrorTable:
         place = hub.fetch(str(model), (FILE_NAME,)) / FILE_NAME
         if not place.exists():
             raise DippError(
-                f"{FILE_NAME}: {model} has none; make it with `dipp calibrate {model} PUBLIC_PICTURES`, or name one "
-                "with --calibration"
+                FILE_NAME,
+                f"{model} has none",
+                f"make it with `dipp calibrate {model} PUBLIC_PICTURES`, or name one with --calibration",
             )
         return cls.load(place)
 
@@ -175,19 +176,19 @@ class ErrorTable:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError:
-            raise DippError(f"{path.name}: cannot be read; make it with `dipp calibrate`") from None
+            raise DippError(path.name, "cannot be read", "make it with `dipp calibrate`") from None
         except (ValueError, RecursionError):
-            raise DippError(f"{path.name}: damaged, this is not JSON; make it anew with `dipp calibrate`") from None
+            raise DippError(path.name, "damaged, this is not JSON", "make it anew with `dipp calibrate`") from None
         if not isinstance(content, dict) or content.get("version") != VERSION:
-            raise DippError(f"{path.name}: not a calibration of format {VERSION}; make it anew with `dipp calibrate`")
+            raise DippError(path.name, f"not a calibration of format {VERSION}", "make it anew with `dipp calibrate`")
         names = ("timesteps", "snrs", "quantiles", "inflation", "provenance")
         try:
             sensing = None if "sensing" not in content else Residuals.from_dict(content["sensing"])
             return cls(**{name: content[name] for name in names}, residuals=sensing)
         except DippError as error:
-            raise DippError(f"{path.name}: {error}") from None
+            raise error.within(path.name) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise DippError(f"{path.name}: damaged, numbers are missing; make it anew with `dipp calibrate`") from None
+            raise DippError(path.name, "damaged, numbers are missing", "make it anew with `dipp calibrate`") from None
 
     def _grid(self) -> zip[tuple[int, float]]:
         return zip(self.timesteps.tolist(), self.snrs.tolist(), strict=True)
@@ -224,7 +225,7 @@ def measure(
     neighbouring timesteps differ by less chance.
     """
     if images.ndim != 4 or math.prod(images.shape) < SLICES or not bool((abs(images) <= 1).all()):
-        raise DippError("images: one or more images (N, C, H, W) with values in [-1, 1] are needed")
+        raise DippError("images", "one or more images (N, C, H, W) with values in [-1, 1] are needed")
     points = tuple(sorted(timesteps or grid(schedule), reverse=True))
     streams = (randomness.stream(seed, i, purpose="calibration") for i in range(len(images)))
     noise = np.stack([normals(stream, tuple(images.shape[1:])) for stream in streams])

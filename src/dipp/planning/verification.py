@@ -59,12 +59,12 @@ def verify(release: Release, model: str | Path, calibration: str | Path | None =
     costs = ErrorTable.of_model(model, calibration)
     if (measured := costs.provenance.get("model")) != release.model:
         raise DippError(
-            f"model: the file was made with {release.model}, but the table is of {measured}; name another --model"
+            "model", f"the file was made with {release.model}, but the table is of {measured}", "name another --model"
         )
     # Of a picture whose channels are called pixels, each pixel is touched less often, and has a smaller ε.
     if release.channels != (channels := models.channels(model)):
         raise InconsistentError(
-            f"channels: the file has {release.channels}, its model {channels}; do not trust the file"
+            "channels", f"the file has {release.channels}, its model {channels}", "do not trust the file"
         )
     CHECKS[release.plan.kind](release, costs, model)
 
@@ -82,7 +82,7 @@ def _check_sensing(release: Release, costs: ErrorTable, model: str | Path) -> No
     """Raise if no preset has the coding, or if clips and gains do not follow from the residuals."""
     plan = release.plan
     if costs.residuals is None:
-        raise DippError("calibration: made before there was sensing; make it anew with `dipp calibrate`")
+        raise DippError("calibration", "made before there was sensing", "make it anew with `dipp calibrate`")
     if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
         raise _no_preset(plan.coding)
     check_gains(release, costs.residuals)
@@ -95,7 +95,7 @@ def _check_questions(release: Release, costs: ErrorTable, model: str | Path) -> 
     """
     books = models.words(model)
     if books is None:
-        raise DippError("words: the model has none, and the file was made with words; name another --model")
+        raise DippError("words", "the model has none, and the file was made with words", "name another --model")
     books.require(release.table)
     if release.plan.coding != CODING or not release.plan.separate:
         raise _no_preset(release.plan.coding)
@@ -105,7 +105,7 @@ def _check_questions(release: Release, costs: ErrorTable, model: str | Path) -> 
             wanted = tuple(step_of(recipe, share) for recipe, share in zip(row.recipes, shares, strict=True))
             if wanted == release.plan.steps and max(shares) <= min(shares) * (1 + SHARES):
                 return
-    raise InconsistentError("plan: no recipe of the model's words has these questions; do not trust the file")
+    raise InconsistentError("plan", "no recipe of the model's words has these questions", "do not trust the file")
 
 
 CHECKS: dict[str, Callable[[Release, ErrorTable, str | Path], None]] = {
@@ -139,7 +139,7 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
         count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(geometry)).sum())
     if total > count and total - count - count * math.log(total / count) > -math.log(FALSE_ALARM):
         raise InconsistentError(
-            "indices: too many are small for the flat code, which the file states; do not trust the file"
+            "indices", "too many are small for the flat code, which the file states", "do not trust the file"
         )
 
 
@@ -152,17 +152,19 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     it. A searching code may have realised the share of any pad that was measured, the same in all steps.
     """
     if release.table != residuals.digest:
-        raise DippError("table: the file names other residuals than these; take the calibration that it was made with")
+        raise DippError(
+            "table", "the file names other residuals than these", "take the calibration that it was made with"
+        )
     steps = release.plan.steps
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
     if len(set(tilts.tolist())) > 1:
         raise InconsistentError(
-            "plan: its steps have different tilts, which no planner gives them; do not trust the file"
+            "plan", "its steps have different tilts, which no planner gives them", "do not trust the file"
         )
     snrs = np.array([0.0, *itertools.accumulate(gains[:-1].tolist())])
     r = residuals.at(snrs)
     if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():
-        raise InconsistentError("plan: the clips do not follow from the residuals; do not trust the file")
+        raise InconsistentError("plan", "the clips do not follow from the residuals", "do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
     shares = np.ones((1, 1))
     if release.plan.code.searches:
@@ -172,14 +174,16 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     if nearest.any():
         step = int(nearest.argmax())
         raise InconsistentError(
-            f"plan: the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
-            f"{clips[step]:.4g}; do not trust the file"
+            "plan",
+            f"the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
+            f"{clips[step]:.4g}",
+            "do not trust the file",
         )
 
 
 def _no_preset(coding: Coding) -> InconsistentError:
     return InconsistentError(
-        f"plan: no preset has the coding {coding.name}, α = {coding.code.alpha_name}; do not trust the file"
+        "plan", f"no preset has the coding {coding.name}, α = {coding.code.alpha_name}", "do not trust the file"
     )
 
 

@@ -52,12 +52,12 @@ class Budget:
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
-            raise DippError("budget: one of epsilon, epsilon with delta, or rho is needed")
+            raise DippError("budget", "one of epsilon, epsilon with delta, or rho is needed")
         for name, value in (("epsilon", self.epsilon), ("rho", self.rho)):
             if value is not None and not (is_number(value) and MIN_BUDGET <= value < math.inf):
-                raise DippError(f"{name}: a finite number of at least {MIN_BUDGET} is needed, got {value!r}")
+                raise DippError(name, f"a finite number of at least {MIN_BUDGET} is needed, got {value!r}")
         if self.delta is not None and not (is_number(self.delta) and 0 < self.delta < 1):
-            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta!r}")
+            raise DippError("delta", f"a number between 0 and 1 is needed, got {self.delta!r}")
         if self.hidden is not None:
             within(*self.hidden, None)
 

@@ -67,15 +67,15 @@ class Certificate:
 
     def __post_init__(self) -> None:
         if not self.releases:
-            raise DippError("releases: one or more ledgers are needed")
+            raise DippError("releases", "one or more ledgers are needed")
         if self.delta is not None and not 0 < self.delta < 1:
-            raise DippError(f"delta: a number between 0 and 1 is needed, got {self.delta}")
+            raise DippError("delta", f"a number between 0 and 1 is needed, got {self.delta}")
         if type(self.units) is not int or not 1 <= self.units <= MAX_GROUP:
-            raise DippError(f"units: a whole number from 1 to {MAX_GROUP} is needed, got {self.units!s:.40}")
+            raise DippError("units", f"a whole number from 1 to {MAX_GROUP} is needed, got {self.units!s:.40}")
         if self.hidden is not None:
             self.unit.met(*self.hidden)  # raises if it is not a size
         if any(ledger.unit != self.unit for ledger in self.releases):
-            raise DippError("releases: ledgers of one unit are needed")
+            raise DippError("releases", "ledgers of one unit are needed")
 
     @classmethod
     def of(cls, plan: Plan, smallest: Geometry, delta: float | None = None, hidden: Size | None = None) -> Certificate:
@@ -182,9 +182,9 @@ class Certificate:
         """
         for other in others:
             if not isinstance(other, Certificate):
-                raise DippError(f"compose: other certificates are needed, got {type(other).__name__}")
+                raise DippError("compose", f"other certificates are needed, got {type(other).__name__}")
         if any((other.units, other.channels) != (self.units, self.channels) for other in others):
-            raise DippError("compose: certificates for equally many units, and channels of a pixel, are needed")
+            raise DippError("compose", "certificates for equally many units, and channels of a pixel, are needed")
         releases = (ledger for one in (self, *others) for ledger in one.releases)
         same = all(other.delta == self.delta for other in others)
         hidden = self.hidden if all(other.hidden == self.hidden for other in others) else None
@@ -199,7 +199,7 @@ class Certificate:
     def ledger(self) -> Ledger:
         """The ledger of the one release that this is about."""
         if len(self.releases) > 1:
-            raise DippError(f"ledger: {len(self.releases)} releases were composed, each has its own; use releases")
+            raise DippError("ledger", f"{len(self.releases)} releases were composed, each has its own", "use releases")
         return self.releases[0]
 
     @property
@@ -223,12 +223,12 @@ class Certificate:
             if not isinstance(given, np.ndarray):
                 kind = type(given).__name__
                 raise DippError(
-                    f"first, second: uint8 arrays (H, W, C) are needed, got {kind}; np.asarray of a picture"
+                    "first, second", f"uint8 arrays (H, W, C) are needed, got {kind}", "np.asarray of a picture"
                 )
         if first.dtype != np.uint8 or first.dtype != second.dtype or first.shape != second.shape:
-            raise DippError("first, second: uint8 images of one shape are needed")
+            raise DippError("first, second", "uint8 images of one shape are needed")
         if first.ndim != 3 or first.shape[-1] != self.channels:
-            raise DippError(f"first, second: shapes (H, W, {self.channels}) are needed, got {first.shape}")
+            raise DippError("first, second", f"shapes (H, W, {self.channels}) are needed, got {first.shape}")
         changes, geometry = np.abs(first.astype(np.int16) - second).reshape(-1), Geometry.of(first.shape)
         largest, ids = np.zeros(self.unit.count(geometry), np.int16), self.unit.ids(geometry)
         if changes[ids < 0].any():  # what lies in no unit is released as it is
@@ -279,13 +279,13 @@ class Certificate:
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError("certificate: the JSON that Certificate.to_json writes is needed") from None
+            raise DippError("certificate", "the JSON that Certificate.to_json writes is needed") from None
         expected = {key: value for key, value in json.loads(found.to_json()).items() if key not in WORDS}
         # The conversions to (ε, δ) go through logarithms, whose last bit is the platform's.
         computed = expected.pop("epsilon_at_delta", None)
         near = isinstance(at_delta, float) and computed is not None and math.isclose(at_delta, computed, rel_tol=1e-9)
         if stated != expected or not (near or at_delta is computed is None):
-            raise DippError("certificate: its numbers do not follow from its ledgers; do not trust it")
+            raise DippError("certificate", "its numbers do not follow from its ledgers", "do not trust it")
         return found
 
     def short(self) -> str:

@@ -134,14 +134,14 @@ def _minimum(function: Callable[[float], float]) -> float:
 
 def _require(name: str, value: float) -> None:
     if not (math.isfinite(value) and value >= 0):
-        raise DippError(f"{name}: a finite number of at least 0 is needed, got {value}")
+        raise DippError(name, f"a finite number of at least 0 is needed, got {value}")
 
 
 def _require_delta(delta: float) -> None:
     if not 0 < delta < 1:
-        raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
+        raise DippError("delta", f"a number between 0 and 1 is needed, got {delta}")
 
 
 def _require_units(units: int) -> None:
     if units < 1:
-        raise DippError(f"units: a whole number of at least 1 is needed, got {units}")
+        raise DippError("units", f"a whole number of at least 1 is needed, got {units}")

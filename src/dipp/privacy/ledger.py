@@ -76,13 +76,13 @@ class Selection:
         require_whole("chunks", self.chunks, 0, 1 << 40)
         require_whole("touched", self.touched, 1, MAX_TOUCHED)
         if self.code not in CODES:
-            raise DippError(f"code: one of {', '.join(CODES)} is needed, got {self.code}")
+            raise DippError("code", f"one of {', '.join(CODES)} is needed, got {self.code}")
         self.rule  # noqa: B018 - raises if the terms are not those of the code
         if not isinstance(self.apart, bool):
-            raise DippError(f"apart: true or false is needed, got {self.apart}")
+            raise DippError("apart", f"true or false is needed, got {self.apart}")
         # A unit that the edge of a small picture cuts off has fewer blocks, and is charged like a whole one.
         if self.apart and 0 < self.chunks < self.touched and not self.rule.deal.alone:
-            raise DippError(f"apart: {self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
+            raise DippError("apart", f"{self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
 
     @property
     def public(self) -> tuple[Any, ...]:
@@ -107,7 +107,7 @@ class Selection:
     def from_dict(cls, content: Mapping[str, Any]) -> Selection:
         """Return the record that `to_dict` wrote."""
         if content["code"] not in CODES:
-            raise DippError(f"code: one of {', '.join(CODES)} is needed, got {content['code']}")
+            raise DippError("code", f"one of {', '.join(CODES)} is needed, got {content['code']}")
         kind = CODES[content["code"]].terms_kind
         # Terms may have a number that the record has as well: the candidates of `core.closest`.
         named = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type] # terms are dataclasses
@@ -136,10 +136,10 @@ class Ledger:
             not all(type(value) is int for value in (self.channels, self.period))
             or not 1 <= self.channels <= MAX_CHANNELS
         ):
-            raise DippError(f"channels, period: whole numbers are needed, got {self.channels} and {self.period}")
+            raise DippError("channels, period", f"whole numbers are needed, got {self.channels} and {self.period}")
         self.mask.require(self.channels)
         if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
-            raise DippError("selections: one for each step, in order and from 0 on, is needed")
+            raise DippError("selections", "one for each step, in order and from 0 on, is needed")
         self.mask.require_unit(self.unit)
         for one in self.selections:
             deal = one.rule.deal
@@ -166,7 +166,7 @@ class Ledger:
             for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(smallest), strict=True))
         ]
         if plan.mask != masks.of_period(plan.mask.period):
-            raise DippError(f"mask: {plan.mask} is not one that a ledger can name, so its worst unit is not known")
+            raise DippError("mask", f"{plan.mask} is not one that a ledger can name, so its worst unit is not known")
         return cls(channels, plan.mask.period, tuple(selections), plan.unit)
 
     @property
@@ -201,7 +201,7 @@ class Ledger:
         pixel that move alike is that of one times their number (`Code.charge`), by which it is divided.
         """
         if not 0 <= change <= LEVELS:
-            raise DippError(f"change: 0 to {LEVELS} levels are needed, got {change}")
+            raise DippError("change", f"0 to {LEVELS} levels are needed, got {change}")
         if not change:
             return 0.0
         if not self.metric:
@@ -261,7 +261,7 @@ class Ledger:
             rows = tuple(map(Selection.from_dict, content["selections"]))
             return cls(content["channels"], content["period"], rows, units.from_dict(content["unit"]))
         except (KeyError, TypeError):
-            raise DippError("ledger: the fields that Ledger.to_dict writes are needed") from None
+            raise DippError("ledger", "the fields that Ledger.to_dict writes are needed") from None
 
 
 class Recorder:
@@ -314,7 +314,9 @@ class Recorder:
             self._smallest[step] = geometry, chunks.count
         before = self._met.setdefault(step, met)
         if met.public != before.public:
-            raise DippError(f"step {step}: two images were coded differently, which would tell about them; report this")
+            raise DippError(
+                f"step {step}", "two images were coded differently, which would tell about them", "report this"
+            )
         self._met[step] = dataclasses.replace(
             met,
             terms=met.terms.worse(before.terms),
@@ -332,11 +334,11 @@ class Recorder:
         if not plan.coding.certified or not images:
             return None
         if [self._images.get(step, 0) for step in range(len(plan.steps))] != [images] * len(plan.steps):
-            raise DippError("ledger: the encoder has not written down every step of every image; report this")
+            raise DippError("ledger", "the encoder has not written down every step of every image", "report this")
         if any(self._missing.values()):
-            raise DippError("ledger: the encoder has not drawn one private integer for each block; report this")
+            raise DippError("ledger", "the encoder has not drawn one private integer for each block", "report this")
         ((channels, period, unit),) = self._designs
         found = Ledger(channels, period, tuple(self._met[step] for step in sorted(self._met)), unit)
         if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
-            raise DippError("ledger: a unit was touched more often than the mask design says; report this")
+            raise DippError("ledger", "a unit was touched more often than the mask design says", "report this")
         return found

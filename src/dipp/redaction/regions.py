@@ -70,23 +70,26 @@ class Declared:
         turned = self._turned(size, orientation, oriented)
         seen = size[::-1] if turned and orientation in SWAPPED else size
         if self.size is not None and self.size != seen:
-            raise DippError(f"{self.source}: the regions are for {_by(self.size)} pixels, the picture has {_by(seen)}")
+            raise DippError(self.source, f"the regions are for {_by(self.size)} pixels, the picture has {_by(seen)}")
         regions = []
         for number, region in enumerate(self.regions, 1):
             try:
                 outline = region.outline.scaled(*seen) if self.relative else region.outline
                 left, top, right, bottom = outline.bounds()
             except DippError as error:
-                raise DippError(f"{self.source}: region {number}: {error}") from None
+                raise error.about(f"{self.source}: region {number}") from None
             if left >= seen[0] or top >= seen[1] or right <= 0 or bottom <= 0:
                 raise DippError(
-                    f"{self.source}: region {number} lies outside the picture of {_by(seen)} pixels: "
-                    f"{left:g},{top:g} to {right:g},{bottom:g}; is it for another picture?"
+                    self.source,
+                    f"region {number} lies outside the picture of {_by(seen)} pixels: {left:g},{top:g} to "
+                    f"{right:g},{bottom:g}",
+                    "is it for another picture?",
                 )
             if not self.relative and _looks_relative(outline) and max(seen) > 1:
                 raise DippError(
-                    f"{self.source}: region {number} has no number above 1, so it may be given in shares of width and "
-                    "height; multiply them by both, or declare a larger box"
+                    self.source,
+                    f"region {number} has no number above 1, so it may be given in shares of width and height",
+                    "multiply them by both, or declare a larger box",
                 )
             regions.append(Region(outline, region.kind, region.id))
         return Placed(tuple(regions), size, orientation if turned else 1)
@@ -99,11 +102,13 @@ class Declared:
         if orientation in SWAPPED and size[0] != size[1] and self.size in (size, size[::-1]):
             said.add(self.size == size[::-1])
         if len(said) > 1:
-            raise DippError(f"{self.source}: its own sizes contradict --boxes; leave --boxes out")
+            raise DippError(self.source, "its own sizes contradict --boxes", "leave --boxes out")
         if not said:
             raise DippError(
-                f"{self.source}: the picture has the EXIF orientation {orientation}; say whether boxes are meant in "
-                "the picture as it is stored or as it is shown: --boxes raw or --boxes oriented"
+                self.source,
+                f"the picture has the EXIF orientation {orientation}",
+                "say whether boxes are meant in the picture as it is stored or as it is shown: --boxes raw or --boxes "
+                "oriented",
             )
         return said.pop()
 
@@ -131,7 +136,7 @@ class Placed:
             try:
                 region.outline.fill(mask, margin)
             except DippError as error:
-                raise DippError(f"image: region {number}: {error}") from None
+                raise error.about(f"image: region {number}") from None
         return stored(mask, self.turned)
 
 

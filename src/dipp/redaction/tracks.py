@@ -19,7 +19,7 @@ from dipp.redaction.formats.reading import Declarations
 from dipp.redaction.outlines import Box
 from dipp.redaction.regions import Declared, Region
 
-FRAMES = "regions: they are for the frames of a video; pass all frames, and --gaps refuse or cover"
+FRAMES = ("regions", "they are for the frames of a video", "pass all frames, and --gaps refuse or cover")
 REFUSE, COVER = "refuse", "cover"
 GAPS = (REFUSE, COVER)
 
@@ -37,12 +37,14 @@ def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -
             frames is not clear from their names.
     """
     if loaded.frames and gaps is None:
-        raise DippError(FRAMES)
+        raise DippError(*FRAMES)
     if gaps is not None:
         _require_order(pictures)
     if loaded.frames and not max(loaded.frames) < len(pictures) == (loaded.count or len(pictures)):
         least = loaded.count or f"{max(loaded.frames) + 1} or more"
-        raise DippError(f"regions: they are for {least} frames, got {len(pictures)}; pass all frames, and nothing else")
+        raise DippError(
+            "regions", f"they are for {least} frames, got {len(pictures)}", "pass all frames, and nothing else"
+        )
     found = [loaded.of(path, number) for number, path in enumerate(pictures)]
     _refuse_shared(found, pictures, loaded.everywhere)
     return found if gaps is None else filled(found, [path.name for path in pictures], gaps)
@@ -53,8 +55,9 @@ def _require_order(frames: Sequence[Path]) -> None:
     for before, after in pairwise(frames):
         if before.parent == after.parent and _by_number(before.name) > _by_number(after.name):
             raise DippError(
-                f"regions: {before.name} comes before {after.name} by its letters, and after it by its number; "
-                "write the numbers of all frames with as many digits, such as 002"
+                "regions",
+                f"{before.name} comes before {after.name} by its letters, and after it by its number",
+                "write the numbers of all frames with as many digits, such as 002",
             )
 
 
@@ -72,7 +75,9 @@ def _refuse_shared(found: Sequence[Declared | None], pictures: Sequence[Path], e
         first = users.setdefault(id(entry), picture)
         if first is not picture:
             raise DippError(
-                f"regions: one entry of {entry.source} means both {first} and {picture}; name pictures by their paths"
+                "regions",
+                f"one entry of {entry.source} means both {first} and {picture}",
+                "name pictures by their paths",
             )
 
 
@@ -88,10 +93,10 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
         DippError: A track has a gap that is not to be covered, or frames that cannot be compared.
     """
     if gaps not in GAPS:
-        raise DippError(f"gaps: {' or '.join(GAPS)} is needed, got {gaps}")
+        raise DippError("gaps", f"{' or '.join(GAPS)} is needed, got {gaps}")
     known = [frame for frame in frames if frame is not None]
     if len({(frame.size, frame.relative, frame.oriented) for frame in known if frame.regions}) > 1:
-        raise DippError("regions: frames of one track need one size and one orientation; leave out --gaps")
+        raise DippError("regions", "frames of one track need one size and one orientation", "leave out --gaps")
     tracks: defaultdict[str, list[int]] = defaultdict(list)
     for number, frame in enumerate(frames):
         for who in {region.id for region in frame.regions if region.id is not None} if frame else ():
@@ -103,8 +108,9 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
                 continue
             if gaps == REFUSE:
                 raise DippError(
-                    f"regions: {who} is missing in {names[before + 1]}, between {names[before]} and {names[after]}; "
-                    "add it there, or pass --gaps cover"
+                    "regions",
+                    f"{who} is missing in {names[before + 1]}, between {names[before]} and {names[after]}",
+                    "add it there, or pass --gaps cover",
                 )
             cover = _cover(who, frames[before], frames[after])
             for number in range(before + 1, after):

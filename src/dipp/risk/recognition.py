@@ -62,7 +62,7 @@ def recognition(scores: Floats, people: Integers) -> Recognition:
         people: The right ones.
     """
     if scores.shape[0] != len(people) or not len(people):
-        raise DippError(f"a row of scores is needed for each of {len(people)} pictures, got {scores.shape}")
+        raise DippError("scores", f"a row for each of {len(people)} pictures is needed, got {scores.shape}")
     lots = np.random.default_rng(0).random(scores.shape)
     order = np.lexsort((lots, -scores), axis=1)
     places = np.argmax(order == people[:, None], axis=1)
@@ -110,7 +110,9 @@ def _discriminants(centred: Floats, people: Integers) -> Floats:
     """Return the axes, pixels × (P − 1), along which people differ most and pictures of one person least."""
     count, every = len(centred), np.unique(people)
     if count <= len(every):
-        raise DippError(f"at least two pictures are needed of some person, got {count} of {len(every)} people")
+        raise DippError(
+            "people", f"at least two pictures are needed of some person, got {count} of {len(every)} people"
+        )
     _, sizes, principal = np.linalg.svd(centred, full_matrices=False)
     kept = int(min(count - len(every), (sizes > 1e-9 * max(sizes[0], 1e-9)).sum()))
     basis = principal[: max(kept, 1)].T

@@ -133,15 +133,15 @@ def survey(
         DippError: The folder has no pictures, one cannot be read, or no plan keeps the budget.
     """
     if not folder.is_dir():
-        raise DippError(f"folder: {folder} is no folder; give one of public pictures")
+        raise DippError("folder", f"{folder} is no folder", "give one of public pictures")
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
     if not paths:
-        raise DippError(f"folder: {folder} has no pictures, so nothing can be measured")
+        raise DippError("folder", f"{folder} has no pictures, so nothing can be measured")
     originals = [pictures.read(path) for path in paths]
     smallest = min((one.shape[:2] for one in originals), key=math.prod)
     codec = Codec.from_pretrained(model, device=device, size=smallest, **plan)
     if not codec.plan.coding.certified:
-        raise DippError("preset: diffc has no certificate; take another one")
+        raise DippError("preset", "diffc has no certificate", "take another one")
     seen: list[Pixels] = []
     archive = codec.encode(originals, odometer=False, ends=lambda end: seen.extend(end.pictures()))
     return measured(list(map(Shown, paths, originals, seen)), archive.certificate, codec.plan.unit)

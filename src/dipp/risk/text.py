@@ -30,7 +30,7 @@ def tesseract(released: Pixels, height: int | None = None, alphabet: str | None 
     """
     program = shutil.which("tesseract")
     if program is None:
-        raise DippError("text: reading needs the program tesseract; install it")
+        raise DippError("text", "reading needs the program tesseract", "install it")
     picture, content = Image.fromarray(released), io.BytesIO()
     if height is not None:
         scale = READ_HEIGHT / height
@@ -45,7 +45,7 @@ def tesseract(released: Pixels, height: int | None = None, alphabet: str | None 
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DippError(f"text: tesseract failed ({said[-1] if said else 'without a word'})")
+        raise DippError("text", f"tesseract failed ({said[-1] if said else 'without a word'})")
     return "".join(done.stdout.decode(errors="replace").split())
 
 

@@ -81,7 +81,7 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
         drawn = selection.draw_bins(sums)
         found.append(on.locate(scores, task.fraction_bits, *drawn))
         if (found[-1] < 0).any():
-            raise MiscomputedError(f"{on.name}: the weights located are not those summed; nothing of this was released")
+            raise MiscomputedError(on.name, "the weights located are not those summed", "nothing of this was released")
         rescoring.require_located(part, on, scores, drawn, found[-1], checked)
         scores = ahead
     return np.concatenate(found)
@@ -178,4 +178,4 @@ def _loaded(device: str) -> Backend:
         from dipp.scoring.reference import ReferenceBackend
 
         return ReferenceBackend()
-    raise DippError(f"device: cpu, mps, cuda or reference is needed, got {device}")
+    raise DippError("device", f"cpu, mps, cuda or reference is needed, got {device}")

@@ -93,7 +93,9 @@ class CpuBackend:
     def scores(self, task: ScoringTask) -> Scores:
         """Chunks × n integer scores."""
         if task.law.limit > MAX_LIMIT:
-            raise DippError(f"law: shifts up to {MAX_LIMIT} fit into the CPU's lanes, got a limit of {task.law.limit}")
+            raise DippError(
+                "law", f"shifts up to {MAX_LIMIT} fit into the CPU's lanes, got a limit of {task.law.limit}"
+            )
         out = np.empty((task.chunks, task.candidates), np.int32)
         _use_threads(len(task.shifts) * task.candidates)
         match task.law:
@@ -115,7 +117,7 @@ class CpuBackend:
             case PotentialLaw(values=values, knots=knots, knot_bits=bits):
                 potential_scores(task.streams, task.offsets, task.shifts, values, knots, bits, out)
             case other:
-                raise DippError(f"law: the CPU backend has no kernel for {type(other).__name__}")
+                raise DippError("law", f"the CPU backend has no kernel for {type(other).__name__}")
         if task.order is not None:
             out += task.order
         return out

@@ -25,7 +25,9 @@ try:
 
     from dipp.scoring import triton_kernels as kernels
 except ImportError as error:
-    raise DippError('device: cuda needs PyTorch and Triton; in a checkout of dipp, pip install ".[cuda]"') from error
+    raise DippError(
+        "device", "cuda needs PyTorch and Triton", 'in a checkout of dipp, pip install ".[cuda]"'
+    ) from error
 
 Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
@@ -59,7 +61,7 @@ class GpuBackend:
 
     def __init__(self, device: str = "cuda") -> None:
         if device == "cuda" and not torch.cuda.is_available():
-            raise DippError("device: cuda needs a CUDA device, and PyTorch sees none")
+            raise DippError("device", "cuda needs a CUDA device, and PyTorch sees none")
         self.device = torch.device(device)
         self._device_law = functools.lru_cache(CACHED_LAWS)(self._device_law_of)
         self._weights = functools.cache(lambda bits: self._send(selection.fraction_weights(bits)))
@@ -176,7 +178,7 @@ class GpuBackend:
             low, high = law.knots[:-1].astype(np.int64), law.knots[1:].astype(np.int64)
             knots = (low & 0xFFFFFFFF) | ((high - low) << 32)
             return DeviceLaw(kernels.POTENTIAL, self._send(values), self._send(knots), law.knot_bits)
-        raise DippError(f"law: the CUDA backend has no kernel for {type(law).__name__}")
+        raise DippError("law", f"the CUDA backend has no kernel for {type(law).__name__}")
 
 
 def _bases(law: IntegerLaw, offsets: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:

@@ -48,8 +48,10 @@ def _require(on: Any, kind: type[IntegerLaw]) -> None:
     found = answers(on, kind)
     if found != ANSWERS[kind]:
         raise MiscomputedError(
-            f"{on.name}: the kernels of {kind.__name__} do not give their known answers; nothing of this was released. "
-            "Clear the caches of compiled code (__pycache__), check the device, and rely on nothing until this is gone"
+            on.name,
+            f"the kernels of {kind.__name__} do not give their known answers",
+            "nothing of this was released. Clear the caches of compiled code (__pycache__), check the device, and "
+            "rely on nothing until this is gone",
         )
 
 

@@ -90,6 +90,8 @@ def _words(streams: NDArray[np.uint32], number: int) -> NDArray[np.uint32]:
 
 def _mismatch(on: Backend, what: str) -> MiscomputedError:
     return MiscomputedError(
-        f"{on.name}: the {what} of a selection are not what the reference computes; nothing of this was released. "
-        "Do not repeat the command before the device is known to be sound: each attempt counts as a release"
+        on.name,
+        f"the {what} of a selection are not what the reference computes",
+        "nothing of this was released. Do not repeat the command before the device is known to be sound: each attempt "
+        "counts as a release",
     )

@@ -40,27 +40,34 @@ class ScoringTask:
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= MAX_CANDIDATES:
-            raise DippError(f"candidates: n from 1 to {MAX_CANDIDATES} is needed, got {self.candidates}")
+            raise DippError("candidates", f"n from 1 to {MAX_CANDIDATES} is needed, got {self.candidates}")
         if not 0 <= self.fraction_bits <= MAX_FRACTION_BITS:
-            raise DippError(f"fraction_bits: 0 to {MAX_FRACTION_BITS} is needed, got {self.fraction_bits}")
+            raise DippError("fraction_bits", f"0 to {MAX_FRACTION_BITS} is needed, got {self.fraction_bits}")
         if self.streams.shape != (self.chunks, 4) or self.streams.dtype != np.uint32:
             raise DippError(
-                f"streams: {self.chunks} rows of four uint32 are needed, got {self.streams.shape} {self.streams.dtype}"
+                "streams",
+                f"{self.chunks} rows of four uint32 are needed, got {self.streams.shape} {self.streams.dtype}",
             )
         sizes = np.diff(self.offsets)
         if self.chunks < 1 or self.offsets[0] != 0 or (sizes < 1).any():
-            raise DippError("offsets: chunks of at least one coordinate each are needed, starting at 0")
+            raise DippError("offsets", "chunks of at least one coordinate each are needed, starting at 0")
         if self.shifts.shape != (self.offsets[-1],) or str(self.shifts.dtype).removeprefix("torch.") != "int32":
-            raise DippError(f"shifts: {self.offsets[-1]} int32 are needed, got {self.shifts.shape} {self.shifts.dtype}")
+            raise DippError(
+                "shifts", f"{self.offsets[-1]} int32 are needed, got {self.shifts.shape} {self.shifts.dtype}"
+            )
         if max(-int(self.shifts.min()), int(self.shifts.max())) > self.law.limit:
-            raise DippError(f"shifts: sizes up to the law's limit {self.law.limit} are needed")
+            raise DippError("shifts", f"sizes up to the law's limit {self.law.limit} are needed")
         largest = int(sizes.max()) * self.law.bound
         if self.order is not None:
             if self.order.shape != (self.candidates,) or self.order.dtype != np.int32:
-                raise DippError(f"order: {self.candidates} int32 are needed, got {self.order.shape} {self.order.dtype}")
+                raise DippError(
+                    "order", f"{self.candidates} int32 are needed, got {self.order.shape} {self.order.dtype}"
+                )
             largest += max(-int(self.order.min()), int(self.order.max()))
         if largest >= MAX_ABS_SCORE:
-            raise DippError(f"offsets: a chunk of {sizes.max()} coordinates can overflow the scores; use more chunks")
+            raise DippError(
+                "offsets", f"a chunk of {sizes.max()} coordinates can overflow the scores", "use more chunks"
+            )
 
     @property
     def chunks(self) -> int:

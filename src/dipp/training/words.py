@@ -82,8 +82,9 @@ def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Win
     order = np.random.default_rng(0).permutation(len(squares))
     if len(order) <= tried:
         raise DippError(
-            f"data: more than {tried} pictures of at least {side}×{side} are needed, got {len(order)}; "
-            "--tried takes fewer"
+            "data",
+            f"more than {tried} pictures of at least {side}×{side} are needed, got {len(order)}",
+            "--tried takes fewer",
         )
     others = squares[order[:tried]]
     smaller = [_shrunk(others, size) for size in (SMALLEST, 64, 128) if size < side]

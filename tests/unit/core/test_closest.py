@@ -141,7 +141,7 @@ def test_draws_follow_the_law() -> None:
     "best", [[[0]], [[1, 1]], [[2, 1]], [[-1, 1]], [[1, 4]], [[0, 1, 2]], [0, 1]], ids=lambda value: str(value)
 )
 def test_sets_that_are_none(best: list[Any]) -> None:
-    with pytest.raises(DippError, match=r"^best must have"):
+    with pytest.raises(DippError, match=r"^best: must have"):
         Weights(4, 2, 3, 1).draw(np.array(best), Tally())
 
 

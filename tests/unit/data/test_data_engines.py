@@ -33,7 +33,7 @@ class FakeRay:
 
     exceptions = SimpleNamespace(RayError=RayError)
 
-    def __init__(self, answered: Iterable[int], error: str = "") -> None:
+    def __init__(self, answered: Iterable[int], error: tuple[str, ...] = ()) -> None:
         self.answered, self.error = iter(answered), error
         self.asked: list[list[int]] = []
         self.data = SimpleNamespace(from_items=self.from_items, ActorPoolStrategy=lambda size: size)
@@ -85,7 +85,7 @@ def test_ray_is_given_up_where_nothing_gets_on(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_error_that_is_one_clear_line_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeRay(itertools.repeat(1), error="src: cat.png: 0 bytes")
+    cluster = FakeRay(itertools.repeat(1), error=("src", "cat.png: 0 bytes"))
     with pytest.raises(DippError, match=r"^src: cat\.png: 0 bytes$"):
         list(run(monkeypatch, cluster, range(3)))
     assert len(cluster.asked) == 1
@@ -135,7 +135,7 @@ def test_a_mismatch_is_not_tried_again_where_a_process_dies_at_the_same_time(mon
             future: Future[Any] = super().submit(*arguments)
             if self.calls == 3:
                 future = Future()
-                future.set_exception(MiscomputedError("cpu: wrong"))
+                future.set_exception(MiscomputedError("cpu", "wrong"))
             return future
 
     worker: Any = SimpleNamespace(job=None)

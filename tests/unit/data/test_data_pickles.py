@@ -131,7 +131,7 @@ def test_a_malicious_file_is_refused_in_one_line(name: str, tmp_path: Path) -> N
     if name == "code":  # a call is a record that nobody looks at, and calls nothing
         assert done.stdout == ""
     else:
-        assert done.stdout == "data_batch_1 is not a file of CIFAR-10; unpack the archive again\n"
+        assert done.stdout == "src: data_batch_1 is not a file of CIFAR-10; unpack the archive again\n"
     assert done.returncode == 0
 
 

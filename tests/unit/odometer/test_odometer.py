@@ -261,7 +261,7 @@ def test_a_release_is_charged_once(counted: Odometer) -> None:
 def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
     def charges() -> Iterator[Charge]:
         yield Charge(0, PICTURE, 1.0, 0.1)
-        raise DippError("src: gone")
+        raise DippError("src", "gone")
 
     with pytest.raises(DippError, match="gone"):
         counted.charge("a", "test", charges())

@@ -132,5 +132,5 @@ def test_scenes_are_the_middle_of_photographs_at_their_scale(tmp_path: Path) -> 
     # 96 rows become 8, so 128 columns become 11, and the middle 8 are seen; 16 of 64 in the other kind.
     assert np.ptp(small[0]) == pytest.approx(255 * 7 / 11, abs=12)
     assert np.ptp(large[0]) == pytest.approx(255 * 15 / 64, abs=6)
-    with pytest.raises(DippError, match="no picture of at least 128×128; 9 were skipped"):
+    with pytest.raises(DippError, match="no picture of at least 128×128, 9 were skipped"):
         public_pictures.scenes(tmp_path, (Scene(128, 128),), 6)

@@ -42,7 +42,7 @@ def read(file: File) -> Declarations:
     kinds = {str(one.get("id")): str(one.get("name")) for one in _table(file, "categories", needed=False)}
     regions: dict[Any, list[Region]] = {image.get("id"): [] for image in images}
     if len(regions) != len(images):
-        file.fail("two images have one id; every id may occur once")
+        file.fail("two images have one id", "every id may occur once")
     for number, one in enumerate(annotations):
         if one.get("image_id") not in regions:
             file.fail(f"an annotation is for image {one.get('image_id')!s:.40}, which is not there")
@@ -116,8 +116,10 @@ def _mask(file: File, shape: dict[str, Any]) -> Pixels:
     try:
         lengths = uncompressed(counts) if isinstance(counts, str) else [int(one) for one in numbers(file, counts)]
         return Pixels(mask_of_runs(lengths, height, width, columns=True))
-    except (DippError, ValueError) as error:
-        file.fail(str(error).removeprefix(f"{file.name}: "))
+    except DippError as error:
+        raise error.about(file.name) from None
+    except ValueError as error:
+        file.fail(str(error))
 
 
 def uncompressed(counts: str) -> list[int]:

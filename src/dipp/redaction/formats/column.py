@@ -54,7 +54,7 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
         try:
             cell = json.loads(cell)
         except (ValueError, RecursionError):
-            file.fail("text that is not JSON; boxes, objects, or regions of dipp's own JSON are needed")
+            file.fail("text that is not JSON", "boxes, objects, or regions of dipp's own JSON are needed")
     entries = _entries(file, cell)
     regions = [
         region

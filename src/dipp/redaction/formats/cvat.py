@@ -31,7 +31,7 @@ def read(file: File) -> Declarations:
     assert root is not None  # noqa: S101 - `recognises` was asked
     tracks = list(root.iter("track"))
     if tracks and root.find("image") is not None:
-        file.fail("images and tracks are both there; export the pictures, and the video, into files of their own")
+        file.fail("images and tracks are both there", "export the pictures, and the video, into files of their own")
     if not tracks:
         pictures = (
             (
@@ -77,7 +77,7 @@ def _regions(file: File, image: Element) -> list[Region]:
 
 def _require_area(file: File, shape: Element) -> None:
     if shape.tag not in SHAPES + WORDS:
-        file.fail(f"a shape of the type {shape.tag!s:.40} is not read; one of {', '.join(SHAPES)} is needed")
+        file.fail(f"a shape of the type {shape.tag!s:.40} is not read", f"one of {', '.join(SHAPES)} is needed")
 
 
 def _outline(file: File, shape: Element) -> Outline:
@@ -91,7 +91,7 @@ def _outline(file: File, shape: Element) -> Outline:
         try:
             return Pixels(mask_of_runs(lengths, height, width), left, top)
         except DippError as error:
-            file.fail(str(error))
+            raise error.about(file.name) from None
     if shape.tag == "ellipse":
         x, y, across, down = (number(file, shape.get(name)) for name in ("cx", "cy", "rx", "ry"))
         edges = [x - across, y - down, x + across, y + down]

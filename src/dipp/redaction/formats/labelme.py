@@ -44,7 +44,7 @@ def _outline(file: File, shape: dict[str, Any]) -> Outline:
     if kind in ("polygon", None):
         return polygon(file, points)
     if kind not in ("rectangle", "circle", "mask"):
-        file.fail(f"a shape of the type {kind!s:.40} has no area; polygon, rectangle, circle or mask is needed")
+        file.fail(f"a shape of the type {kind!s:.40} has no area", "polygon, rectangle, circle or mask is needed")
     if len(points) != 2:
         file.fail(f"a {kind} needs 2 points, got {len(points)}")
     (x0, y0), (x1, y1) = points
@@ -57,4 +57,5 @@ def _outline(file: File, shape: dict[str, Any]) -> Outline:
         drawn = masks.drawn(base64.b64decode(str(shape.get("mask")), validate=True))
         return Pixels(drawn, math.floor(min(x0, x1)), math.floor(min(y0, y1)))
     except (binascii.Error, DippError) as error:
-        file.fail(f"a mask cannot be read ({error})")
+        why = error.without("regions") if isinstance(error, DippError) else error
+        file.fail(f"a mask cannot be read ({why})")

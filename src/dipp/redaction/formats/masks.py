@@ -25,7 +25,7 @@ def read(file: File) -> Declarations:
     try:
         inside = drawn(file.content)
     except DippError as error:
-        file.fail(str(error))
+        raise error.about(file.name) from None
     height, width = inside.shape
     regions = (Region(Pixels(inside)),) if inside.any() else ()
     return Declarations(stems={file.path.stem: Declared(regions, (width, height), False, file.name)})
@@ -40,7 +40,7 @@ def drawn(content: bytes) -> Mask:
             mode = image.mode
             found: Mask = np.asarray(image) != 0
     except Exception:  # every file has its own ways to be damaged
-        raise DippError("not a whole PNG mask; save it anew") from None
+        raise DippError("regions", "not a whole PNG mask", "save it anew") from None
     if mode not in MODES or found.ndim != 2:
-        raise DippError(f"a mask is a grey or black and white PNG, this has the mode {mode}")
+        raise DippError("regions", f"a mask is a grey or black and white PNG, this has the mode {mode}")
     return found

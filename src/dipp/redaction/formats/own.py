@@ -62,7 +62,7 @@ def region(file: File, entry: Any) -> Region:
     try:
         outline = _outline(file, entry)
     except DippError as error:
-        file.fail(str(error).removeprefix(f"{file.name}: "))
+        raise error.about(file.name) from None
     return Region(outline, str(entry.get("kind") or "region"), text(entry.get("id")))
 
 

@@ -30,7 +30,7 @@ class File:
         try:
             return cls(path, path.read_bytes())
         except OSError as error:
-            raise DippError(f"{path}: cannot be read ({error.strerror})") from None
+            raise DippError(str(path), f"cannot be read ({error.strerror})") from None
 
     @property
     def name(self) -> str:
@@ -56,14 +56,14 @@ class File:
             raise
         except (ValueError, RecursionError) as error:
             line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise DippError(f"{self.name}: not valid JSON{line}; write it anew") from None
+            raise DippError(self.name, f"not valid JSON{line}", "write it anew") from None
 
     def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return an object of JSON; of two values under one name, readers would see only the last."""
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
-            self.fail(f"{max(names, key=names.count)} is there twice in one object; keep one of them")
+            self.fail(f"{max(names, key=names.count)} is there twice in one object", "keep one of them")
         return found
 
     @functools.cached_property
@@ -80,14 +80,14 @@ class File:
             parser.Parse(self.content, True)
             return builder.close()
         except (expat.ExpatError, AssertionError) as error:
-            raise DippError(f"{self.name}: not valid XML ({error}); write it anew") from None
+            raise DippError(self.name, f"not valid XML ({error})", "write it anew") from None
 
     def _no_entities(self, *_: Any) -> NoReturn:
-        raise DippError(f"{self.name}: XML with a document type is not read; remove its DOCTYPE line")
+        raise DippError(self.name, "XML with a document type is not read", "remove its DOCTYPE line")
 
-    def fail(self, why: str) -> NoReturn:
+    def fail(self, problem: str, remedy: str = "") -> NoReturn:
         """Raise an error that names the file."""
-        raise DippError(f"{self.name}: {why}") from None
+        raise DippError(self.name, problem, remedy) from None
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ class Declarations:
             small, large = (own, theirs) if len(own) < len(theirs) else (theirs, own)
             if twice := [name for name in small if name in large]:
                 files = f"{own[min(twice)].source} and {theirs[min(twice)].source}"
-                raise DippError(f"regions: {files} both declare regions for {min(twice)}; keep one of them")
+                raise DippError("regions", f"{files} both declare regions for {min(twice)}", "keep one of them")
             own.update(theirs)
         if self.everywhere is not None and other.everywhere is not None:
             files = f"{self.everywhere.source} and {other.everywhere.source}"
-            raise DippError(f"regions: {files} both declare regions for every picture; keep one of them")
+            raise DippError("regions", f"{files} both declare regions for every picture", "keep one of them")
         return replace(self, everywhere=self.everywhere or other.everywhere, count=self.count or other.count)
 
     def of(self, picture: Path, number: int = 0) -> Declared | None:
@@ -135,7 +135,9 @@ class Declarations:
         found += [] if self.everywhere is None else [self.everywhere]
         if len(found) > 1:
             files = " and ".join(sorted({declared.source for declared in found}))
-            raise DippError(f"regions: several entries of {files} mean {picture.name}; name pictures by their paths")
+            raise DippError(
+                "regions", f"several entries of {files} mean {picture.name}", "name pictures by their paths"
+            )
         return found[0] if found else None
 
     def _by_name(self, picture: Path) -> Iterator[Declared]:
@@ -176,7 +178,7 @@ def whole(file: File, value: Any) -> int:
     """Return a whole number above 0, from JSON or text."""
     found = number(file, value)
     if not (found > 0 and found == int(found)):
-        file.fail(f"a size of {value!s:.40} is not one; a number of pixels is needed")
+        file.fail(f"a size of {value!s:.40} is not one", "a number of pixels is needed")
     return int(found)
 
 
@@ -203,7 +205,7 @@ def box(file: File, left: float, top: float, right: float, bottom: float) -> Box
     try:
         return Box(left, top, right, bottom)
     except DippError as error:
-        file.fail(str(error))
+        raise error.about(file.name) from None
 
 
 def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
@@ -211,7 +213,7 @@ def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
     try:
         return Polygon(tuple(points))
     except DippError as error:
-        file.fail(str(error))
+        raise error.about(file.name) from None
 
 
 def pairs(file: File, values: list[float]) -> list[tuple[float, float]]:
@@ -231,8 +233,8 @@ def named(file: File, pictures: Iterable[tuple[str, Declared]]) -> Declarations:
     found: dict[str, Declared] = {}
     for name, regions in pictures:
         if not name:
-            file.fail("a picture without a name; add it")
+            file.fail("a picture without a name", "add it")
         if name in found:
-            file.fail(f"{name} is there twice; keep one entry")
+            file.fail(f"{name} is there twice", "keep one entry")
         found[name] = replace(regions, source=file.name)
     return Declarations(named=found)

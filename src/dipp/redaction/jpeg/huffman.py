@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.redaction.jpeg.segments import DamagedError
+from dipp.redaction.jpeg.segments import damaged
 
 LONGEST = 16
 """Bits of a code, at most."""
@@ -23,7 +23,7 @@ def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
         for _ in range(count):
             start, width = code << (LONGEST - length), 1 << (LONGEST - length)
             if start + width > 1 << LONGEST:
-                raise DamagedError("a Huffman table has too many codes")
+                raise damaged("a Huffman table has too many codes")
             found[start : start + width] = length << 8 | next(symbols)
             code += 1
         code <<= 1

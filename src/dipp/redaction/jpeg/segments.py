@@ -38,11 +38,9 @@ MAX_SCANS = 256
 Bytes = NDArray[np.uint8]
 
 
-class DamagedError(DippError):
-    """The file is not a whole JPEG."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"image: not a whole JPEG ({why}); get it again")
+def damaged(why: str) -> DippError:
+    """Return the error about a file that is not a whole JPEG."""
+    return DippError("image", f"not a whole JPEG ({why})", "get it again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +109,7 @@ def parse(content: bytes) -> Segments:
     array = np.frombuffer(content, np.uint8)
     marks = np.flatnonzero(array[:-1] == 0xFF)
     if content[:2] != bytes((0xFF, SOI)):
-        raise DamagedError("it does not begin as one")
+        raise damaged("it does not begin as one")
     place = 2
     while True:
         marker, place = _marker(content, place)
@@ -132,24 +130,24 @@ def parse(content: bytes) -> Segments:
             data, bounds, place = _entropy(array, marks, place)
             found.scans.append(_scan(found, huffman, restart, body, data, bounds))
             if len(found.scans) > MAX_SCANS:
-                raise DippError(f"image: this JPEG has more than {MAX_SCANS} scans; save it anew")
+                raise DippError("image", f"this JPEG has more than {MAX_SCANS} scans", "save it anew")
         elif marker == DNL:
-            raise DippError("image: a JPEG whose height follows its pixels is not read; save it anew")
+            raise DippError("image", "a JPEG whose height follows its pixels is not read", "save it anew")
         else:
             _application(found, marker, body)
     if not found.components or not found.scans:
-        raise DamagedError("there is no picture in it")
+        raise damaged("there is no picture in it")
     return found
 
 
 def _marker(content: bytes, place: int) -> tuple[int, int]:
     """Return the marker at a place, and where it ends."""
     if content[place : place + 1] != b"\xff":
-        raise DamagedError("a marker is missing")
+        raise damaged("a marker is missing")
     while content[place : place + 1] == b"\xff":
         place += 1
     if place >= len(content):
-        raise DamagedError("it ends early")
+        raise damaged("it ends early")
     return content[place], place + 1
 
 
@@ -157,26 +155,26 @@ def _body(content: bytes, place: int) -> tuple[bytes, int]:
     """Return the content of a segment, and where it ends."""
     length = int.from_bytes(content[place : place + 2], "big")
     if length < 2 or place + length > len(content):
-        raise DamagedError("it ends early")
+        raise damaged("it ends early")
     return content[place + 2 : place + length], place + length
 
 
 def _exactly(body: bytes, length: int) -> bytes:
     if len(body) != length:
-        raise DamagedError("a segment has a wrong length")
+        raise damaged("a segment has a wrong length")
     return body
 
 
 def _frame(found: Segments, kind: int, body: bytes) -> None:
     """Read a frame's header."""
     if kind not in (BASELINE, EXTENDED, PROGRESSIVE):
-        raise DippError("image: a JPEG that is lossless, hierarchical or arithmetic is not read; save it as usual")
+        raise DippError("image", "a JPEG that is lossless, hierarchical or arithmetic is not read", "save it as usual")
     if found.components:
-        raise DamagedError("it has two frames")
+        raise damaged("it has two frames")
     if len(body) < 6:
-        raise DamagedError("a segment has a wrong length")
+        raise damaged("a segment has a wrong length")
     if body[0] != 8:
-        raise DippError(f"image: a JPEG of 8 bits is needed, this has {body[0]}; save it as PNG")
+        raise DippError("image", f"a JPEG of 8 bits is needed, this has {body[0]}", "save it as PNG")
     found.kind = kind
     found.height, found.width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
     rows = _exactly(body[6:], 3 * body[5])
@@ -184,13 +182,13 @@ def _frame(found: Segments, kind: int, body: bytes) -> None:
         Component(rows[at], rows[at + 1] >> 4, rows[at + 1] & 15, rows[at + 2]) for at in range(0, len(rows), 3)
     )
     if not found.height or not found.width:
-        raise DippError("image: a JPEG that does not say its height is not read; save it anew")
+        raise DippError("image", "a JPEG that does not say its height is not read", "save it anew")
     if len(found.components) == 4:
-        raise DippError("image: a JPEG in CMYK is not read; save it in RGB")
+        raise DippError("image", "a JPEG in CMYK is not read", "save it in RGB")
     if len(found.components) not in (1, 3):
-        raise DippError(f"image: a JPEG of 1 or 3 components is needed, this has {len(found.components)}")
+        raise DippError("image", f"a JPEG of 1 or 3 components is needed, this has {len(found.components)}")
     if any(not (1 <= one.across <= 4 and 1 <= one.down <= 4) for one in found.components):
-        raise DamagedError("a sampling factor is not 1 to 4")
+        raise damaged("a sampling factor is not 1 to 4")
 
 
 def _quantisation(found: Segments, body: bytes) -> None:
@@ -199,12 +197,12 @@ def _quantisation(found: Segments, body: bytes) -> None:
         wide, number = body[0] >> 4, body[0] & 15
         size = 64 << wide
         if wide > 1 or number > 3 or len(body) < 1 + size:
-            raise DamagedError("a quantisation table is wrong")
+            raise damaged("a quantisation table is wrong")
         values = np.frombuffer(body[1 : 1 + size], ">u2" if wide else np.uint8).astype(np.int64)
         if not values.all():
-            raise DamagedError("a quantisation table has a zero")
+            raise damaged("a quantisation table has a zero")
         if number in found.quantisation and found.scans:
-            raise DippError("image: a JPEG that changes its quantisation between scans is not read; save it anew")
+            raise DippError("image", "a JPEG that changes its quantisation between scans is not read", "save it anew")
         table = np.empty(64, np.int64)
         table[ZIGZAG] = values
         found.quantisation[number] = table
@@ -217,7 +215,7 @@ def _huffman(tables: dict[tuple[int, int], tuple[int, ...]], body: bytes) -> Non
         kind, number = body[0] >> 4, body[0] & 15
         count = sum(body[1:17])
         if kind > 1 or number > 3 or len(body) < 17 + count or count > 256:
-            raise DamagedError("a Huffman table is wrong")
+            raise damaged("a Huffman table is wrong")
         tables[kind, number] = tuple(body[1 : 17 + count])
         body = body[17 + count :]
 
@@ -234,16 +232,16 @@ def _scan(
     count = body[0] if body else 0
     names = [component.name for component in found.components]
     if not 1 <= count <= len(names) or len(body) != 4 + 2 * count:
-        raise DamagedError("a scan's header is wrong")
+        raise damaged("a scan's header is wrong")
     rows = [(body[1 + 2 * at], body[2 + 2 * at]) for at in range(count)]
     first, last, bits = body[-3:]
     if len({name for name, _ in rows}) != count or any(name not in names for name, _ in rows):
-        raise DamagedError("a scan names a component that is not there")
+        raise damaged("a scan names a component that is not there")
     if found.kind != PROGRESSIVE:
         first, last, bits = 0, 63, 0
     valid = (first == last == 0) or (0 < first <= last < 64 and count == 1) or found.kind != PROGRESSIVE
     if not valid or bits & 15 > 13 or bits >> 4 > 13:
-        raise DamagedError("a scan's header is wrong")
+        raise damaged("a scan's header is wrong")
     return Scan(
         components=tuple(names.index(name) for name, _ in rows),
         dc=tuple(tables.get((0, numbers >> 4)) for _, numbers in rows),
@@ -265,7 +263,7 @@ def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes,
     restarts = (after >= RESTARTS[0]) & (after <= RESTARTS[-1])
     ends = np.flatnonzero((after != 0) & (after != 0xFF) & ~restarts)
     if not ends.size:
-        raise DamagedError("it ends early")
+        raise damaged("it ends early")
     end = int(within[ends[0]])
     within, after, restarts = within[: ends[0]], after[: ends[0]], restarts[: ends[0]]
     keep = np.ones(end - place, bool)
