@@ -34,12 +34,13 @@ from dipp.redaction.raster import Raster, filled, reduced
 from dipp.redaction.regions import Size
 
 ITS_OWN = (
-    "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do, and chose its "
-    "quantisation tables, its chroma sampling, and whether it is grey, without looking at what regions show."
+    "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do (mozjpeg and "
+    "jpegli do not), and chose its quantisation tables, its chroma sampling, and whether it is grey, without looking "
+    "at what regions show."
 )
 NEVER_LOSSY = (
-    "The original was never compressed with loss, nor reduced to a palette, before it was saved without: otherwise "
-    "pixels outside a region may depend on what it shows."
+    "The original was never compressed with loss (near-lossless WebP is), nor reduced to a palette, before it was "
+    "saved without: otherwise pixels outside a region may depend on what it shows."
 )
 LOSSY = (
     "The original was compressed with loss as {kind}: nearly every pixel outside the regions may depend on what they "

@@ -27,11 +27,12 @@ export interface Compression {
 }
 
 const ITS_OWN =
-  "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do, and chose its " +
-  "quantisation tables, its chroma sampling, and whether it is grey, without looking at what regions show.";
+  "The encoder of the original coded every MCU from its own pixels alone, as libjpeg and cameras do (mozjpeg and " +
+  "jpegli do not), and chose its quantisation tables, its chroma sampling, and whether it is grey, without looking at " +
+  "what regions show.";
 const NEVER_LOSSY =
-  "The original was never compressed with loss, nor reduced to a palette, before it was saved without: otherwise pixels " +
-  "outside a region may depend on what it shows.";
+  "The original was never compressed with loss (near-lossless WebP is), nor reduced to a palette, before it was saved " +
+  "without: otherwise pixels outside a region may depend on what it shows.";
 /** Markers of JPEG that begin a frame: baseline, extended and progressive. */
 const FRAMES = [0xc0, 0xc1, 0xc2];
 
