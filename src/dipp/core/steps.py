@@ -273,8 +273,9 @@ class Question(CodedStep):
     @classmethod
     def words(cls, steps: Sequence[Question], groups: int) -> str:  # noqa: ARG003
         """Return the number of questions, and how many indices a unit answers with."""
-        answers = "+".join(str(step.draws) for step in steps)
-        return f"{counted(len(steps), 'question')} to each unit, answered with {answers} draws"
+        draws = "+".join(str(step.draws) for step in steps)
+        answers = "1 draw" if draws == "1" else f"{draws} draws"
+        return f"{counted(len(steps), 'question')} to each unit, answered with {answers}"
 
 
 STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, SensingStep, Question)}

@@ -17,6 +17,7 @@ from dipp.core import units
 from dipp.core.code import Code
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
+from dipp.core.words import counted
 from dipp.data import manifest, store, subjects
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
@@ -201,11 +202,12 @@ class Released:
     @property
     def composition(self) -> str:
         """How the losses of parts add up."""
+        steps = counted(len(self.facts["schedule"]), "step")
         return (
-            f"Sequential composition over {len(self.facts['schedule'])} steps: pure ε adds up, and so does ρ, for the "
-            f"worst {self._worst}; (ε, δ) follows from ρ or from the law of the privacy loss. Parallel composition "
-            "over images: each place of the source is released once. Copies among them, and other releases of the same "
-            "images, are not counted in this certificate: their ε and ρ add to these."
+            f"Sequential composition over {steps}: pure ε adds up, and so does ρ, for the worst {self._worst}; (ε, δ) "
+            "follows from ρ or from the law of the privacy loss. Parallel composition over images: each place of the "
+            "source is released once. Copies among them, and other releases of the same images, are not counted in "
+            "this certificate: their ε and ρ add to these."
         )
 
     @property
