@@ -25,6 +25,8 @@ from dipp.errors import DippError
 Integers = NDArray[np.int64]
 Size = tuple[int, int]
 """Width and height of an object, in pixels."""
+MAX_LENGTH = (1 << 32) - 1
+"""Largest width and height of an object: files have 32 bits for each."""
 
 
 class Unit(ABC):
@@ -221,6 +223,7 @@ class Unit(ABC):
 
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
     """Return the largest width and height of the part of a window that lies in a picture, after checking both."""
-    if not all(type(side) is int and side >= 1 for side in (width, height)):
-        raise DippError("window", f"width and height must be whole numbers from 1, got {width}×{height}")
+    if not all(type(side) is int and 1 <= side <= MAX_LENGTH for side in (width, height)):
+        said = f"width and height must be whole numbers from 1 to {MAX_LENGTH}, got {width}×{height}"
+        raise DippError("window", said)
     return (width, height) if geometry is None else (min(width, geometry.width), min(height, geometry.height))

@@ -171,7 +171,7 @@ def test_json_of_no_unit(content: Any) -> None:
         units.from_dict(content)
 
 
-@pytest.mark.parametrize("window", [(0, 1), (1, 0), (1.5, 1)])
+@pytest.mark.parametrize("window", [(0, 1), (1, 0), (1.5, 1), (1 << 32, 1), (1, 10**30)])
 def test_a_window_that_is_impossible(window: tuple[Any, Any]) -> None:
     with pytest.raises(DippError, match="window: width and height must be whole numbers from 1"):
         Pixel().met(*window)

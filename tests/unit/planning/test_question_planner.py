@@ -93,6 +93,7 @@ def test_a_rate_is_kept(books: Books) -> None:
         ({"hide": (64,)}, "hide: \\(width, height\\) in pixels"),
         ({"hide": "64"}, "size: WIDTHxHEIGHT in pixels is needed"),
         ({"hide": (0, 5)}, "window: width and height must be whole numbers from 1"),
+        ({"hide": (1 << 32, 1)}, "window: width and height must be whole numbers from 1 to 4294967295"),
         ({"hide": (8, 8), "unit": 8}, "unit, hide: give one of them"),
         ({"unit": 8, "preset": "paper"}, "unit: preset paper certifies pixels alone"),
         ({"hide": (8, 8), "preset": "swift"}, "hide: preset swift certifies pixels alone"),
