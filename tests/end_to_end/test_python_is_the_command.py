@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import typer
 from helpers.commands import Command
+from helpers.redaction import BOX, saved, scene
 from PIL import Image
 
 import dipp
@@ -23,6 +24,8 @@ from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.format.release import Release
 from dipp.odometer import LimitError, Meter, Odometer
+from dipp.redaction import Record, check
+from dipp.redaction.record import beside
 from dipp.redaction.redact import AskOptions
 from dipp.release import PrivatizeOptions
 
@@ -248,3 +251,99 @@ def test_privatize_refuses_as_the_command_does(model: Path, tmp_path: Path, run:
             dipp.privatize(empty, tmp_path / "out", epsilon=4, model=model, progress=False, **arguments)
         assert err.endswith(f"dipp: {caught.value}\n")
         assert not (tmp_path / "out").exists()
+
+
+DECODINGS: list[tuple[list[Any], dict[str, Any]]] = [
+    ([], {}),
+    (["--noisy"], {"noisy": True}),
+    (["--sample", "--calls", 3], {"sample": True, "calls": 3}),
+    (["--ancestral", "--steps", 1], {"ancestral": True, "steps": 1}),
+]
+
+
+def test_decode(sides: Sides) -> None:
+    """The same pictures, or the same refusal."""
+    file, out = sides.folder / "a.dipp", sides.folder / "out"
+    archive = dipp.encode(sides.files, epsilon=4, model=sides.model, odometer=False)
+    archive.save(file)
+    for options, arguments in DECODINGS:
+        code, _, err = sides.run("decode", file, "-o", out, "--overwrite", "--model", sides.model, *options)
+        assert code == 0, err
+        pictures = archive.decode(sides.model, **arguments)
+        assert len(list(out.iterdir())) == len(pictures) == 3
+        for number, (picture, grey) in enumerate(zip(pictures, archive.grey, strict=True)):
+            with Image.open(out / f"{number:05d}.png") as opened:
+                assert opened.mode == ("L" if grey else "RGB")
+                np.testing.assert_array_equal(np.asarray(opened.convert("RGB")), picture)
+    for arguments in ({"noisy": True, "sample": True}, {"steps": 99}, {"calls": 0}, {"max_work": 1e-9}):
+        options = [text for name, value in arguments.items() for text in (f"--{name.replace('_', '-')}", value)]
+        options = [text for text in options if text is not True]
+        code, _, err = sides.run("decode", file, "-o", sides.folder / "no", "--model", sides.model, *options)
+        assert code == 1
+        with pytest.raises(dipp.DippError) as caught:
+            archive.decode(sides.model, **arguments)  # type: ignore[arg-type]
+        assert err.endswith(f"dipp: {caught.value}\n")
+
+
+def street(folder: Path) -> tuple[Path, Path]:
+    """A folder of two pictures, and the file that declares a box in each."""
+    source, declared = folder / "street", folder / "regions.json"
+    source.mkdir()
+    for number, (name, kind) in enumerate((("a.jpg", "JPEG"), ("b.png", "PNG"))):
+        (source / name).write_bytes(saved(scene(number), kind))
+    boxes = [{"kind": "face", "box": list(BOX)}, {"kind": "plate", "box": [5, 60, 9, 8]}]
+    pictures = [{"name": name, "regions": boxes} for name in ("a.jpg", "b.png")]
+    declared.write_text(json.dumps({"format": "dipp regions", "version": 1, "pictures": pictures}))
+    return source, declared
+
+
+def of_record(record: Record) -> dict[str, Any]:
+    """What a record says, but for the answers, which are drawn anew each time, and what follows from them."""
+    drawn = ("answers", "output")
+    return {name: value for name, value in record.facts.items() if name not in drawn}
+
+
+@pytest.mark.parametrize("epsilon", [0, 4])
+def test_redact(epsilon: float, sides: Sides) -> None:
+    source, declared = street(sides.folder)
+    picture, target = source / "a.jpg", sides.folder / "out.jpg"
+    sides.count_in(sides.folder / "command")
+    options = ("--regions", declared, "--kinds", "face", "--margin", "10%", "--epsilon", epsilon)
+    code, out, err = sides.run("redact", picture, "-o", target, "--json", *options)
+    assert code == 0, err
+    said = [line.removeprefix("dipp: ") for line in err.splitlines()]
+    sides.count_in(sides.folder / "python")
+    python = dipp.redact(picture, regions=declared, kinds=["face"], margin="10%", epsilon=epsilon)
+    assert of_odometer(sides.caplog.messages) == of_odometer(said)
+    assert len(said) == len(sides.caplog.messages) == 1
+    command = Record.read(beside(target))
+    assert json.loads(out) == [command.facts]
+    assert of_record(python.record) == of_record(command)
+    if not epsilon:
+        assert python.content == target.read_bytes()
+    assert rows(sides.folder / "python") == rows(sides.folder / "command")
+    saved_as = sides.folder / "python.jpg"
+    python.save(saved_as)
+    assert check(saved_as, Record.read(beside(saved_as))) == check(target, command)
+
+
+def test_privatize_with_regions(sides: Sides) -> None:
+    source, declared = street(sides.folder)
+    command, python = sides.folder / "a", sides.folder / "b"
+    sides.count_in(sides.folder / "command")
+    code, out, err = sides.run(
+        "privatize", source, command, "--regions", declared, "--fill", "grey", "--workers", 1, "--json"
+    )
+    assert code == 0, err
+    said = json.loads(out)
+    sides.count_in(sides.folder / "python")
+    summary = dipp.privatize(source, python, regions=declared, fill="grey", workers=1)
+    assert [one for one in sides.caplog.messages if not one.startswith("odometer: ")] == said["warnings"]
+    assert json.loads(json.dumps(summary.facts["certificate"])) == said["certificate"]
+    assert rows(sides.folder / "python") == rows(sides.folder / "command")
+    written = [
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in (python, command)
+    ]
+    assert {*written[0]} == {*written[1]}
+    assert all(written[0][name] == content for name, content in written[1].items() if name.suffix != ".md")
