@@ -22,9 +22,7 @@ def experiment(
     data: Annotated[Path, typer.Argument(help="Faces: a folder of people, or the sheet of ORL.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; what is there is not made again.")],
     stage: Annotated[str | None, typer.Option(help=f"{', '.join(STAGES)}, instead of all of them.")] = None,
-    only: Annotated[
-        str, typer.Option(help="Pattern of records, such as 'faces.blur-*', instead of all of them.")
-    ] = "*",
+    only: Annotated[str, typer.Option(help="Patterns of records, such as 'faces.blur-*,text.*'.")] = "*",
 ) -> None:
     """Measure who is recognised, what is read and what is guessed. All stages take about an hour of one core."""
     import torch

@@ -23,6 +23,14 @@ from experiments.people.methods import METHODS, Method, denoiser, log_densities,
 from experiments.people.restoring import Restorer
 from experiments.people.store import Store
 
+DESCRIBED = 1
+"""Pictures of each person that dlib's network describes, in the gallery and among the probes: the first ones."""
+RESTORED = (
+    *(Method("blur", sigma) for sigma in (8, 16)),
+    *(Method(family, 16, 8.0) for family in ("cells", "DP-Pix", "one shot")),
+    Method("pixelate", 16),
+)
+"""Methods that restoring attackers are tried on: they take as long as all others together."""
 SAMPLES = 2000
 """Bootstrap samples of the people, for intervals."""
 
@@ -38,7 +46,7 @@ def stage(faces: Faces, store: Store) -> None:
 def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
     """Return everything about a method."""
     gallery, owners = faces.gallery
-    probes, who = faces.probes
+    probes, _ = faces.probes
     protected, _ = _released(method, "gallery", gallery, gallery, store)
     shown, archive = _released(method, "probes", probes, gallery, store)
     scores: dict[str, Floats] = {}
@@ -46,11 +54,11 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
         scores[f"naive {recogniser.name}"] = _clean(recogniser, faces)(shown)
         scores[f"parrot {recogniser.name}"] = recogniser.fit(protected, owners)(shown)
     known, clean = _described(faces)
-    described = [descriptors.face(one) for one in shown]
-    copies = [descriptors.face(one) for one in protected]
+    described, copies = _seen(shown), _seen(protected)
     for kind, learnt in (("naive", known), ("parrot", copies)):
-        scores[f"{kind} dlib"] = nearest(_numbers(described), _numbers(learnt), owners, faces.people)
-    if method.family != "clean":
+        people = owners.reshape(-1, GALLERY)[:, :DESCRIBED].reshape(-1)
+        scores[f"{kind} dlib"] = nearest(_numbers(described), _numbers(learnt), people, faces.people)
+    if method in RESTORED:
         restored = Restorer().fit(protected, gallery)
         sharper = restored(shown)
         scores["restoring Fisherfaces"] = Fisherfaces().fit(restored(protected), owners)(sharper)
@@ -58,7 +66,8 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
     likely = _likelihoods(method, shown, archive, gallery)
     if likely is not None:
         scores["likelihood"] = np.logaddexp.reduce(likely.reshape(len(probes), faces.people, GALLERY), axis=2)
-    attackers = {name: _result(one, who) for name, one in scores.items()}
+    each = {name: np.repeat(np.arange(faces.people), len(one) // faces.people) for name, one in scores.items()}
+    attackers = {name: _result(one, each[name]) for name, one in scores.items()}
     return {
         "method": method.name,
         "family": method.family,
@@ -104,7 +113,12 @@ def _likelihoods(method: Method, shown: Pixels, archive: Archive | None, gallery
 def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
     """Return what dlib says of the clean gallery and of the clean probes."""
     gallery, probes = faces.gallery[0], faces.probes[0]
-    return [descriptors.face(one) for one in gallery], [descriptors.face(one, describe=False) for one in probes]
+    return _seen(gallery), [descriptors.face(one, describe=False) for one in probes]
+
+
+def _seen(pictures: Pixels) -> list[Face]:
+    """Return what dlib says of pictures; the first ones of each person are described."""
+    return [descriptors.face(one, describe=number % GALLERY < DESCRIBED) for number, one in enumerate(pictures)]
 
 
 def _glasses(
@@ -122,7 +136,7 @@ def _glasses(
 
 
 def _numbers(described: list[Face]) -> Floats:
-    return np.stack([np.asarray(one.descriptor) for one in described])
+    return np.stack([one.descriptor for one in described if one.descriptor is not None])
 
 
 @functools.lru_cache(maxsize=4)

@@ -28,7 +28,7 @@ class Store:
     command: str
     commit: str | None
     only: str = "*"
-    """Pattern of the names of records that are made."""
+    """Patterns of the names of records that are made, with commas between them."""
 
     def __post_init__(self) -> None:
         for name in ("records", "pictures"):
@@ -42,7 +42,8 @@ class Store:
 
     def wanted(self, name: str) -> bool:
         """Return whether a record is to be made: it is asked for and not there."""
-        return fnmatch.fnmatch(name, self.only) and self.record(name) is None
+        asked = any(fnmatch.fnmatch(name, pattern.strip()) for pattern in self.only.split(","))
+        return asked and self.record(name) is None
 
     def write(self, name: str, content: dict[str, Any], began: float) -> None:
         """Keep a record with command, commit, device, and the seconds of this process's CPU since `began`."""
