@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.refusals import refused
 from helpers.statistics import FALSE_ALARM, bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,9 +75,9 @@ def test_rho_is_a_product_that_rounds_once() -> None:
 
 
 def test_no_certificate_is_refused() -> None:
-    with pytest.raises(NoCertificateError, match="PFR"):
+    with refused("PFR", kind=NoCertificateError):
         _ = PFR(Laplace(), 1.0, 3, 16).epsilon
-    with pytest.raises(NoCertificateError, match="gaussian"):
+    with refused("gaussian", kind=NoCertificateError):
         _ = FlatCode(Gaussian(), 1.0, 3, 16).epsilon
 
 
@@ -229,7 +230,7 @@ def test_the_refitted_table_is_an_option() -> None:
     assert refitted.epsilon == paper.epsilon
     x = np.linspace(-1, 1, 60)
     assert refitted.decode(refitted.encode(x, SEED), SEED).shape == (60,)
-    with pytest.raises(DippError, match="refitted"):
+    with refused("refitted"):
         StepLimitedPPR(Laplace(), 0.3, 60, 1 << 10, Fraction(3, 2), refitted=True)
 
 
@@ -243,44 +244,43 @@ def test_pfr_is_not_a_certified_code() -> None:
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: FlatCode(Laplace(), 1.0, 3, 0), "candidates"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, (1 << 22) + 1), "candidates"),
-        (lambda: FlatCode(Laplace(), 1.0, 0, 16), "dims"),
-        (lambda: FlatCode(Laplace(), math.nan, 3, 16), "snr:"),
-        (lambda: FlatCode(Laplace(), 1e9, 3, 16), "snr:"),
-        (lambda: FlatCode(Laplace(), 1e-30, 3, 16), "snr:"),
-        (lambda: FlatCode(Laplace(), "1", 3, 16), "snr:"),  # type: ignore[arg-type]
-        (lambda: FlatCode("laplace", 1.0, 3, 16), "channel"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), 1.0, 3.0, 16), "dims"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), 1.0, 1 << 24, 16), "dims"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16.0), "candidates"),  # type: ignore[arg-type]
-        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, 2.5), "alpha"),  # type: ignore[arg-type]
-        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, kl_bits=math.nan), "kl_bits"),
-        (lambda: PFR(Laplace(), 1.0, 3, 16, kl_bits=-1), "kl_bits"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3) * 1j, SEED), "x:"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(["a", "b", "c"], SEED), "x:"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3), "0" * 16), "seed"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode("ab", SEED), "payload"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), -1.0, 3, 16), "snr"),
-        (lambda: FlatCode(Sign(period=3), 1.0, 3, 16), "channel"),
-        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, Fraction(1, 2)), "alpha"),
-        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, math.inf), "alpha"),  # type: ignore[arg-type]
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(2), SEED), "x"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.empty(0), SEED), "x"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.array([0, math.nan, 0]), SEED), "x"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.array([0, 1.01, 0]), SEED), "x"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3), b"short"), "seed"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"", SEED), "payload"),
-        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"\0\0", SEED), "payload"),
-        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 10), b"\xf0"), "payload: index"),
-        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 16), b"\0\0"), "payload: of the wrong length"),
-        (lambda: _decode_body(StepLimitedPPR(Laplace(), 1.0, 3, 16), b"\xff" * 9), "payload: damaged"),
-        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16).decode(b"\xff" * 9, SEED), "payload"),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 0), ("candidates",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, (1 << 22) + 1), ("candidates",)),
+        (lambda: FlatCode(Laplace(), 1.0, 0, 16), ("dims",)),
+        (lambda: FlatCode(Laplace(), math.nan, 3, 16), ("snr",)),
+        (lambda: FlatCode(Laplace(), 1e9, 3, 16), ("snr",)),
+        (lambda: FlatCode(Laplace(), 1e-30, 3, 16), ("snr",)),
+        (lambda: FlatCode(Laplace(), "1", 3, 16), ("snr",)),  # type: ignore[arg-type]
+        (lambda: FlatCode("laplace", 1.0, 3, 16), ("channel",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3.0, 16), ("dims",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 1 << 24, 16), ("dims",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16.0), ("candidates",)),  # type: ignore[arg-type]
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, 2.5), ("alpha",)),  # type: ignore[arg-type]
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, kl_bits=math.nan), ("kl_bits",)),
+        (lambda: PFR(Laplace(), 1.0, 3, 16, kl_bits=-1), ("kl_bits",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3) * 1j, SEED), ("x",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(["a", "b", "c"], SEED), ("x",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3), "0" * 16), ("seed",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode("ab", SEED), ("payload",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), -1.0, 3, 16), ("snr",)),
+        (lambda: FlatCode(Sign(period=3), 1.0, 3, 16), ("channel",)),
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, Fraction(1, 2)), ("alpha",)),
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16, math.inf), ("alpha",)),  # type: ignore[arg-type]
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(2), SEED), ("x",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.empty(0), SEED), ("x",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.array([0, math.nan, 0]), SEED), ("x",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.array([0, 1.01, 0]), SEED), ("x",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).encode(np.zeros(3), b"short"), ("seed",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"", SEED), ("payload",)),
+        (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"\0\0", SEED), ("payload",)),
+        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 10), b"\xf0"), ("payload", "index")),
+        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 16), b"\0\0"), ("payload", "length")),
+        (lambda: _decode_body(StepLimitedPPR(Laplace(), 1.0, 3, 16), b"\xff" * 9), ("payload", "damaged")),
+        (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16).decode(b"\xff" * 9, SEED), ("payload",)),
     ],
 )
-def test_bad_input(make: object, name: str) -> None:
+def test_bad_input(make: object, name: tuple[str, ...]) -> None:
     """One line that names the argument, never an answer."""
     assert callable(make)
-    with pytest.raises(DippError, match=f"^{name}") as error:
+    with refused(*name):
         make()
-    assert "\n" not in str(error.value)

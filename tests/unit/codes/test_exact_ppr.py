@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.refusals import refused
 from helpers.statistics import FALSE_ALARM, chi_square_tail
 from numpy.typing import NDArray
 from scipy import special, stats
@@ -151,7 +152,7 @@ def test_a_damaged_payload_is_refused() -> None:
 )
 def test_what_is_not_a_density_ratio_is_refused(log_ratio: Any, log_sup: float, word: str) -> None:
     mechanism = Mechanism(LAPLACE.quantile, log_ratio, lambda _: log_sup, 1.0, 1.0)
-    with pytest.raises(DippError, match=f"^{word}:"):
+    with refused(word):
         ExactPPR(mechanism).encode(np.array([0.0]), bytes(16))
 
 
@@ -172,19 +173,19 @@ def test_octave_zeta_is_a_law() -> None:
 
 def test_epsilon_and_bad_input() -> None:
     assert ExactPPR(LAPLACE, 2.0).epsilon == 8.0
-    with pytest.raises(DippError, match="alpha"):
+    with refused("alpha"):
         ExactPPR(LAPLACE, 1.0)
-    with pytest.raises(DippError, match="alpha"):
+    with refused("alpha"):
         ExactPPR(LAPLACE, math.nan)
-    with pytest.raises(DippError, match="x:"):
+    with refused("x"):
         ExactPPR(LAPLACE).encode(np.array([math.nan]), bytes(16))
-    with pytest.raises(DippError, match="seed"):
+    with refused("seed"):
         ExactPPR(LAPLACE).encode(np.array([0.0]), bytes(15))
-    with pytest.raises(DippError, match="kl_bits"):
+    with refused("kl_bits"):
         Mechanism(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, 1.0, math.nan)
-    with pytest.raises(DippError, match="epsilon"):
+    with refused("epsilon"):
         Mechanism(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, math.inf, 1.0)
-    with pytest.raises(DippError, match="index"):
+    with refused("index"):
         OctaveZeta(entropy.paper_exponent(5.0)).interval(MAX_RANK)
 
 

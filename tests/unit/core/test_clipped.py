@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from helpers.refusals import refused
 from helpers.statistics import bounded
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -168,9 +169,8 @@ def test_both_paths_have_the_same_centres_and_what_is_no_number_is_zero(
     ],
 )
 def test_clips_that_cannot_be(tilt: float, width: float, word: str) -> None:
-    with pytest.raises(DippError, match=rf"^{word}: ") as error:
+    with refused(word):
         clipped(tilt, width)
-    assert "\n" not in str(error.value)
 
 
 @bounded

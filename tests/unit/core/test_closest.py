@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.refusals import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 from dipp.core import randomness
 from dipp.core.closest import DECIMALS, MAX_TOTAL, TOLERANCE, Tally, Weights, best_of
 from dipp.core.selection import MAX_CANDIDATES
-from dipp.errors import DippError
 
 
 @st.composite
@@ -141,26 +141,26 @@ def test_draws_follow_the_law() -> None:
     "best", [[[0]], [[1, 1]], [[2, 1]], [[-1, 1]], [[1, 4]], [[0, 1, 2]], [0, 1]], ids=lambda value: str(value)
 )
 def test_sets_that_are_none(best: list[Any]) -> None:
-    with pytest.raises(DippError, match=r"^best: must have"):
+    with refused("best", "indices"):
         Weights(4, 2, 3, 1).draw(np.array(best), Tally())
 
 
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ((1, 1, 2, 1), "candidates: a whole number from 2"),
-        ((MAX_CANDIDATES + 1, 1, 2, 1), "candidates: "),
-        ((4.0, 1, 2, 1), "candidates: "),
-        ((4, 0, 2, 1), "best: a whole number from 1 to 3"),
-        ((4, 4, 2, 1), "best: "),
-        ((4, True, 2, 1), "best: "),
-        ((4, 1, 1, 2), "light: a whole number from 1 to 1"),
-        ((4, 1, 2, 0), "light: "),
-        ((4, 1, MAX_TOTAL, 1), "weights: their sum must be at most"),
+        ((1, 1, 2, 1), ("candidates", "4194304")),
+        ((MAX_CANDIDATES + 1, 1, 2, 1), ("candidates",)),
+        ((4.0, 1, 2, 1), ("candidates",)),
+        ((4, 0, 2, 1), ("best", "3")),
+        ((4, 4, 2, 1), ("best",)),
+        ((4, True, 2, 1), ("best",)),
+        ((4, 1, 1, 2), ("light",)),
+        ((4, 1, 2, 0), ("light",)),
+        ((4, 1, MAX_TOTAL, 1), ("weights",)),
     ],
 )
-def test_weights_that_are_impossible(numbers: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(DippError, match=said):
+def test_weights_that_are_impossible(numbers: tuple[Any, ...], said: tuple[str, ...]) -> None:
+    with refused(*said):
         Weights(*numbers)
 
 
@@ -246,9 +246,9 @@ def test_weights_of_large_budgets() -> None:
     assert 40 - 1e-13 < weights.epsilon <= 40
     assert weights.light == 16
     for epsilon in (-1, 41, math.nan):
-        with pytest.raises(DippError, match="epsilon: one draw can have from 0 to 40"):
+        with refused("epsilon", "40"):
             Weights.within(64, 16, epsilon)
-    with pytest.raises(DippError, match="their sum must be at most"):
+    with refused("weights"):
         Weights.within(1 << 17, 1 << 10, 40)
 
 
@@ -257,5 +257,5 @@ def test_weights_are_terms() -> None:
     assert Weights.from_dict(weights.to_dict()) == weights
     assert weights.to_dict() == {"candidates": 64, "best": 16, "heavy": 7, "light": 3}
     assert weights.worse(Weights(64, 16, 7, 3)) == weights
-    with pytest.raises(DippError, match="coded differently"):
+    with refused("terms", "differently"):
         weights.worse(Weights(64, 16, 8, 3))

@@ -15,6 +15,7 @@ import constriction
 import numpy as np
 import pytest
 from helpers.paths import GOLDEN
+from helpers.refusals import refused
 from helpers.scripts import benchmark
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -228,7 +229,7 @@ def test_any_bytes_are_refused_or_decode_to_valid_indices(data: bytes, models: l
 def test_damage_is_refused_or_changes_the_indices(message: tuple[list[Model], list[int]], data: st.DataObject) -> None:
     models, indices = message
     payload = encode(zip(models, indices, strict=True))
-    with pytest.raises(DippError, match=r"^payload: "):
+    with refused("payload"):
         decode(payload + b"\0", models)
     damaged = [payload + b"\1", payload + bytes(100) + b"\1"]
     if payload:
@@ -243,11 +244,11 @@ def test_a_long_tail_is_refused() -> None:
     code = ZetaCode(1 << 16, Fraction(1))
     payload = encode([(code, 60_000)] * 5)
     for tail in (b"\0", b"\1", b"\xff" * 100):
-        with pytest.raises(DippError, match=r"^payload: "):
+        with refused("payload"):
             decode(payload + bytes(20) + tail, [code] * 5)
-    with pytest.raises(DippError, match=r"^payload: "):
+    with refused("payload"):
         decode(b"\xff" * 100, [code] * 5)
-    with pytest.raises(DippError, match=r"^payload: "):
+    with refused("payload"):
         decode(b"\1", [])
 
 
@@ -290,9 +291,9 @@ def test_a_damaged_packing_is_refused() -> None:
     packed = code.pack(np.array([[31, 63], [0, 1], [17, 40]]))
     assert len(packed) == 5
     for data, images in ((packed[:-1], 3), (packed + b"\0", 3), (packed, 4), (packed, 2), (packed, -3)):
-        with pytest.raises(DippError, match=r"^data: "):
+        with refused("data"):
             code.unpack(data, images)
-    with pytest.raises(DippError, match="not zero"):
+    with refused("data", "zero"):
         code.unpack(packed[:-1] + bytes([packed[-1] | 1]), 3)
 
 
@@ -380,38 +381,38 @@ def test_golden() -> None:
     ],
 )
 def test_bad_codes(candidates: int, exponent: Fraction, name: str) -> None:
-    with pytest.raises(DippError, match=f"^{name}: "):
+    with refused(name):
         ZetaCode(candidates, exponent)
 
 
 @pytest.mark.parametrize("index", [-1, 10, 1 << 40])
 def test_bad_index(index: int) -> None:
-    with pytest.raises(DippError, match=r"^index: "):
+    with refused("index"):
         encode([(ZetaCode(10, Fraction(1)), index)])
 
 
 @pytest.mark.parametrize("widths", [(), (0,), (5, 0), (-1,), (23,)])
 def test_bad_widths(widths: tuple[int, ...]) -> None:
-    with pytest.raises(DippError, match=r"^widths: "):
+    with refused("widths"):
         FixedLength(widths)
 
 
 @pytest.mark.parametrize("indices", [[[8, 0]], [[0, 4]], [[-1, 0]], [[1, 1, 1]], [1, 1], [[1.0, 1.0]]])
 def test_bad_indices(indices: list[Any]) -> None:
-    with pytest.raises(DippError, match=r"^indices: "):
+    with refused("indices"):
         FixedLength((3, 2)).pack(np.array(indices))
 
 
 @pytest.mark.parametrize("kl", [-1.0, math.inf, math.nan])
 def test_bad_divergence(kl: float) -> None:
-    with pytest.raises(DippError, match=r"^kl_bits: "):
+    with refused("kl_bits"):
         paper_exponent(kl)
-    with pytest.raises(DippError, match=r"^kl_bits: "):
+    with refused("kl_bits"):
         refitted_exponent(kl, 16)
 
 
 def test_bad_exponent_arguments() -> None:
-    with pytest.raises(DippError, match=r"^alpha: "):
+    with refused("alpha"):
         paper_exponent(16, Fraction(1))
-    with pytest.raises(DippError, match=r"^candidates: "):
+    with refused("candidates"):
         refitted_exponent(16, 0)

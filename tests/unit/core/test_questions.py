@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.questions import CODING, question, questions_plan
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, MAX_SPLIT, ROUNDS, STEPS, Question, SensingStep
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture, Pixel
-from dipp.errors import DippError
 
 SEED = bytes(range(16))
 SPLITS = [1, 2, 4, 8, 16, 32]
@@ -53,7 +53,7 @@ def changed(**values: Any) -> Question:
         ({"scale": 0.5}, "candidate"),  # words have no scale
         *(({"candidate": 1, "scale": scale}, "scale") for scale in (0.0, -1.0, np.nan, np.inf, 0.1)),
         *(({"best": best}, "best") for best in (0, 16, 17)),
-        *(({"heavy": heavy}, "heavy|light") for heavy in (0, MAX_TOTAL + 1)),
+        *(({"heavy": heavy}, "heavy") for heavy in (0, MAX_TOTAL + 1)),
         *(({"light": light}, "light") for light in (0, 1 << 40)),
         ({"heavy": MAX_TOTAL, "light": 1}, "weights"),
         *(({"snr_gain": gain}, "snr_gain") for gain in (0.0, np.inf, 0.1)),
@@ -63,7 +63,7 @@ def changed(**values: Any) -> Question:
     ],
 )
 def test_numbers_out_of_range_are_refused(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(DippError, match=rf"^({said})"):
+    with refused(said):
         changed(**values)
 
 
@@ -99,22 +99,22 @@ def test_columns_list_every_number() -> None:
     ],
 )
 def test_plans_that_no_unit_can_answer_are_refused(unit: Unit, steps: list[Question], said: str) -> None:
-    with pytest.raises(DippError, match=rf"^{said}"):
+    with refused(said):
         questions_plan(unit, *steps)
 
 
 def test_codes_channels_and_kinds_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DippError, match=r"^unit: this code prices single pixels"):
+    with refused("unit", "prices"):
         Plan(Coding(Sign(period=1), Flat()), (question(),), unit=Picture())
-    with pytest.raises(DippError, match=r"^code: closest answers questions"):
+    with refused("code", "answers"):
         Plan(CODING, (SensingStep(1.0, 0.5, 1.0, 1, 4),), unit=Picture())
-    with pytest.raises(DippError, match=r"^unit|^period|^mask"):  # a mask that leaves steps out would undercharge
+    with refused("period", "unit"):  # a mask that leaves steps out would undercharge
         Plan(dataclasses.replace(CODING, channel=Sign(period=3)), (question(),), unit=Cells(8))
-    with pytest.raises(DippError, match=r"^separate: must be true"):
+    with refused("separate"):
         Plan(CODING, (question(2),), separate=False, unit=Cells(8))
-    with pytest.raises(DippError, match=r"^code: closest needs the sign channel"):
+    with refused("code", "channel"):
         Plan(dataclasses.replace(CODING, channel=Laplace()), (question(),), unit=Cells(8))
-    with pytest.raises(DippError, match=r"^steps: steps of one kind"):
+    with refused("steps", "kind"):
         Plan(CODING, (question(), SensingStep(1.0, 0.5, 1.0, 1, 4)), unit=Picture())
 
 
@@ -194,7 +194,7 @@ def test_a_unit_pays_for_its_blocks_or_nothing() -> None:
         assert BY_BLOCK.touches(Everywhere(), 3, question(split), Picture()) == split**2
         BY_BLOCK.require_touched(split**2, Everywhere(), 3, Picture())
     for wrong in (0, 2, 3, 9, 4096):
-        with pytest.raises(DippError, match=r"^touched"):
+        with refused("touched"):
             BY_BLOCK.require_touched(wrong, Everywhere(), 3, Picture())
-    with pytest.raises(DippError, match=r"^step: a question"):
+    with refused("step", "question"):
         BY_BLOCK.touches(Everywhere(), 3, SensingStep(1.0, 0.5, 1.0, 1, 4), Picture())

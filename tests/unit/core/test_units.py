@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.refusals import refused
 from helpers.toy_unit import Band
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,6 @@ from dipp.core.geometry import MAX_CHANNELS, MAX_PIXELS, Geometry
 from dipp.core.regions import Place, Regions
 from dipp.core.unit import Unit
 from dipp.core.units import UNITS, Cells, Picture, Pixel
-from dipp.errors import DippError
 
 SIDES = st.integers(1, 9)
 GEOMETRIES = st.builds(Geometry, SIDES, SIDES, st.integers(1, 4))
@@ -40,22 +40,22 @@ def test_a_geometry_counts() -> None:
 @pytest.mark.parametrize(
     ("sides", "said"),
     [
-        ((0, 4, 3), "whole numbers from 1, got 0×4"),
-        ((4, -1, 3), "whole numbers from 1, got 4×-1"),
-        ((4.0, 4, 3), "whole numbers from 1, got 4.0×4"),
-        ((True, 4, 3), "whole numbers from 1, got True×4"),
-        ((1 << 16, 1 << 15, 3), f"at most {MAX_PIXELS} pixels, got 65536×32768"),
-        ((4, 4, 0), "from 1 to 16, got 0"),
-        ((4, 4, 17), "from 1 to 16, got 17"),
+        ((0, 4, 3), ("size", "0×4")),
+        ((4, -1, 3), ("size", "4×-1")),
+        ((4.0, 4, 3), ("size", "4.0×4")),
+        ((True, 4, 3), ("size", "True×4")),
+        ((1 << 16, 1 << 15, 3), ("size", f"{MAX_PIXELS}", "65536×32768")),
+        ((4, 4, 0), ("channels", "16")),
+        ((4, 4, 17), ("channels", "16")),
     ],
 )
-def test_a_geometry_that_is_impossible(sides: tuple[Any, Any, Any], said: str) -> None:
-    with pytest.raises(DippError, match=said):
+def test_a_geometry_that_is_impossible(sides: tuple[Any, Any, Any], said: tuple[str, ...]) -> None:
+    with refused(*said):
         Geometry(*sides)
 
 
 def test_a_shape_has_three_dimensions() -> None:
-    with pytest.raises(DippError, match="got 2 dimensions"):
+    with refused("shape", "dimensions"):
         Geometry.of((4, 6))
 
 
@@ -135,9 +135,9 @@ def test_cells() -> None:
 
 @pytest.mark.parametrize("side", [1, 0, -4, 4097, 16.0, True, "16"])
 def test_cells_that_are_impossible(side: Any) -> None:
-    with pytest.raises(DippError, match="side must be a whole number from 2 to 4096"):
+    with refused("unit", "4096"):
         Cells(side)
-    with pytest.raises(DippError, match="unit: "):
+    with refused("unit"):
         units.from_dict({"kind": "cell", "side": side})
 
 
@@ -157,9 +157,21 @@ def test_the_smallest_picture_has_the_fewest_units() -> None:
     assert Pixel().smallest([]) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"\0\0", b"\1", b"\1\4", b"\1\4\0\0", b"\1\1\0", b"\2\0"])
-def test_bytes_of_no_unit(content: bytes) -> None:
-    with pytest.raises(DippError, match=r"unit: .*(no kind|no parameters|2 bytes|from 2)"):
+@pytest.mark.parametrize(
+    ("content", "token"),
+    [
+        (b"", "kind"),
+        (b"\xff", "255"),
+        (b"\0\0", "parameters"),
+        (b"\1", "2 bytes"),
+        (b"\1\4", "2 bytes"),
+        (b"\1\4\0\0", "2 bytes"),
+        (b"\1\1\0", "4096"),
+        (b"\2\0", "parameters"),
+    ],
+)
+def test_bytes_of_no_unit(content: bytes, token: str) -> None:
+    with refused("unit", token):
         units.from_bytes(content)
 
 
@@ -167,13 +179,13 @@ def test_bytes_of_no_unit(content: bytes) -> None:
     "content", [{}, {"kind": "planet"}, {"kind": "pixel", "side": 4}, {"kind": ["pixel"]}, None, "pixel"]
 )
 def test_json_of_no_unit(content: Any) -> None:
-    with pytest.raises(DippError, match="unit: one of pixel"):
+    with refused("unit", "pixel"):
         units.from_dict(content)
 
 
 @pytest.mark.parametrize("window", [(0, 1), (1, 0), (1.5, 1), (1 << 32, 1), (1, 10**30)])
 def test_a_window_that_is_impossible(window: tuple[Any, Any]) -> None:
-    with pytest.raises(DippError, match="window: width and height must be whole numbers from 1"):
+    with refused("window", "height"):
         Pixel().met(*window)
 
 
@@ -187,14 +199,14 @@ def test_a_unit_in_text(text: str, unit: Unit) -> None:
 
 @pytest.mark.parametrize("text", ["", "cell", "16x16", "0", "-4", "016", "4097", "٣", "Pixel"])
 def test_no_unit_in_text(text: str) -> None:
-    with pytest.raises(DippError, match=r"^unit: "):
+    with refused("unit"):
         units.parse(text)
 
 
 def test_a_size_in_text() -> None:
     assert units.parse_size("60x80") == units.parse_size("60×80") == (60, 80)
     for text in ("", "64", "64x", "0x4", "4x4x4", "-1x4", "4 x 4", "1e3x4"):
-        with pytest.raises(DippError, match="size: WIDTHxHEIGHT in pixels is needed, such as 64x64"):
+        with refused("size", "64x64"):
             units.parse_size(text)
 
 

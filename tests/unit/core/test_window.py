@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dipp.core.window import FULL, LEAST, MOST, Window
-from dipp.errors import DippError
 
 ENDS = st.tuples(st.integers(LEAST, MOST), st.integers(LEAST, MOST)).filter(lambda ends: ends[0] < ends[1])
 
@@ -77,6 +77,5 @@ def test_windows_as_callers_name_them(wanted: Any, window: Window | None) -> Non
     ],
 )
 def test_others_are_refused_in_one_line(wanted: Any) -> None:
-    with pytest.raises(DippError, match=r"^window: LOW:HIGH is needed") as error:
+    with refused("window", "LOW:HIGH"):
         Window.of(wanted)
-    assert "\n" not in str(error.value)

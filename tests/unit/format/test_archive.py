@@ -425,11 +425,11 @@ def test_newer_and_older_files_are_refused() -> None:
     data = build(small_plan(FLAT), SHAPES).to_bytes()
     assert (
         message(lambda: Archive.from_bytes(data[:4] + b"\x04" + data[5:]))
-        == "written by a newer dipp (format 4); upgrade"
+        == "file: written by a newer dipp (format 4); upgrade"
     )
     assert "(format 255)" in message(lambda: Archive.from_bytes(b"DIPP\xff and all that"))
     for version in (1, 2):
-        told = f"written in format {version}, before 1.0; the last commit that reads it is 89b0fc8"
+        told = f"file: written in format {version}, before 1.0; the last commit that reads it is 89b0fc8"
         assert message(lambda version=version: Archive.from_bytes(b"DIPP" + bytes([version]) + data[5:])) == told  # type: ignore[misc]
 
 
@@ -484,7 +484,7 @@ def test_what_cannot_be_released_is_refused(change: dict[str, Any], complaint: s
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"geometries": [Geometry(4, 5, 3), Geometry(4, 5, 1)]}, "images of 3 channels are needed"),
+        ({"geometries": [Geometry(4, 5, 3), Geometry(4, 5, 1)]}, "images: 3 channels are needed"),
         ({"geometries": [Geometry(4, 5, 3)]}, "geometries, indices: one of each"),
         ({"indices": [[0, 0], [0]]}, "indices: 2 integers are needed"),
         ({"indices": [[0], [0]]}, "indices: 2 integers are needed"),

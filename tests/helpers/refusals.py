@@ -1,0 +1,31 @@
+"""Refusals: tests compare what an error is about, and never its sentences."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dipp.errors import DippError
+
+
+@contextmanager
+def refused(
+    argument: str | Path, *tokens: str, remedy: str = "", kind: type[DippError] = DippError
+) -> Iterator[pytest.ExceptionInfo[DippError]]:
+    """Expect an error of one line about an argument.
+
+    Args:
+        argument: Argument of the error.
+        tokens: What the problem has to name, such as a number or a file. It tells apart the refusals of one argument.
+        remedy: What the remedy has to name, such as an option.
+        kind: Class of the error. A class that derives from it is another error.
+    """
+    with pytest.raises(kind) as caught:
+        yield caught
+    error = caught.value
+    assert type(error) is kind
+    assert error.argument == str(argument)
+    assert [token for token in tokens if token not in error.problem] == [], error.problem
+    assert remedy in error.remedy
+    assert "\n" not in str(error)
