@@ -458,7 +458,7 @@ def test_webgpu_and_python_agree(with_gpu: Browser, origin: str, table: Any) -> 
     page = with_gpu.new_page()
     opened(page, origin, "webgpu")
     whole = plan_of(table, 4.0, Pairs())
-    codec = Codec(denoiser(), replace(whole, steps=whole.steps[:5]), table=table["table"])
+    codec = Codec(denoiser(), replace(whole, steps=whole.steps[:3]), table=table["table"])
     made = codec.encode([Image.open(io.BytesIO(png(31, 25)))])
     (decoded,) = codec.decode(made)
     give(page, "python.dipp", made.to_bytes())

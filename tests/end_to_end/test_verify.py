@@ -163,7 +163,10 @@ def test_another_code_is_found_out(pictures: Path, tmp_path: Path, run: Command)
 
 def test_another_code_is_found_out_in_a_dataset(pictures: Path, tmp_path: Path, run: Command) -> None:
     """The indices of all shards are looked at."""
-    target, options = tmp_path / "release", ("--preset", "swift", "--epsilon", 16, "--bpp", 0.2, "--shard-size", 2)
+    target, options = (
+        tmp_path / "release",
+        ("--preset", "swift", "--epsilon", 16, "--bpp", 0.2, "--shard-size", 2, "--workers", 1),
+    )
     code, _, err = run("privatize", pictures, target, *options)
     assert code == 0, err
     assert run("info", target, "--verify")[0] == 0

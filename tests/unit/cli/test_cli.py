@@ -50,12 +50,12 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 
 
 @pytest.mark.slow
-def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path) -> None:
+def test_simulate_writes_a_picture_and_tells_the_certificate(tmp_path: Path, run: Command) -> None:
     picture = tmp_path / "laplace.png"
-    done = process("simulate", "--output", str(picture), "--samples", "50", "--candidates", "64")
-    assert done.returncode == 0, done.stderr
-    assert "ε = 3.89" in done.stdout, "what teaches stays below 4"
-    assert "bits a number" in done.stdout
+    code, out, err = run("simulate", "--output", picture, "--samples", 50, "--candidates", 64)
+    assert code == 0, err
+    assert "ε = 3.89" in out, "what teaches stays below 4"
+    assert "bits a number" in out
     with Image.open(picture) as image:
         assert image.size[0] > 500
 

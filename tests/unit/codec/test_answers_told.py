@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -67,11 +66,9 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
         for number in range(steps):
             noise = torch.from_numpy(seen[number][1])
             told = answered(noise, plan.steps[number].snr_gain, chain.trajectory.snr(number))  # type: ignore[attr-defined]
-            for place in itertools.product(range(2), range(3), *map(range, SIZE)):
-                if noise[place] != 0:
-                    compared[place], answers[place] = predictions[number][place], told[place]
-                elif answers[place] == 0:
-                    compared[place] = predictions[number][place]
+            asked = noise != 0
+            compared = torch.where(asked | (answers == 0), predictions[number], compared)
+            answers = torch.where(asked, told, answers)
         torch.testing.assert_close(evidence.compared, compared, rtol=0, atol=1e-5)
         torch.testing.assert_close(evidence.answers, answers, rtol=0, atol=1e-6)
         assert (answers != 0).float().mean().item() == pytest.approx(min(1, steps / 6), abs=0.1)
