@@ -38,7 +38,7 @@ from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
 from dipp.risk import bounds, descriptors, guesses, text
 from dipp.risk.networks import SmallNetwork
-from dipp.risk.recognition import Fisherfaces, Integers, Pixels, Recogniser, recognition
+from dipp.risk.recognition import Fisherfaces, Pixels, Recogniser, recognition
 
 SIDE = 96
 """Side of the squares to which pictures are resized for recognisers that need equal sizes."""
@@ -218,29 +218,25 @@ def _people(shown: Sequence[Shown]) -> list[list[Shown]]:
 
 
 def _recognised(people: list[list[Shown]]) -> dict[str, float] | str:
-    """Return top-1 of naive and parrot attackers by every recogniser that is installed; or what is needed."""
+    """Return top-1 of every recogniser that is installed, on the originals, naive and parrot; or what is needed."""
     if not people:
         return SEVERAL
     gallery = [(who, one) for who, own in enumerate(people) for one in own[: len(own) // 2]]
     probes = [(who, one) for who, own in enumerate(people) for one in own[len(own) // 2 :]]
     owners, truth = (np.array([who for who, _ in part], np.int64) for part in (gallery, probes))
-    squares = _squares([one.released for _, one in probes])
+    originals, released = (_squares([getattr(one, kind) for _, one in probes]) for kind in ("original", "released"))
+    clean, copies = (_squares([getattr(one, kind) for _, one in gallery]) for kind in ("original", "released"))
     recognisers: list[Recogniser] = [SmallNetwork()]
     if len(gallery) > len(people):
         recognisers.append(Fisherfaces())
     if descriptors.installed():
         recognisers.append(descriptors.Dlib())
-    found = {}
+    found: dict[str, float] = {}
     for recogniser in recognisers:
-        for kind in ("original", "released"):
-            learnt = _squares([getattr(one, kind) for _, one in gallery])
-            name = f"{'naive' if kind == 'original' else 'parrot'} {recogniser.name}"
-            found[name] = _top1(recogniser, learnt, owners, squares, truth)
+        naive, parrot = (recogniser.fit(learnt, owners) for learnt in (clean, copies))
+        asked = {"originals,": naive(originals), "naive": naive(released), "parrot": parrot(released)}
+        found |= {f"{kind} {recogniser.name}": recognition(one, truth).top1 for kind, one in asked.items()}
     return found
-
-
-def _top1(recogniser: Recogniser, gallery: Pixels, owners: Integers, probes: Pixels, truth: Integers) -> float:
-    return recognition(recogniser.fit(gallery, owners)(probes), truth).top1
 
 
 def _squares(given: Sequence[Pixels]) -> Pixels:

@@ -149,6 +149,7 @@ def test_a_survey_measures_what_it_can(people: Pixels, tmp_path: Path) -> None:
     assert found.people == 3
     assert found.allowed == pytest.approx(bounds.recognised(found.epsilon, 3))
     assert {"naive network", "parrot Fisherfaces"} <= set(found.recognised)
+    assert found.recognised["originals, Fisherfaces"] == 1, "stripes are easily told where nothing is hidden"
     assert {*found.guesses} == {"pixel", "picture"}
     assert "the certificate allows nobody more than" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["people"] == 3
