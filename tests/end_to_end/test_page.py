@@ -538,7 +538,7 @@ def test_workers_obey_the_policy_and_nothing_is_kept_but_the_page(page: Page) ->
     assert (kept["local"], kept["session"], kept["cookies"], kept["bases"]) == (0, 0, "", 0)
     assert kept["address"].endswith("/?engine=wasm")
     own = {str(path.relative_to(BUILT)) for path in BUILT.rglob("*") if path.is_file()} | {""}
-    assert own >= set(kept["stored"]) >= {"", "index.html", "worker.js", "network.onnx"}
+    assert own >= set(kept["stored"]) >= {"", "index.html", "worker.js", "network-wasm.onnx"}
 
 
 def stopped_by_policy(page: Page) -> bool:
@@ -599,7 +599,8 @@ class Quiet(SimpleHTTPRequestHandler):
 
 def test_a_network_of_another_version_is_refused(context: BrowserContext, origin: str) -> None:
     page = context.new_page()
-    page.route("**/network.onnx", lambda route: route.fulfill(body=(BUILT / "network.onnx").read_bytes()[:-1] + b"?"))
+    other = (BUILT / "network-wasm.onnx").read_bytes()[:-1] + b"?"
+    page.route("**/network-wasm.onnx", lambda route: route.fulfill(body=other))
     page.goto(f"{origin}/?engine=wasm")
     expect(page.locator("#error")).to_contain_text("different versions; load the page again", timeout=MINUTES)
     expect(page.locator("#encode")).to_be_disabled()

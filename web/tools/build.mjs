@@ -11,6 +11,7 @@ const web = join(import.meta.dirname, "..");
 const runtime = join(web, "node_modules", "onnxruntime-web", "dist");
 const ALWAYS = ["ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"];
 const WITH_GPU = ["ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm"];
+const ONLINE = [...WITH_GPU.map((name) => `ort/${name}`), "network-webgpu.onnx"]; // offline, WebAssembly has to do
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, "ort"), { recursive: true });
@@ -22,7 +23,7 @@ const options = { bundle: true, minify: true, format: "esm", target: ["chrome97"
 const page = join(web, "src", "page");
 await build({ ...options, entryPoints: { page: join(page, "main.ts"), worker: join(page, "worker.ts") }, outdir: out });
 
-const kept = files(out).filter((name) => !WITH_GPU.includes(name.replace(/^ort\//, "")));
+const kept = files(out).filter((name) => !ONLINE.includes(name));
 const hash = createHash("sha256");
 for (const name of kept) hash.update(`${name}\0`).update(readFileSync(join(out, name)));
 const [, policy] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(readFileSync(join(out, "index.html"), "utf8"));

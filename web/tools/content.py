@@ -1,4 +1,7 @@
-"""Write what the page needs of Python: plans.json, network.onnx, words.safetensors and the samples, into a folder.
+"""Write what the page needs of Python: plans.json, networks, words.safetensors and the samples, into a folder.
+
+There is a network for each engine, with the same weights: in WebAssembly, fewer multiplications take less time; on a
+graphics processor they would take more memory than some have.
 
 Plans are those of pairs, in few network calls, for pictures up to some sizes and each ε and rate of a grid, and those
 of questions for objects of each size and ε. Everything in them is public and follows from the model's calibration and
@@ -27,6 +30,8 @@ from dipp.errors import DippError
 from dipp.models import books, embedded
 from dipp.models.books import Books
 from dipp.models.export import export
+from dipp.models.graph import Build
+from dipp.models.winograd_graph import WinogradBuild
 from dipp.planning import questions
 from dipp.planning.planner import Point
 from dipp.planning.regions import plan_of_regions
@@ -52,6 +57,8 @@ browser is slower. Three calls are expected to show 0.5 dB less than fifteen at 
 SQUARE = min(CALLS)
 """Side of the pictures that questions are planned for; such plans serve all sizes."""
 PIXELS = SQUARE * SQUARE
+NETWORKS: dict[str, type[Build]] = {"wasm": WinogradBuild, "webgpu": Build}
+"""How convolutions are written for each engine of the page."""
 SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
 
 
@@ -189,11 +196,14 @@ def main() -> None:
     pictures = sorted(SAMPLES.glob("*.png"))
     for path in pictures:
         shutil.copyfile(path, out / "samples" / path.name)
-    network = out / "network.onnx"
-    export(models.load(arguments.model), network)
+    networks = {}
+    for engine, kind in NETWORKS.items():
+        network = out / f"network-{engine}.onnx"
+        export(models.load(arguments.model), network, kind)
+        networks[engine] = hashlib.sha256(network.read_bytes()).hexdigest()
     if (source := Path(arguments.model) / books.NAME).is_file():
         shutil.copyfile(source, out / books.NAME)
-    more = {"samples": [path.name for path in pictures], "network": hashlib.sha256(network.read_bytes()).hexdigest()}
+    more = {"samples": [path.name for path in pictures], "networks": networks}
     (out / "plans.json").write_text(json.dumps(plans(arguments.model) | more, ensure_ascii=False), encoding="utf-8")
 
 

@@ -15,12 +15,12 @@ import onnx
 from dipp import files
 from dipp.errors import DippError
 from dipp.models.denoiser import Denoiser
-from dipp.models.graph import graph
+from dipp.models.graph import Build, graph
 from dipp.models.photonet import PhotoDenoiser
 
 
-def export(denoiser: Denoiser, place: Path) -> None:
-    """Write the file, whole or not at all."""
+def export(denoiser: Denoiser, place: Path, kind: type[Build] = Build) -> None:
+    """Write the file, whole or not at all, with convolutions of a kind."""
     if not isinstance(denoiser, PhotoDenoiser):
         raise DippError("model", "only networks of the class PhotoNet can be exported")
     if denoiser.device.type != "cpu":
@@ -33,7 +33,7 @@ def export(denoiser: Denoiser, place: Path) -> None:
         "stride": str(config.stride),
         "margin": str(config.margin),
     }
-    made = graph(denoiser.network, facts)
+    made = graph(denoiser.network, facts, kind)
     onnx.checker.check_model(made)
     with files.atomic(place) as part:
         part.write_bytes(made.SerializeToString())

@@ -31,29 +31,7 @@ LEAST_HALVED = 256
 Array = NDArray[Any]
 
 
-def graph(network: Network, facts: Mapping[str, str]) -> ModelProto:
-    """The model of a network on the CPU; `facts` become its metadata."""
-    build = _Build(network.config, {name: tensor.detach().numpy() for name, tensor in network.named_parameters()})
-    build.network(network.waves.numpy())
-    sides = ["batch", COLOURS, "height", "width"]
-    told = ["batch", sum(build.channels.values()), "height", "width"]
-    made = helper.make_graph(
-        build.nodes,
-        "PhotoNet",
-        [
-            helper.make_tensor_value_info("y", TensorProto.FLOAT, told),
-            helper.make_tensor_value_info("snr", TensorProto.FLOAT, [1]),
-        ],
-        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, sides)],
-        build.stored,
-    )
-    opset = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(made, producer_name="dipp", ir_version=IR_VERSION, opset_imports=opset)
-    helper.set_model_props(model, dict(facts))
-    return model
-
-
-class _Build:
+class Build:
     """Nodes and stored tensors, as they come."""
 
     def __init__(self, config: Config, weights: Mapping[str, Array]) -> None:
@@ -161,7 +139,7 @@ class _Build:
                 "ConvTranspose", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), strides=[2, 2]
             )
             x = self.stage(self.node("Add", up, passed.pop()), f"ups.{scale}", self.config.up[scale], embedding)
-        return self.node("DepthToSpace", self.convolution(x, "leave", pads=[1] * 4), blocksize=FOLD, mode="CRD")
+        return self.node("DepthToSpace", self.same(x, "leave"), blocksize=FOLD, mode="CRD")
 
     def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
         """`Stage.forward`: blocks, each x + W₂·silu(a·(W₁·x) + b)."""
@@ -170,9 +148,9 @@ class _Build:
             flat = self.linear(embedding, f"{block}.modulation")
             wide = self.node("Unsqueeze", flat, self.constant([2, 3], np.int64))
             scale, shift = self.halves(wide)
-            hidden = self.convolution(x, f"{block}.first", pads=[1] * 4)
+            hidden = self.same(x, f"{block}.first")
             hidden = self.node("Add", self.node("Mul", hidden, self.node("Add", scale, self.constant(1.0))), shift)
-            x = self.node("Add", x, self.convolution(self.silu(hidden), f"{block}.second", pads=[1] * 4))
+            x = self.node("Add", x, self.same(self.silu(hidden), f"{block}.second"))
         return x
 
     def halves(self, x: str) -> tuple[str, str]:
@@ -189,6 +167,33 @@ class _Build:
         """A linear layer."""
         return self.node("Gemm", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), transB=1)
 
+    def same(self, x: str, name: str) -> str:
+        """A 3×3 convolution that keeps the size."""
+        return self.convolution(x, name, pads=[1] * 4)
+
     def convolution(self, x: str, name: str, **attributes: Any) -> str:
         """A convolution with its bias."""
         return self.node("Conv", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), **attributes)
+
+
+def graph(network: Network, facts: Mapping[str, str], kind: type[Build] = Build) -> ModelProto:
+    """The model of a network on the CPU; `facts` become its metadata. `kind` says how convolutions are written."""
+    weights = {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}
+    build = kind(network.config, weights)
+    build.network(network.waves.numpy())
+    sides = ["batch", COLOURS, "height", "width"]
+    told = ["batch", sum(build.channels.values()), "height", "width"]
+    made = helper.make_graph(
+        build.nodes,
+        "PhotoNet",
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, told),
+            helper.make_tensor_value_info("snr", TensorProto.FLOAT, [1]),
+        ],
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, sides)],
+        build.stored,
+    )
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(made, producer_name="dipp", ir_version=IR_VERSION, opset_imports=opset)
+    helper.set_model_props(model, dict(facts))
+    return model

@@ -19,8 +19,10 @@ from dipp.errors import DippError
 from dipp.models import photonet
 from dipp.models.evidence import Evidence
 from dipp.models.export import export
+from dipp.models.graph import Build, graph
 from dipp.models.network import Config
 from dipp.models.runtime import Runtime
+from dipp.models.winograd_graph import WinogradBuild
 
 CLOSE = 1e-4
 
@@ -51,6 +53,29 @@ def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> No
         assert isinstance(denoiser, photonet.PhotoDenoiser)
         expected = denoiser.network(y, torch.tensor([snr])).clamp(-1, 1)
         np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("config", [SMALL, Config(), ONE_SCALE], ids=["small", "default", "one scale"])
+def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
+    """Also at borders, of pictures of several sizes and of two at once."""
+    network = random_network(config)
+    plain, fewer = (
+        onnxruntime.InferenceSession(graph(network, {}, kind).SerializeToString(), providers=["CPUExecutionProvider"])
+        for kind in (Build, WinogradBuild)
+    )
+    random = np.random.default_rng(0)
+    for shape, snr in (((1, 32, 32), 1.0), ((2, 45, 70), 0.02), ((1, 1, 3), 0.0), ((1, 200, 31), 300.0)):
+        y = random.standard_normal((shape[0], plain.get_inputs()[0].shape[1], *shape[1:]), np.float32)
+        given = {"y": y, "snr": np.array([snr], np.float32)}
+        np.testing.assert_allclose(fewer.run(None, given)[0], plain.run(None, given)[0], rtol=0, atol=CLOSE)
+
+
+def test_only_large_scales_take_fewer_multiplications() -> None:
+    """Those whose sides are whole tiles; a block has two convolutions."""
+    network = random_network(Config())
+    nodes = {kind: [node.op_type for node in graph(network, {}, kind).graph.node] for kind in (Build, WinogradBuild)}
+    saved = nodes[Build].count("Conv") - nodes[WinogradBuild].count("Conv")
+    assert saved == 2 * (sum(Config().down[:3]) + sum(Config().up[:3]))
 
 
 def test_weights_beyond_half_precision_are_stored_whole() -> None:

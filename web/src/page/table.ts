@@ -9,6 +9,7 @@ import { unitOf } from "../core/units";
 import { fromHex } from "../format/bytes";
 import { DippError } from "../errors";
 import type { Plane } from "../models/evidence";
+import type { Engine } from "../models/onnx";
 import type { Box } from "../redaction/boxes";
 
 interface Entry {
@@ -66,8 +67,8 @@ export type TableEntry = PixelEntry | HidingEntry;
 export interface Table {
   readonly version: string;
   readonly model: string;
-  /** Hex SHA-256 of network.onnx. */
-  readonly network: string;
+  /** Hex SHA-256 of each engine's network. */
+  readonly networks: Readonly<Record<Engine, string>>;
   readonly table: string;
   /** Hex SHA-256 of words.safetensors; null if the model has no words. */
   readonly words: string | null;

@@ -12,7 +12,7 @@ import type { Release } from "../format/header";
 import type { Plan } from "../core/plan";
 import type { Size } from "../core/geometry";
 import { Books } from "../models/books";
-import { bestEngine, OnnxDenoiser } from "../models/onnx";
+import { bestEngine, type Engine, OnnxDenoiser } from "../models/onnx";
 import { recordOf } from "../redaction/record";
 import { pasted, redact } from "../redaction/redact";
 import type { ExtraName, Reply, Request } from "./messages";
@@ -43,13 +43,14 @@ async function progress(done: number, calls: number): Promise<void> {
   if (cancelled) throw new Cancelled();
 }
 
-async function load(place: URL, wanted: "webgpu" | "wasm" | undefined): Promise<OnnxDenoiser> {
-  const network = await fetched(new URL("network.onnx", place));
-  await requireVersion(network, table.network);
+async function load(place: URL, wanted: Engine | undefined): Promise<OnnxDenoiser> {
   const books = await loadWords(place);
   const engine = wanted ?? (await bestEngine());
-  const made = (which: "webgpu" | "wasm"): Promise<OnnxDenoiser> =>
-    OnnxDenoiser.load(place, network, { identity: table.model, channels: table.channels, planes: table.planes }, books, which);
+  const made = async (which: Engine): Promise<OnnxDenoiser> => {
+    const network = await fetched(new URL(`network-${which}.onnx`, place));
+    await requireVersion(network, table.networks[which]);
+    return OnnxDenoiser.load(place, network, { identity: table.model, channels: table.channels, planes: table.planes }, books, which);
+  };
   const found = await (engine === "wasm" ? made("wasm") : made("webgpu").catch(() => made("wasm")));
   reply({ type: "ready", engine: found.engine, threads: found.threads });
   return found;

@@ -1,0 +1,82 @@
+"""The network for photographs as an ONNX graph with fewer multiplications: what the page runs in WebAssembly.
+
+ONNX Runtime convolves directly. Here the 3×3 convolutions of the large scales are Winograd's (`winograd` has the
+mathematics), written in ONNX's operators: transforms of tiles, and products of matrices between them. In WebAssembly a
+call takes two thirds of the processor time, and more memory. The file stores the weights as they are, and the runtime
+transforms them as it loads it.
+
+Within a stage, a place of a tile of 4×4 pixels comes before all else: (4, 4, N, C, H/4, W/4). So a transform is a
+product with one small matrix, and what a tile needs of its neighbour is a slice, shifted by one tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dipp.models.graph import Array, Build
+from dipp.models.network import Config
+from dipp.models.winograd_kernels import CELLS, IN, INPUTS, OUT, OUTPUTS, WEIGHTS
+
+AXES = 6
+"""Axes of what a stage holds: row and column in the tile, picture, channel, row and column of the tile."""
+
+
+class WinogradBuild(Build):
+    """Nodes and stored tensors of that graph, as they come."""
+
+    def __init__(self, config: Config, weights: Mapping[str, Array]) -> None:
+        super().__init__(config, weights)
+        self.inputs, self.kernels, self.outputs = map(self.constant, (INPUTS, np.kron(WEIGHTS, WEIGHTS), OUTPUTS))
+        self.pictures, self.tiles = "", ""
+        """Shapes of the stage that is built, (N, C) and (H/4, W/4); empty outside of one."""
+
+    def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
+        """`Stage.forward`; at scales whose sides may not be multiples of a tile's, by convolutions."""
+        scale = int(name.rpartition(".")[2])
+        if not blocks or len(self.config.channels) - scale < OUT.bit_length():
+            return super().stage(x, name, blocks, embedding)
+        self.pictures = self.node("Shape", x, start=0, end=2)
+        folded = self.node("SpaceToDepth", x, blocksize=OUT)
+        whole = self.node("Shape", folded)
+        batch, channels = (self.node("Shape", x, start=axis, end=axis + 1) for axis in (0, 1))
+        self.tiles = self.node("Shape", folded, start=2, end=4)
+        apart = self.reshaped(folded, batch, [OUT, OUT], channels, self.tiles)
+        x = super().stage(self.node("Transpose", apart, perm=[1, 2, 0, 3, 4, 5]), name, blocks, embedding)
+        folded = self.node("Reshape", self.node("Transpose", x, perm=[2, 0, 1, 3, 4, 5]), whole)
+        self.pictures, self.tiles = "", ""
+        return self.node("DepthToSpace", folded, blocksize=OUT, mode="DCR")
+
+    def same(self, x: str, name: str) -> str:
+        """A 3×3 convolution that keeps the size: within a stage, Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A of all its tiles."""
+        if not self.tiles:
+            return super().same(x, name)
+        out, into, _, _ = self.weights[f"{name}.weight"].shape
+        weight = self.node("Transpose", self.weight(f"{name}.weight"), perm=[2, 3, 0, 1])
+        weight = self.node("MatMul", self.kernels, self.reshaped(weight, [9, -1]))
+        x = self.node("MatMul", self.inputs, self.reshaped(self.widened(x, 1), [OUT, IN, -1]))
+        x = self.reshaped(x, [OUT, IN], self.pictures, self.tiles)
+        x = self.node("MatMul", self.inputs, self.reshaped(self.widened(x, 0), [IN, -1]))
+        x = self.reshaped(x, [CELLS], self.pictures, [-1])
+        x = self.node("MatMul", self.reshaped(weight, [CELLS, 1, out, into]), x)
+        x = self.node("MatMul", self.outputs, self.reshaped(x, [IN, -1]))
+        x = self.node("MatMul", self.outputs, self.reshaped(x, [OUT, IN, -1]))
+        bias = self.node("Unsqueeze", self.weight(f"{name}.bias"), self.constant([1, 2], np.int64))
+        return self.node("Add", self.reshaped(x, [OUT, OUT], self.pictures, self.tiles), bias)
+
+    def widened(self, x: str, axis: int) -> str:
+        """Tiles with the last place of the tile before and the first of the next along one axis; zeros at the edge."""
+        sides = []
+        for place, by in ((OUT - 1, 1), (0, -1)):
+            bounds = (self.constant([bound], np.int64) for bound in (place, place + 1, axis))
+            pads = np.zeros(2 * AXES, np.int64)
+            pads[[AXES - 2 + axis, 2 * AXES - 2 + axis]] = by, -by
+            sides.append(self.node("Pad", self.node("Slice", x, *bounds), self.constant(pads, np.int64)))
+        before, after = sides
+        return self.node("Concat", before, x, after, axis=axis)
+
+    def reshaped(self, x: str, *shape: str | list[int]) -> str:
+        """Return x in a shape of numbers and of shapes that the graph computes."""
+        parts = [part if isinstance(part, str) else self.constant(part, np.int64) for part in shape]
+        return self.node("Reshape", x, parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0))
