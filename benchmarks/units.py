@@ -286,9 +286,11 @@ def timed(path: Path, home: Path, width: int, height: int) -> dict[str, Any]:
     with Image.open(path) as image:
         image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS).save(source)
     found: dict[str, Any] = {"size": f"{width}×{height}"}
-    for name, *rest in (("encode", source, "-o", file, *TIMED_AS), ("decode", file, "-o", decoded)):
+    commands: dict[str, tuple[Any, ...]] = {"encode": (source, "-o", file, *TIMED_AS), "decode": (file, "-o", decoded)}
+    for name, words_of in commands.items():
         load = round(os.getloadavg()[0], 2)
-        found[name] = {**large.command(large.HERE, home, name, *map(str, rest), "--overwrite"), "load before": load}
+        used = large.command(large.HERE, home, name, *map(str, words_of), "--overwrite")
+        found[name] = {**used, "load before": load}
     return {**found, "bytes": file.stat().st_size, "PSNR": large.psnr(source, decoded)}
 
 
