@@ -13,11 +13,15 @@ import contextlib
 import io
 import os
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from helpers.sliders import choose
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from provenance import provenance, write
@@ -108,15 +112,6 @@ def timed(browser: Browser, origin: str, case: tuple[int, str, str]) -> dict[str
     found |= {**watch.read("decode"), "bytes": len(made), "engine": page.inner_text("#engine")}
     page.context.close()
     return found
-
-
-def choose(page: Page, slider: str, wanted: str) -> None:
-    """Move a slider to the place that says something."""
-    for notch in range(int(page.get_attribute(f"#{slider}", "max") or 0) + 1):
-        page.fill(f"#{slider}", str(notch))
-        if page.inner_text(f"#{slider}-value") == wanted:
-            return
-    raise SystemExit(f"the page cannot choose {wanted} for {slider}")
 
 
 def _chosen(page: Page) -> None:

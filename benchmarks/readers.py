@@ -24,6 +24,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401 - for `experiments`
 import numpy as np
 from matplotlib import font_manager
 from PIL import Image, ImageDraw, ImageFont

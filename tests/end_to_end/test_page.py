@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.paths import GOLDEN, ROOT
+from helpers.sliders import choose
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
@@ -211,15 +212,6 @@ def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
 
 
 # Files go both ways.
-
-
-def choose(page: Page, slider: str, wanted: str) -> None:
-    """Move a slider to the place that says something."""
-    for notch in range(int(page.get_attribute(f"#{slider}", "max") or 0) + 1):
-        page.fill(f"#{slider}", str(notch))
-        if page.inner_text(f"#{slider}-value") == wanted:
-            return
-    pytest.fail(f"the page cannot choose {wanted} for {slider}")
 
 
 def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:

@@ -31,8 +31,7 @@ from dipp.redaction import hidden
 from dipp.redaction.outlines import Mask
 from dipp.redaction.paint import Fill
 from dipp.redaction.raster import filled
-from dipp.redaction.regions import Size
-from dipp.redaction.sources import LOSSY, NEVER_LOSSY, Source, require_accepted
+from dipp.redaction.sources import LOSSY, NEVER_LOSSY, PixelSource, require_accepted
 
 KIND = "DICOM"
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
@@ -58,7 +57,7 @@ def recognised(content: bytes) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DicomSource(Source):
+class DicomSource(PixelSource):
     """A DICOM file, as stored values."""
 
     values: NDArray[Any] = field(repr=False)
@@ -67,17 +66,6 @@ class DicomSource(Source):
     """Whether small values are bright."""
     bits: int
     """Bits of a value that are used."""
-
-    @property
-    def size(self) -> Size:
-        """Width and height."""
-        height, width = self.values.shape[:2]
-        return width, height
-
-    @property
-    def cell(self) -> Size:
-        """One pixel."""
-        return 1, 1
 
     def marked(self) -> NDArray[Any]:
         """Return the stored values."""

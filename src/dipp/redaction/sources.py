@@ -188,23 +188,27 @@ def _coloured(values: Any) -> NDArray[np.uint8]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class RasterSource(Source):
-    """A file whose pixels can be written as they are."""
-
-    picture: Raster = field(repr=False)
-    write: Callable[[Raster], bytes] = field(repr=False)
+class PixelSource(Source):
+    """A file whose pixels are stored one by one."""
 
     @property
     def size(self) -> Size:
         """Width and height as they are stored."""
-        height, width = self.picture.values.shape[:2]
+        height, width = self.marked().shape[:2]
         return width, height
 
     @property
     def cell(self) -> Size:
         """One pixel."""
         return 1, 1
+
+
+@dataclass(frozen=True, eq=False)
+class RasterSource(PixelSource):
+    """A file whose pixels can be written as they are."""
+
+    picture: Raster = field(repr=False)
+    write: Callable[[Raster], bytes] = field(repr=False)
 
     def marked(self) -> NDArray[Any]:
         """Return the pixels of the file."""

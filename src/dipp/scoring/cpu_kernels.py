@@ -175,10 +175,11 @@ def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: in
 
 
 @compiled()
-def _tiling(candidates: int) -> tuple[int, int]:
-    """Number of blocks in a tile, and number of tiles."""
+def _tiling(candidates: int) -> tuple[int, int, int]:
+    """Number of blocks in a tile, number of tiles, and number of draws in a tile."""
     blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
-    return blocks, -(-candidates // (DRAWS_PER_BLOCK * blocks))
+    width = DRAWS_PER_BLOCK * blocks
+    return blocks, -(-candidates // width), width
 
 
 @compiled()
@@ -196,8 +197,7 @@ def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: In
 
     m is padded with zeros to whole groups; `flush` of them add up in a 16-bit lane without overflow.
     """
-    blocks, tiles = _tiling(out.shape[1])
-    width = DRAWS_PER_BLOCK * blocks
+    blocks, tiles, width = _tiling(out.shape[1])
     for task in numba.prange(out.shape[0] * tiles):
         row, tile = task // tiles, task % tiles
         keys, words, draws = _generator(streams[row], blocks)
@@ -220,8 +220,7 @@ def laplace_scores(
 
     `law` is (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`; `flush` shifts add up in a 16-bit lane.
     """
-    blocks, tiles = _tiling(out.shape[1])
-    width = DRAWS_PER_BLOCK * blocks
+    blocks, tiles, width = _tiling(out.shape[1])
     for task in numba.prange(out.shape[0] * tiles):
         row, tile = task // tiles, task % tiles
         keys, words, draws = _generator(streams[row], blocks)
@@ -261,8 +260,7 @@ def potential_scores(
     streams: Words, offsets: Longs, shifts: Ints, values: Ints, knots: Ints, knot_bits: int, out: Scores
 ) -> None:
     """score = Σ (Φ(z) − Φ(z − m)), with Φ looked up as in `PotentialLaw`."""
-    blocks, tiles = _tiling(out.shape[1])
-    width = DRAWS_PER_BLOCK * blocks
+    blocks, tiles, width = _tiling(out.shape[1])
     mask = (1 << knot_bits) - 1
     for task in numba.prange(out.shape[0] * tiles):
         row, tile = task // tiles, task % tiles
