@@ -716,11 +716,23 @@ def test_cancelling_leaves_nothing_and_the_page_goes_on(page: Page) -> None:
     give(page, "large.png", png(700, 700))
     page.fill("#hide", "0")  # which takes seconds: a quick one is done before the click
     page.click("#encode")
+    expect(page.locator("#square")).to_be_hidden()
+    expect(page.locator("#see-title")).to_have_text("3. Your picture")
     page.click("#cancel")
     expect(page.locator("#status")).to_contain_text("Cancelled", timeout=MINUTES)
     expect(page.locator("#certificate")).to_be_hidden()
+    expect(page.locator("#square")).to_be_visible()
+    expect(page.locator("#see-title")).to_contain_text("Drag the square")
     give(page, "small.png", png(24, 24))
     Archive.from_bytes(encode(page))
+    # What was made before stays, also if another encoding of the picture is cancelled.
+    give(page, "large.png", png(700, 700))
+    page.fill("#hide", "3")
+    made = encode(page)
+    page.evaluate("() => ['encode', 'cancel'].forEach((id) => document.getElementById(id).click())")
+    expect(page.locator("#status")).to_contain_text("Cancelled", timeout=MINUTES)
+    expect(page.locator("#see-title")).to_have_text("3. What the file shows")
+    assert downloaded(page, "#download") == made
 
 
 def test_a_browser_without_scripts_is_told_what_is_needed(browser: Browser, origin: str) -> None:

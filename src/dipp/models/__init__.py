@@ -8,6 +8,7 @@
 | `photonet` | denoisers for photographs of any size, among them the one that ships |
 | `network`, `tiles` | their convolutional network; large pictures in bounded memory |
 | `runtime`, `graph` | that network in ONNX Runtime, for the CPU, and as an ONNX graph |
+| `winograd_graph` | that graph with fewer multiplications, for the page |
 | `winograd`, `winograd_kernels` | that network on large pictures, by fewer multiplications, for the CPU |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than their own |
 | `latent`, `ladder` | latent models: a VAE around a network of latents; the noise levels that it knows |

@@ -220,6 +220,7 @@ function openArchive(bytes: Uint8Array, stem: string): void {
   if (!found.length) throw new DippError("the file holds no images");
   forget();
   [archive, name] = [found, stem];
+  element("see-title").textContent = "3. What the file shows";
   element("picked").textContent = `${name}.dipp: ${found.length === 1 ? "one image" : `${grouped(found.length)} images`}.`;
   element("image-choice").hidden = found.length === 1;
   image.value = "1";
@@ -269,17 +270,27 @@ function start(request: Request): void {
   started = performance.now();
   element("time").textContent = ready ? "Starting …" : "Waiting for the network …";
   element<HTMLProgressElement>("bar").value = 0;
+  if (!archive) {
+    square.hide();
+    element("see-title").textContent = "3. Your picture";
+  }
   status.textContent = request.type === "encode" ? "Encoding." : request.type === "redact" ? "Painting." : "Decoding.";
   bringWork();
   tell(request);
 }
 
+/** Let something else begin, and draw again what is chosen, unless something was made before. */
+function stopped(): void {
+  busyWith(false);
+  if (!archive) showChoice();
+}
+
 function onProgress(done: number, calls: number): void {
   element<HTMLProgressElement>("bar").value = done / calls;
-  // The first step asks no network, so the pace is known after the third.
+  // The first step asks no network, so the pace is known after the second.
   const seconds = ((performance.now() - started) / 1000 / Math.max(1, done - 1)) * (calls - done);
   element("time").textContent =
-    done < 3 ? `Step ${done + 1} of ${calls}.` : `Step ${Math.min(done + 1, calls)} of ${calls}; about ${Math.ceil(seconds)} s left.`;
+    done < 2 ? `Step ${done + 1} of ${calls}.` : `Step ${Math.min(done + 1, calls)} of ${calls}; about ${Math.ceil(seconds)} s left.`;
   if (done < 1) started = performance.now();
 }
 
@@ -397,11 +408,11 @@ function onReply({ data }: MessageEvent<Reply>): void {
       });
       break;
     case "cancelled":
-      busyWith(false);
+      stopped();
       status.textContent = "Cancelled: nothing was made.";
       break;
     case "error":
-      busyWith(false);
+      stopped();
       status.textContent = "";
       complain(data.message);
   }
