@@ -1,9 +1,9 @@
-"""Archives: images as indices in a `.dipp` file, one or a million, with the certificate that covers every byte.
+"""The archive: any number of images as indices in a `.dipp` file, and the certificate that covers every byte of it.
 
-A header says all that is public (`header`, `docs/format.md`); the payloads follow, then a checksum over everything.
-Fixed-length payloads of a run of equal-sized images are packed bit to bit: image i of the run starts at bit i·B. Zeta
-coded ones are whole bytes, with a table of their lengths. An archive keeps the file's bytes and decodes what is asked
-for; it never holds the indices of all images.
+A header states all that is public (`header`, `docs/format.md`). The payloads of the images follow, and a checksum over
+everything. Payloads of fixed length follow each other without a gap: image i of a run of equal-sized images starts at
+bit i·B. Entropy-coded payloads take whole bytes each, and a table has their lengths. An archive keeps the bytes of the
+file and unpacks the images that are asked for; it never holds the indices of all images.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
 
 WORK = 1 << 20
-"""Sizes × steps of any archive; more must have as many bits."""
+"""Largest product of sizes and steps of any archive; a larger product needs at least as many bits in the file."""
 MAP_FROM_BYTES = 1 << 26
-"""Larger files are mapped, and not read at once."""
+"""Files of at least this number of bytes are mapped into memory instead of being read at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """The bytes of a file, checked, and where its images are."""
+    """The checked bytes of a file, and where its images are in it."""
 
     release: Release
-    """All that is public, but for the images' sizes."""
+    """All public parameters except the sizes of the images."""
     runs: Integers
-    """A row (images, height, width) for each run of images of one size."""
+    """A row (images, height, width) for each run of consecutive images of one size."""
     _data: memoryview
     _layouts: dict[Geometry, Layout]
     """How the images of each geometry are packed."""
     _images: Integers
-    """Number of the first image of each run, and of images."""
+    """Number of the first image of each run, followed by the number of all images."""
     _starts: Integers
-    """Where each run starts in the file, or each image if lengths differ, and where the last ends."""
+    """First byte of each run in the file (of each image if lengths differ), followed by the end of the last one."""
     _certificate: Certificate | None
     grey: Flags
-    """Whether the source of each image was grey: its channels are views of one value, and come out equal."""
+    """Whether the source of each image was grey, so that its channels are equal and are decoded as equal."""
 
     @classmethod
     def build(
@@ -65,14 +65,14 @@ class Archive:
         recorded: Ledger | None = None,
         grey: Sequence[bool] = (),
     ) -> Self:
-        """Archive the indices of images.
+        """Return the archive of images that were encoded.
 
         Args:
             release: The public parameters of the encoding.
             geometries: Geometry of each image, all with the channels of the release.
-            indices: Indices of each image, in the order of steps and chunks.
-            recorded: The ledger that the encoder wrote while it encoded, if there was one.
-            grey: Whether each image is grey; by default none is.
+            indices: Indices of each image, in the order of steps and chunks, as whole numbers.
+            recorded: The ledger that the encoder wrote while it encoded. By default it is not compared.
+            grey: Whether the source of each image was grey. By default no image was.
 
         Raises:
             DippError: The arguments do not fit together, or `recorded` is not the ledger of the plan.
@@ -107,7 +107,15 @@ class Archive:
 
     @classmethod
     def from_bytes(cls, data: bytes | mmap.mmap, *, verify: bool = True) -> Self:
-        """Check and take over the bytes of a file; verify = False skips the checksum, for a few images of very many."""
+        """Return the archive in the bytes of a file.
+
+        Args:
+            data: The whole file.
+            verify: Whether to compute the checksum over all bytes. False suits a few images of a very large file.
+
+        Raises:
+            DippError: The file is damaged, or its certificate does not follow from its plan.
+        """
         view = memoryview(data)
         inner = unsealed(view, verify=verify)
         reader = ByteReader(inner)
@@ -115,8 +123,8 @@ class Archive:
         release, plan, runs = header.release, header.release.plan, header.runs
         counts = runs[:, 0]
         sizes, which = np.unique(runs[:, 1] << 32 | runs[:, 2], return_inverse=True)  # sides have 31 bits
-        # An image has an index a cycle, and an index has a bit: a file that claims more is not worth the arithmetic.
-        # Nor is one of very many sizes and steps, with next to nothing in most of them.
+        # Each cycle of the mask has an index, and each index a bit: a file that claims more is refused before any
+        # arithmetic, and so is one of very many sizes and steps with next to nothing in most of them.
         work, least = len(sizes) * len(plan.steps), len(sizes) * plan.mask.least_steps(len(plan.steps))
         if least > 8 * reader.left or work > max(WORK, 8 * reader.left):
             raise damaged("its images do not fit into it")
@@ -145,8 +153,8 @@ class Archive:
 
     def __repr__(self) -> str:
         images = "1 image" if len(self) == 1 else f"{len(self)} images"
-        told = "no certificate" if self._certificate is None else self._certificate.short()
-        return f"<dipp.Archive: {images}, {self.file_bpp:.4g} bits per pixel, {told}>"
+        promise = "no certificate" if self._certificate is None else self._certificate.short()
+        return f"<dipp.Archive: {images}, {self.file_bpp:.4g} bits per pixel, {promise}>"
 
     def __len__(self) -> int:
         """Number of images."""
@@ -154,9 +162,12 @@ class Archive:
 
     @property
     def certificate(self) -> Certificate:
-        """What the file may have told about any one pixel, from its public parameters alone.
+        """The bound on what the file tells about any one unit, computed from its public parameters alone.
 
-        A file whose own numbers differ is not opened. A coding that has no certificate raises.
+        A file that states other numbers cannot be opened.
+
+        Raises:
+            NoCertificateError: The coding has no differential-privacy guarantee.
         """
         self.release.plan.coding.require_certified()
         return cast("Certificate", self._certificate)
@@ -169,12 +180,23 @@ class Archive:
         return self.release.geometry(*self.runs[run, 1:].tolist())
 
     def image_indices(self, image: int) -> Integers:
-        """The indices of one image, in the order of steps and chunks, decoded without any other."""
+        """Return the indices of one image, in the order of steps and chunks. No other image is unpacked."""
         row: Integers = self.batch(image, image + 1)[0]
         return row
 
     def batch(self, first: int, last: int) -> Integers:
-        """Return the indices of images first … last − 1, a row each; they must have the same geometry."""
+        """Return the indices of images of one geometry.
+
+        Args:
+            first: Number of the first image, from 0.
+            last: Number of the image after the last one.
+
+        Returns:
+            The indices, of shape (last − first, indices) and dtype int64.
+
+        Raises:
+            DippError: The range is empty, or has images of several sizes.
+        """
         runs = range(self._run(first), self._run(last - 1) + 1)
         sizes = set(map(self._geometry, runs))
         if first >= last or len(sizes) != 1:
@@ -197,17 +219,17 @@ class Archive:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Number of bytes of the file."""
         return len(self._data)
 
     @property
     def pixels(self) -> int:
-        """Pixels of all images."""
+        """Number of pixels of all images."""
         return sum(math.prod(run) for run in self.runs.tolist())
 
     @property
     def payload_bits(self) -> int:
-        """Bits of all indices as they are coded, without header, lengths and checksums."""
+        """Number of bits of all indices as they are coded, without header, lengths and checksums."""
         # Where lengths differ, each image has its own place in the file.
         lengths = np.diff(self._starts).tolist() if not self.release.plan.code.fixed_length else [0] * len(self)
         spans = itertools.pairwise(self._images.tolist())
@@ -216,16 +238,16 @@ class Archive:
 
     @property
     def payload_bpp(self) -> float:
-        """Bits a pixel of the indices alone: what papers compare."""
+        """Bits per pixel of the indices alone, which is what papers compare."""
         return self.payload_bits / max(self.pixels, 1)
 
     @property
     def file_bpp(self) -> float:
-        """Bits a pixel of the whole file."""
+        """Bits per pixel of the whole file."""
         return 8 * len(self._data) / max(self.pixels, 1)
 
     def facts(self) -> dict[str, Any]:
-        """What the file says of itself, as JSON has it: certificate, rates, plan, model and seed."""
+        """Return what the file states as a dictionary for JSON: certificate, rates, plan, model and seed."""
         plan, certified = self.release.plan, self.release.plan.coding.certified
         return {
             "certificate": self.certificate.to_dict() if certified else None,
@@ -250,27 +272,31 @@ class Archive:
         }
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """Return the bytes of the file."""
         return bytes(self._data)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file. A failure leaves nothing at its path.
+
+        Args:
+            path: Path of the file, which is replaced if it exists.
+        """
         with files.atomic(Path(path)) as part:
             part.write_bytes(self._data)
 
 
 def whole_facts(certificate: Certificate | None, geometries: Iterable[Geometry]) -> dict[str, Any] | None:
-    """Return the size and the price of the picture that has the most units, as JSON has them.
+    """Return the size and the price of the picture that has the most units, as a dictionary for JSON.
 
     Args:
         certificate: The certificate of the pictures.
         geometries: The geometries of the pictures.
 
     Returns:
-        None without a certificate, without pictures, or if units do not cover a picture.
+        Its height, width, ε and ρ. None without a certificate, without pictures, or if units do not cover a picture.
 
     """
     if certificate is None or certificate.unit.beyond:
@@ -278,8 +304,8 @@ def whole_facts(certificate: Certificate | None, geometries: Iterable[Geometry])
     largest = certificate.unit.largest(geometries)
     if largest is None:
         return None
-    found = certificate.for_picture(largest)
-    return {"height": largest.height, "width": largest.width, "epsilon": found.epsilon, "rho": found.rho}
+    whole = certificate.for_picture(largest)
+    return {"height": largest.height, "width": largest.width, "epsilon": whole.epsilon, "rho": whole.rho}
 
 
 def _beacon_facts(release: Release) -> dict[str, Any] | None:
@@ -300,7 +326,15 @@ def _as_rows(indices: Any, length: int) -> Integers:
 
 
 def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - users say dipp.open
-    """Open a file; a large one is mapped, and read where it is needed. verify = False reads the header only."""
+    """Return the archive in a file. A large file is mapped into memory, and read where it is needed.
+
+    Args:
+        path: Path of a `.dipp` file.
+        verify: Whether to compute the checksum over all bytes. False reads little more than the header.
+
+    Raises:
+        DippError: The file cannot be read, is damaged, or states another certificate than its plan has.
+    """
     path = Path(path)
     try:
         if path.is_dir():

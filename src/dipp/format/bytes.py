@@ -1,7 +1,7 @@
-"""Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that checks everything.
+"""Write numbers as varints and packed columns, and read them with every check.
 
-`docs/format.md` describes both. Each number that is read has a range, and nothing is allocated before it is known to
-fit.
+`docs/format.md` describes both. Each number has exactly one spelling. Each number that is read has a range, and nothing
+is allocated before it is known to fit into the file.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from dipp.errors import FILE, DippError
 
 MAX_VARINT_BYTES = 10
 MAX_COLUMN_WIDTH = 62
-"""Largest width of the differences of a column: weights of `core.closest` go up to 2^62."""
+"""Largest number of bits of a difference in a column: weights of `core.closest` go up to 2^62."""
 
 Integers = NDArray[np.int64]
 
 
 class ByteReader:
-    """A buffer that is read from front to back, and never beyond its end."""
+    """A reader that goes through a buffer from front to back, and never beyond its end.
+
+    Every method raises `DippError` if the bytes are not the one spelling of a value in its range.
+    """
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -27,7 +30,7 @@ class ByteReader:
 
     @property
     def left(self) -> int:
-        """Number of bytes that are not read yet."""
+        """Number of bytes that were not read yet."""
         return len(self._data) - self.at
 
     def take(self, count: int) -> bytes:
@@ -38,25 +41,26 @@ class ByteReader:
         return bytes(self._data[self.at - count : self.at])
 
     def varint(self, name: str, low: int, high: int) -> int:
-        """Read a number from low to high: seven bits a byte, the lowest first, no byte more than needed."""
+        """Read a whole number from low to high: seven bits per byte, the lowest first, in as few bytes as possible."""
         value = 0
-        for place in range(MAX_VARINT_BYTES):
+        for position in range(MAX_VARINT_BYTES):
             byte = self.take(1)[0]
-            value |= (byte & 0x7F) << 7 * place
+            value |= (byte & 0x7F) << 7 * position
             if byte < 0x80:
                 break
-        if byte >= 0x80 or (place and not byte):
+        if byte >= 0x80 or (position and not byte):
             raise damaged(f"{name} has too many bytes")
         return self._within(name, value, low, high)
 
     def byte(self, name: str, low: int, high: int) -> int:
-        """Read a number from low to high in one byte."""
+        """Read a whole number from low to high that takes one byte."""
         return self._within(name, self.take(1)[0], low, high)
 
     def column(self, name: str, count: int, low: int, high: int) -> Integers:
-        """Read `count` numbers from low to high: the smallest, the width of the differences to it, the differences.
+        """Read `count` whole numbers from low to high.
 
-        The caller makes sure that the file is large enough for that many numbers.
+        A column holds the smallest number, the width in bits of the differences from it, and the differences. The
+        caller makes sure that the file is large enough for that many numbers.
         """
         if not count:
             return np.zeros(0, np.int64)
@@ -66,8 +70,8 @@ class ByteReader:
         width = self.byte(name, 0, MAX_COLUMN_WIDTH)
         bits = np.unpackbits(np.frombuffer(self.take(-(-count * width // 8)), np.uint8))
         differences = np.zeros(count, np.int64)
-        for place in bits[: count * width].reshape(count, width).T:
-            differences = differences << 1 | place
+        for bit in bits[: count * width].reshape(count, width).T:
+            differences = differences << 1 | bit
         if bits[count * width :].any() or differences.min() or int(differences.max()).bit_length() != width:
             raise damaged(f"the column {name} is not packed as it should be")
         self._within(name, base + int(differences.max()), low, high)
@@ -81,7 +85,7 @@ class ByteReader:
 
 
 def varint(value: int) -> bytes:
-    """Return the bytes that `ByteReader.varint` reads."""
+    """Return the bytes of a whole number from 0, which `ByteReader.varint` reads."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -90,7 +94,7 @@ def varint(value: int) -> bytes:
 
 
 def column(values: Integers) -> bytes:
-    """Return the bytes that `ByteReader.column` reads."""
+    """Return the bytes of whole numbers from 0, which `ByteReader.column` reads."""
     if len(values) < 2:
         return b"".join(varint(int(value)) for value in values)
     base = int(values.min())
@@ -100,17 +104,17 @@ def column(values: Integers) -> bytes:
 
 
 def damaged(reason: str) -> DippError:
-    """Return the error for a file that no version of dipp has written like this."""
+    """Return the error for a file that no version of dipp can have written."""
     return DippError(FILE, f"the file is damaged or cut short: {reason}", "get it again")
 
 
 def newer(what: str) -> DippError:
-    """Return the error for a file that has something which this version of dipp does not know."""
+    """Return the error for a file with a part that this version of dipp does not know."""
     return DippError(FILE, f"written by a newer dipp ({what})", "upgrade")
 
 
 def checked(name: str, value: int, low: int, high: int) -> int:
-    """Return the value, or raise if it is not from low to high."""
+    """Return the value, or raise `DippError` if it is not from low to high."""
     if not low <= value <= high:
         raise DippError(name, f"{low} to {high} is needed, got {value}")
     return value

@@ -1,4 +1,4 @@
-"""Channels and codes in the header: each is a number, and its parameters behind it."""
+"""Write and read channels and codes in the header: each is a number, followed by its parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ALPHA_PART = (1 << 15) - 1
 
 
 def to_bytes(coding: Coding) -> bytes:
-    """Return the number and the parameters of a coding's channel, then those of its code."""
+    """Return the bytes of a coding: number and parameters of its channel, then those of its code."""
     return _channel_to_bytes(coding.channel) + _code_to_bytes(coding.code)
 
 

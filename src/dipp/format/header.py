@@ -1,8 +1,8 @@
 """The header of a `.dipp` file: everything public about an archive, in about 128 bytes.
 
-`docs/format.md` describes every byte. Reading never trusts: each number has a range, and each count is compared with
-what the file can hold before anything is allocated. Every header has one spelling only: a header that is read and
-written again comes back byte for byte.
+`docs/format.md` describes every byte. The reader trusts nothing: each number has a range, and each count is compared
+with what the file can hold before anything is allocated. Every header has exactly one spelling, so a header that is
+read and written again comes back byte for byte.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MAGIC = b"DIPP"
 VERSION = 3
 """The version of the format. Formats 1 and 2 came before the first release, and are no longer read."""
 LAST_OF_OLD = "89b0fc8"
-"""The last commit that reads formats 1 and 2."""
+"""The last commit of dipp that reads formats 1 and 2."""
 SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN, LATENTS, PROMPT, SURROUNDINGS = range(1, 10)
-"""Keys of the fields."""
+"""Keys of the optional fields of a header."""
 FIELD_BYTES = {
     SEED_GIVEN: (0, 0),
     BEACON: (SEED_BYTES + 8 + MIN_VALUE, SEED_BYTES + 8 + MAX_VALUE),
@@ -43,22 +43,22 @@ FIELD_BYTES = {
     PROMPT: (1, MAX_PROMPT),
     SURROUNDINGS: (1, MAX_PIXELS),
 }
-"""Fields that this version of dipp knows, and their least and largest lengths."""
+"""The least and the largest number of bytes of each field that this version of dipp knows."""
 MAX_FIELDS = 255
-"""The number of keys: a header with more fields than are known here has an unknown one among them."""
+"""Largest number and largest key of fields in a header. A reader refuses keys that it does not know."""
 MAX_UNIT_BYTES = 1 << 24
-"""Largest length of a unit's bytes."""
+"""Largest number of bytes that describe a unit."""
 TOGETHER, SEPARATE = 0, 1
-"""How touched coordinates are dealt to chunks: whether channels of a pixel may share one."""
+"""How touched coordinates are dealt to chunks: channels of one pixel may share a chunk, or never do."""
 TRAILER_BYTES = 4
 
 Claim = tuple[float, float]
-"""Pure ε and ρ, as a file states them."""
+"""Pure ε and ρ of a certificate, as a file states them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """What the front of a file says."""
+    """The content of a header: public parameters, sizes of the images, and the stated certificate."""
 
     release: Release
     runs: Integers
@@ -66,10 +66,10 @@ class Header:
     claim: Claim | None
     """Pure ε and ρ of the certificate; None where the coding has none."""
     grey: Flags = field(default_factory=lambda: np.zeros(0, bool))
-    """Which images are grey; empty if none is."""
+    """Whether each image is grey; empty if no image is."""
 
     def to_bytes(self) -> bytes:
-        """Return the header as it stands in the file."""
+        """Return the bytes of the header, from the first byte of the file on."""
         release, plan = self.release, self.release.plan
         unit = plan.unit.to_bytes()
         return b"".join(
@@ -105,7 +105,11 @@ class Header:
 
     @classmethod
     def read(cls, reader: ByteReader) -> Header:
-        """Read a header and leave the reader behind it, or raise if its certificate does not follow from its plan."""
+        """Read a header, and leave the reader at the first byte after it.
+
+        Raises:
+            DippError: The header is damaged, or its certificate does not follow from its plan.
+        """
         check_kind(reader.take(len(MAGIC) + 1))
         model, seed = reader.take(MODEL_BYTES).hex(), reader.take(SEED_BYTES)
         fields = _read_fields(reader)
@@ -141,14 +145,14 @@ class Header:
 
     @property
     def smallest(self) -> Geometry | None:
-        """Geometry of the image with the fewest units, whose certificate is the worst; None if there is no image."""
+        """Geometry of the image with the fewest units, which has the largest price; None if there is no image."""
         sizes = np.unique(self.runs[:, 1] << 32 | self.runs[:, 2]).tolist()  # sides have 31 bits
         geometries = (self.release.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes)
         return self.release.plan.unit.smallest(geometries)
 
 
 def release_to_bytes(release: Release) -> bytes:
-    """Return a release without its images, as the file of no images: shards and unfinished runs carry it."""
+    """Return a release as the bytes of a file without images. Shards and unfinished runs carry it."""
     content = Header(release, np.zeros((0, 3), np.int64), release.claim(None)).to_bytes()
     return content + checksum(content)
 
@@ -164,12 +168,12 @@ def release_from_bytes(data: bytes) -> Release:
 
 
 def checksum(content: bytes | memoryview) -> bytes:
-    """Return the last bytes of a file: the CRC-32 of everything before them."""
+    """Return the last four bytes of a file: the CRC-32 of all bytes before them."""
     return zlib.crc32(content).to_bytes(TRAILER_BYTES, "little")
 
 
 def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
-    """Return a file without its checksum, which must be right; verify = False does not compute it."""
+    """Return the bytes of a file before its checksum, and check the checksum unless `verify` is False."""
     check_kind(bytes(data[: len(MAGIC) + 1]))
     content, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
     if verify and checksum(content) != bytes(trailer):
@@ -178,7 +182,7 @@ def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
 
 
 def check_kind(front: bytes) -> None:
-    """Raise if the first bytes of a file are not those of an archive of this version."""
+    """Raise `DippError` if the first bytes of a file are not those of an archive in this version of the format."""
     if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
         raise DippError(FILE, "this is not a dipp archive")
     version = front[len(MAGIC)] if len(front) > len(MAGIC) else VERSION
@@ -210,7 +214,7 @@ def _read_text(content: bytes) -> str:
 
 
 def _read_runs(reader: ByteReader) -> Integers:
-    """Read the runs of images of one size: rows (images, height, width)."""
+    """Read the runs of images of one size, as rows (images, height, width)."""
     # A run has an image, and an image has a byte or, after the first of a run, at least a bit.
     count = reader.varint("runs", 0, reader.left)
     images = reader.column("images", count, 1, 8 * reader.left)

@@ -1,6 +1,7 @@
-"""Packing: how the indices of an image become bits. All of it follows from the plan and the size of the image.
+"""Pack the indices of images as bits, and unpack them. How follows from the plan and the size of an image alone.
 
-Indices of fixed length follow each other bit to bit. Others are entropy coded, and take whole bytes.
+Indices of fixed length follow each other without a gap. Other indices are entropy coded, and an image then takes whole
+bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from dipp.core.plan import Plan
 from dipp.format.bytes import Integers, damaged
 
 CHECKSUM_FROM_BITS = 512
-"""Images whose indices have at least this number of bits carry a checksum of their own: it costs 3 % at most."""
+"""An image whose indices have at least this number of bits carries a checksum of its own, which adds 3 % at most."""
 CHECKSUM_BITS = 16
 ROW_INDICES = 4096
-"""Images of more indices are unpacked step by step: a row at a time would take hundreds of bytes an index."""
+"""Images with more indices are unpacked step by step: a whole row at once takes hundreds of bytes an index."""
 
 
 def layout_of(plan: Plan, geometry: Geometry) -> Layout:
@@ -35,20 +36,20 @@ def layout_of(plan: Plan, geometry: Geometry) -> Layout:
 
 @dataclass(frozen=True)
 class Layout(ABC):
-    """What each image of a geometry has in the file: the same number of indices of each step, perhaps a checksum."""
+    """The layout of images of one geometry: how many indices each step has, and whether a checksum follows."""
 
     plan: Plan
     counts: tuple[int, ...]
-    """Indices of each step."""
+    """Number of indices of each step."""
 
     @functools.cached_property
     def indices(self) -> int:
-        """Indices of an image."""
+        """Number of indices of an image."""
         return sum(self.counts)
 
     @functools.cached_property
     def index_bits(self) -> int:
-        """Bits of all indices at fixed length."""
+        """Number of bits of all indices of an image at fixed length."""
         return sum(count * step.index_bits for count, step in zip(self.counts, self.plan.steps, strict=True))
 
     @property
@@ -58,25 +59,33 @@ class Layout(ABC):
 
     @property
     def checksum_bits(self) -> int:
-        """Bits of that checksum."""
+        """Number of bits of the checksum of an image; 0 if it has none."""
         return CHECKSUM_BITS * self.has_checksum
 
     @property
     @abstractmethod
     def least_bits(self) -> int:
-        """Fewest bits of an image in the file, its checksum included."""
+        """Least number of bits of an image in the file, with its checksum."""
 
     @abstractmethod
     def payloads(self, rows: Integers) -> list[bytes]:
-        """Each row of indices as bytes of its own."""
+        """Return the bytes of each image.
+
+        Args:
+            rows: Indices, of shape (images, indices) and dtype int64.
+        """
 
     @abstractmethod
     def rows(self, payloads: Sequence[bytes]) -> Integers:
-        """The rows that `payloads` packed; lengths are compared before anything is made of their size."""
+        """Return the indices of images from the bytes of each. Lengths are checked before anything is allocated."""
 
     @abstractmethod
     def payload_bits(self, sizes: Iterable[int]) -> int:
-        """Bits that the indices of images really take, given the bytes of each payload: no filling, no checksums."""
+        """Return the number of bits that the indices of images take, without padding and checksums.
+
+        Args:
+            sizes: Number of bytes of each image.
+        """
 
     def _verified(self, rows: Integers) -> Integers:
         if self.has_checksum and (_checksums(rows[:, :-1]) != rows[:, -1:]).any():
@@ -85,33 +94,37 @@ class Layout(ABC):
 
 
 class FixedLayout(Layout):
-    """Indices of fixed length, bit to bit."""
+    """The layout of indices of fixed length, which follow each other without a gap."""
 
     @property
     def least_bits(self) -> int:
-        """The bits of all indices and of the checksum: every image has as many."""
+        """Number of bits of any image in the file, with its checksum."""
         return self.index_bits + self.checksum_bits
 
     def pack(self, rows: Integers) -> bytes:
-        """Images × indices, each image with its checksum, bit to bit."""
+        """Return the bytes of images without a gap between them, each with its checksum.
+
+        Args:
+            rows: Indices, of shape (images, indices) and dtype int64.
+        """
         whole = np.hstack([rows, _checksums(rows)]) if self.has_checksum else rows
         if self.indices <= ROW_INDICES:
             return self._row_code.pack(whole)
         return np.packbits(np.concatenate([self._bits(row) for row in whole])).tobytes()
 
     def unpack(self, data: bytes, images: int) -> Integers:
-        """The rows that `pack` packed."""
+        """Return the indices of images that `pack` packed, of shape (images, indices)."""
         if self.indices <= ROW_INDICES:
             return self._verified(self._row_code.unpack(data, images))
         return self._verified(np.stack([self._unpack_one(data, i * self.least_bits) for i in range(images)]))
 
     def payloads(self, rows: Integers) -> list[bytes]:
-        """Each row filled up to whole bytes with zeros."""
+        """Return the bytes of each image, padded with zeros to whole bytes."""
         bits = np.unpackbits(np.frombuffer(self.pack(rows), np.uint8), count=len(rows) * self.least_bits)
         return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), axis=1)]
 
     def rows(self, payloads: Sequence[bytes]) -> Integers:
-        """The rows that `payloads` packed."""
+        """Return the indices of images from the bytes of each."""
         if any(len(payload) != -(-self.least_bits // 8) for payload in payloads):
             raise damaged("a payload has a wrong length")
         bits = np.unpackbits(np.frombuffer(b"".join(payloads), np.uint8)).reshape(len(payloads), -1)
@@ -120,12 +133,12 @@ class FixedLayout(Layout):
         return self.unpack(np.packbits(bits[:, : self.least_bits]).tobytes(), len(payloads))
 
     def payload_bits(self, sizes: Iterable[int]) -> int:
-        """Return the same number of bits for each image."""
+        """Return the number of bits of the indices: every image has the same."""
         return self.index_bits * sum(1 for _ in sizes)
 
     @functools.cached_property
     def _groups(self) -> list[tuple[int, int]]:
-        """How many numbers of how many bits follow each other in an image."""
+        """Pairs (count, bits): that many numbers of that many bits follow each other in an image."""
         groups = [(count, step.index_bits) for count, step in zip(self.counts, self.plan.steps, strict=True)]
         return groups + [(1, CHECKSUM_BITS)] * self.has_checksum
 
@@ -134,7 +147,7 @@ class FixedLayout(Layout):
         return entropy.FixedLength(tuple(width for count, width in self._groups for _ in range(count)))
 
     def _bits(self, row: Integers) -> NDArray[np.uint8]:
-        """Return the bits of one image, group by group: a code of as many widths would take gigabytes."""
+        """Return the bits of one image, group by group, because packing all widths at once would take gigabytes."""
         parts, ends = [], itertools.accumulate(count for count, _ in self._groups)
         for (count, width), end in zip(self._groups, ends, strict=True):
             packed = entropy.FixedLength((width,)).pack(row[end - count : end, None])
@@ -151,13 +164,14 @@ class FixedLayout(Layout):
 
 
 class EntropyLayout(Layout):
-    """Entropy coded indices, in whole bytes."""
+    """The layout of entropy-coded indices: an image takes whole bytes."""
 
     @property
     def least_bits(self) -> int:
-        """A bit an index, at least, in whole bytes; shorter payloads are filled up with zeros.
+        """Number of bits of an image whose indices take one bit each, in whole bytes, with its checksum.
 
-        The likeliest indices would cost nothing, and a small file must not ask for endless work.
+        Shorter payloads are padded with zeros. The likeliest indices would otherwise cost nothing, and a small file
+        could ask for endless work.
         """
         return 8 * self._least_bytes + self.checksum_bits
 
@@ -167,12 +181,12 @@ class EntropyLayout(Layout):
 
     @functools.cached_property
     def _models(self) -> list[entropy.Model]:
-        """The law of each index."""
+        """The probability model of each index."""
         models = [self.plan.code.index_model(step.index_bits, step.exponent_units) for step in self.plan.steps]
         return [model for model, count in zip(models, self.counts, strict=True) for _ in range(count)]
 
     def payloads(self, rows: Integers) -> list[bytes]:
-        """Each row coded, and its checksum."""
+        """Return the entropy-coded bytes of each image, with its checksum."""
         return [self._encode(row) for row in rows]
 
     def _encode(self, row: Integers) -> bytes:
@@ -180,7 +194,7 @@ class EntropyLayout(Layout):
         return coded + int(_checksums(row[None])[0, 0]).to_bytes(2, "big") if self.has_checksum else coded
 
     def rows(self, payloads: Sequence[bytes]) -> Integers:
-        """The rows that `payloads` packed."""
+        """Return the indices of images from the bytes of each."""
         if any(8 * len(payload) < self.least_bits for payload in payloads):
             raise damaged("a payload has a wrong length")
         return np.stack([self._decode(payload) for payload in payloads])
@@ -194,17 +208,17 @@ class EntropyLayout(Layout):
         return self._verified(np.array([row], np.int64)).reshape(-1)
 
     def payload_bits(self, sizes: Iterable[int]) -> int:
-        """The bytes that there are, less the checksums."""
+        """Return the number of bits of all bytes, less the checksums."""
         return sum(8 * size - self.checksum_bits for size in sizes)
 
 
 def _checksums(rows: Integers) -> Integers:
-    """CRC-16 of each row, the indices as four bytes each with the highest first; a column."""
+    """Return the CRC-16 of each row as a column. Each index counts as four bytes, the highest first."""
     return np.array([[binascii.crc_hqx(row, 0xFFFF)] for row in np.ascontiguousarray(rows, ">u4")], np.int64)
 
 
 def cut(data: bytes | memoryview, low: int, high: int) -> bytes:
-    """Bits low … high − 1, the highest of a byte first, as a byte string of their own, filled up with zeros."""
+    """Return bits low to high − 1 of a byte string, counted from the highest bit of a byte, padded with zeros."""
     value = int.from_bytes(data[low // 8 : -(-high // 8)], "big") >> -high % 8
     bits = high - low
     return ((value & ((1 << bits) - 1)) << -bits % 8).to_bytes(-(-bits // 8), "big")

@@ -1,7 +1,7 @@
-"""A release: the public parameters of an encoding as one object, and the one check of a ledger against them.
+"""The public parameters of an encoding as one object, and the one check of an encoder's ledger against them.
 
-Everything here is fixed before a picture is read. Archives, shards and unfinished runs hold a release each;
-certificates follow from it and from the size of the smallest picture, which is public too.
+All of them are fixed before a picture is read. Each archive, shard and unfinished run holds one such object. The
+certificate follows from it and from the size of the smallest picture, which is public too.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from dipp.privacy.ledger import Ledger
 MODEL_BYTES = 32
 MAX_STEPS = 4096
 MAX_ENTROPY_CODES = 256
-"""Different entropy codes of a plan: each has a table that takes milliseconds to make."""
+"""Largest number of different entropy codes of a plan. Each has a table that takes milliseconds to make."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """What sender and receiver, and everybody else, know about an encoding."""
+    """The public parameters of one encoding, which sender, receiver and everybody else may know."""
 
     plan: Plan
     model: str
-    """Hex SHA-256 over weights, network config and scheduler config of the denoiser."""
+    """Identity of the denoiser: hex SHA-256 over its weights, network config and scheduler config."""
     seed: bytes
     """Public seed of the common randomness."""
     channels: int
-    """Channels C of every image."""
+    """Number C of channels of every image."""
     delta: float | None = None
-    """δ of the budget, where an (ε, δ) was asked for."""
+    """δ of the budget; None if the budget has no δ."""
     table: str | None = None
-    """Hex SHA-256 of the public table that the gains of a sensing plan follow from; None along timesteps."""
+    """Hex SHA-256 of the public table that the gains of a sensing plan follow from; None for steps along timesteps."""
     seed_given: bool = False
-    """Whether the caller gave the seed (with a beacon: its own part of it), and it was not drawn by the encoder before
-    it read a picture."""
+    """Whether the caller gave the seed (with a beacon: the sender's part of it). False: the encoder drew it before it
+    read a picture."""
     beacon: Beacon | None = None
     """The public beacon that the seed follows from, with the sender's own part; None without one."""
     window: Window | None = None
-    """Which values of pictures of more than eight bits became black and white; None: no such picture was taken."""
+    """Which values of pictures of more than eight bits became black and white; None: such pictures are refused."""
     hidden: Size | None = None
-    """Width and height of the objects that the plan is to hide, wherever they lie; None if it was made for one unit."""
+    """Width and height of the objects that the plan hides, wherever they lie; None if the budget is a unit's."""
     latents: Latents | None = None
-    """The shape of the latents that were coded in the place of pixels; None if pixels were."""
+    """The shape of the latents that are coded in the place of pixels; None if pixels are coded."""
     prompt: str = ""
-    """The public text that a latent model was told."""
+    """The public text that a latent model is told; empty for other models."""
     surroundings: bytes | None = field(default=None, repr=False)
-    """A PNG of what lies around regions, with what is painted in them without reading them; None for other units, and
-    where the picture is a file of its own."""
+    """A PNG of the picture around regions, with the regions painted without being read. None for other units, and where
+    that picture is a file of its own."""
 
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
@@ -97,24 +97,28 @@ class Release:
             checked("exponent_units", step.exponent_units, *((0, 0) if code.fixed_length else (1, 255)))
 
     def geometry(self, height: int, width: int) -> Geometry:
-        """Return the geometry of an image of this size: all have the channels of the release."""
-        found = Geometry(height, width, self.channels)
-        self.plan.unit.require_within(found)
-        return found
+        """Return the geometry of an image of this size.
+
+        Raises:
+            DippError: The size is invalid, or the unit does not fit into it.
+        """
+        geometry = Geometry(height, width, self.channels)
+        self.plan.unit.require_within(geometry)
+        return geometry
 
     def coded(self, geometry: Geometry) -> Geometry:
-        """Return the geometry of what is coded of an image: its own, or that of its latents."""
+        """Return the geometry of what is coded of an image: that of its pixels, or that of its latents."""
         return geometry if self.latents is None else self.latents.geometry(geometry)
 
     def layout(self, geometry: Geometry) -> Layout:
-        """Return how the indices of an image are packed."""
+        """Return how the indices of an image of this geometry are packed."""
         return layout_of(self.plan, self.coded(geometry))
 
     def certificate(self, smallest: Geometry | None) -> Certificate | None:
-        """Return what is promised to the images; the smallest one is the worst.
+        """Return the certificate, which is that of the smallest image: no other image has a larger price.
 
         Args:
-            smallest: Geometry of the smallest image; None if there is no image.
+            smallest: Geometry of the smallest image. None stands for an image of the worst size.
 
         Returns:
             The certificate; None if the coding is not differentially private.
@@ -122,22 +126,31 @@ class Release:
         if not self.plan.coding.certified:
             return None
         any_size = Geometry(1, MAX_PIXELS if self.latents is None else 1, self.channels)
-        worst = self.coded(smallest or any_size)  # of latents, whole pictures alone are certified, of any size alike
+        worst = self.coded(
+            smallest or any_size
+        )  # latents are certified for the whole picture alone, at one price for all sizes
         return promised(self.plan, worst, self.delta, self.hidden)
 
     def claim(self, smallest: Geometry | None) -> tuple[float, float] | None:
-        """Return ε and ρ of that certificate, as files state them."""
-        found = self.certificate(smallest)
-        return None if found is None else (found.epsilon, found.rho)
+        """Return ε and ρ of the certificate, as files state them; None without a certificate."""
+        certificate = self.certificate(smallest)
+        return None if certificate is None else (certificate.epsilon, certificate.rho)
 
     def require_recorded(self, smallest: Geometry | None, recorded: Ledger | None) -> None:
-        """Raise if the encoder's own ledger is not what follows from the plan: nothing may be released then.
+        """Raise if the encoder's own ledger differs from that of the plan, because nothing may be released then.
 
-        Every reader computes the certificate from the ledger of the plan; the encoder wrote its own while it encoded,
-        from the integers that it used. `recorded` is None if nothing was encoded, or nothing is certified.
+        Every reader computes the certificate from the ledger of the plan. The encoder writes a ledger of its own while
+        it encodes, from the integers that it uses.
+
+        Args:
+            smallest: Geometry of the smallest image; None if there is no image.
+            recorded: The encoder's ledger; None if nothing was encoded, or nothing is certified.
+
+        Raises:
+            DippError: The two ledgers differ.
         """
-        found = self.certificate(smallest)
-        if recorded is not None and (found is None or found.releases != (recorded,)):
+        certificate = self.certificate(smallest)
+        if recorded is not None and (certificate is None or certificate.releases != (recorded,)):
             raise DippError(
                 "ledger", "what the encoder did is not what its plan says", "nothing is written, report this"
             )
@@ -145,5 +158,5 @@ class Release:
 
 @functools.lru_cache(maxsize=64)
 def promised(plan: Plan, smallest: Geometry, delta: float | None, hidden: Size | None = None) -> Certificate:
-    """Return `Certificate.of`, cached: checking a picture's size, archiving it and reading it back ask for the same."""
+    """Return `Certificate.of` from a cache: checking a picture's size, archiving it and reading it ask for the same."""
     return Certificate.of(plan, smallest, delta, hidden)

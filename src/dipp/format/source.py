@@ -1,4 +1,4 @@
-"""The field of the header about the source: the window of values of more than eight bits, and which images are grey."""
+"""Write and read the header's field about the source: the window of deep pictures, and which images are grey."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dipp.core.window import Window
 from dipp.format.bytes import damaged
 
 WINDOW, ALL_GREY, SOME_GREY = 1, 2, 4
-"""Bits of the first byte of the field."""
+"""Bits of the first byte of the field: a window follows, all images are grey, some are."""
 FIELD_BYTES = (1, 9 + MAX_PIXELS)
-"""The least and the largest length of the field."""
+"""The least and the largest number of bytes of the field."""
 
 Flags = NDArray[np.bool_]
 Marks = tuple[int, bytes]
-"""The first byte of the field, and a bit for each image if only some are grey."""
+"""The first byte of the field, and one bit per image if only some of them are grey."""
 NO_MARKS: Marks = (0, b"")
 
 
 def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
-    """Return the field, or None if there is no window and no image is grey."""
+    """Return the bytes of the field; None if there is no window and no image is grey."""
     kind = WINDOW * (window is not None) | (ALL_GREY if grey.all() else SOME_GREY) * bool(grey.any())
     ends = b"" if window is None else struct.pack("<2i", window.low, window.high)
     which = np.packbits(grey).tobytes() if kind & SOME_GREY else b""
@@ -31,7 +31,7 @@ def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
 
 
 def read(content: bytes) -> tuple[Window | None, Marks]:
-    """Read the window, and the marks of grey images, which `read_grey` compares with the number of images."""
+    """Read the window and the marks of grey images. `read_grey` checks the marks once the number of images is known."""
     kind, rest = content[0], content[1:]
     if kind not in (1, 2, 3, 4, 5) or (kind & WINDOW and len(rest) < 8):
         raise damaged("what it says of its source means nothing")
@@ -40,7 +40,7 @@ def read(content: bytes) -> tuple[Window | None, Marks]:
 
 
 def read_grey(marks: Marks, images: int) -> Flags:
-    """Return whether each image is grey; empty if none is."""
+    """Return whether each image is grey, or an empty array if no image is."""
     kind, which = marks
     if len(which) != (-(-images // 8) if kind & SOME_GREY else 0):
         raise damaged("it does not say of each image whether it is grey")

@@ -1,4 +1,4 @@
-"""The steps of a plan in the header: their kind, their number, and the columns that the kind and the code name."""
+"""Write and read the steps of a plan: their kind, their number, and the columns that the kind and the code name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FLOAT_BITS = 32
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """Return the kind and the number of the steps, then the columns of the kind and those of the code."""
+    """Return the bytes of the steps: their kind and number, the columns of the kind, and those of the code."""
     kind = type(plan.steps[0])
     if STEPS.get(kind.number) is not kind:
         raise DippError("steps", f"{kind.__name__} has no number in the file format")
     listed = kind.to_columns(plan.steps)
-    listed |= {one.name: [getattr(step, one.name) for step in plan.steps] for one in plan.code.columns}
-    columns = (_column_to_bytes(one, listed[one.name]) for one in (*kind.columns, *plan.code.columns))
+    listed |= {each.name: [getattr(step, each.name) for step in plan.steps] for each in plan.code.columns}
+    columns = (_column_to_bytes(each, listed[each.name]) for each in (*kind.columns, *plan.code.columns))
     return varint(kind.number) + varint(len(plan.steps)) + b"".join(columns)
 
 
@@ -37,7 +37,7 @@ def read(reader: ByteReader, code: Code) -> tuple[CodedStep, ...]:
     if number not in STEPS:
         raise newer(f"kind {number} of steps")
     kind, count = STEPS[number], reader.varint("steps", 1, MAX_STEPS)
-    listed = {one.name: _read_column(reader, one, count) for one in (*kind.columns, *code.columns)}
+    listed = {each.name: _read_column(reader, each, count) for each in (*kind.columns, *code.columns)}
     ones = [1] * count
     return kind.from_columns({"chunk_size": ones, "index_bits": ones} | listed)
 
@@ -57,9 +57,9 @@ def _read_whole(reader: ByteReader, kind: Column, count: int) -> list[int]:
 
 
 def float_column(values: Sequence[float]) -> bytes:
-    """Return 32-bit floats as the column of their bits, less the zeros that all of them end in, and how many these are.
+    """Return 32-bit floats as the number of zero bits that all of them end in, and the column of their other bits.
 
-    So numbers that were rounded to a few bits take few bits, and there is one spelling.
+    Numbers that were rounded to a few bits then take few bits, and each column has one spelling.
     """
     bits = np.array(values, np.float32).view(np.uint32).astype(np.int64)
     zeros = _trailing_zeros(bits)
@@ -76,6 +76,6 @@ def _read_floats(reader: ByteReader, kind: Column, count: int) -> list[float]:
 
 
 def _trailing_zeros(bits: Integers) -> int:
-    """How many zeros all of these numbers end in."""
+    """Return the number of zero bits that all of these numbers end in."""
     every = int(np.bitwise_or.reduce(bits))
     return (every & -every).bit_length() - 1
