@@ -66,7 +66,7 @@ def denoiser_of(fill: Fill, model: str, device: str) -> Denoiser:
     from dipp import models
 
     found = fill.denoiser if isinstance(fill, Painter) else models.load(model, device)
-    if found.books is None or found.channels != 3:
+    if found.books is None or found.channels != 3 or found.latents is not None:
         raise DippError("model", f"asking regions needs words of 3 channels, which {model} does not have")
     return found
 

@@ -213,6 +213,8 @@ def _painter(model: str, device: str) -> Painter:
     from dipp import models
 
     loaded = models.load(model, device)
+    if loaded.latents is not None:
+        raise DippError("model", f"painting needs a denoiser of pixels, and {model} is a latent model", "name another")
     if loaded.channels != 3:
         raise DippError("model", f"painting needs a denoiser of 3 channels, {model} has {loaded.channels}")
     return Painter(loaded)
