@@ -43,7 +43,7 @@ def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np
     if {(height, width) for _, height, width in archive.runs.tolist()} != {candidates.shape[1:3]}:
         raise DippError("archive", "pictures of the size of the candidates are needed")
     geometry = release.geometry(*candidates.shape[1:3])
-    chain = Chain(release.plan, denoiser, release.seed, geometry)
+    chain = Chain.of_pictures(release.plan, denoiser, release.seed, geometry)
     return of_rows(chain, archive.batch(0, len(archive)), candidates)
 
 
@@ -56,7 +56,8 @@ def of_rows(chain: Chain, rows: Indices, candidates: NDArray[np.uint8]) -> Float
 
 def _of_file(chain: Chain, indices: Indices, candidates: NDArray[np.uint8]) -> Floats:
     """Return ln P[indices | candidate] for each candidate: along the one transcript that the indices lead to."""
-    selector = Selector(chain.plan, chain.seed, candidates.reshape(len(candidates), -1), "cpu")
+    coded = chain.denoiser.coded(candidates).reshape(len(candidates), -1)
+    selector = Selector(chain.plan, chain.seed, coded, "cpu")
     counts, total = chain.plan.chunk_counts(chain.geometry), np.zeros(len(candidates))
 
     def released(layout: StepLayout, x_hat: object) -> Indices:
