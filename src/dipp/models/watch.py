@@ -82,4 +82,4 @@ class Share:
     def done(self) -> float:
         """The share of the batch's work that is done, from 0 to 1."""
         within = self._predicted / self.pixels if self.pixels else 0.0
-        return min(1.0, (self.number + within) / self.steps)
+        return min(1.0, (self.number + min(1.0, within)) / self.steps)  # padding is predicted as well

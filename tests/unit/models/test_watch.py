@@ -80,6 +80,10 @@ def test_a_share_goes_from_nothing_to_all() -> None:
             share.predicted(50)
     assert seen == sorted(seen)
     assert (seen[0], share.done) == (0, 1)
+    share.begin(1, 100, 2)
+    share.step(0)
+    share.predicted(130)  # with padding
+    assert share.done == 0.5
     share.begin(1, 0, 0)
     assert share.done == 0
 
