@@ -190,7 +190,9 @@ class Codec:
 
         def read(image: Any) -> Picture:
             picture = as_picture(image, self.denoiser.colours, window)
-            require_within(self.plan, self.budget, Geometry.of(picture.pixels.shape))
+            geometry = Geometry.of(picture.pixels.shape)
+            require_within(self.plan, self.budget, geometry)
+            self.denoiser.require_size(geometry)
             return picture
 
         delta, hidden = (self.budget.delta, self.budget.hidden) if self.budget else (None, None)

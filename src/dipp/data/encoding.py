@@ -182,6 +182,7 @@ class Encoder(Worker["Picture"]):
         def refusal(geometry: Geometry) -> str:
             try:
                 require_within(self.codec.plan, self.codec.budget, geometry)
+                self.codec.denoiser.require_size(geometry)
             except DippError as error:
                 return str(error.without("image"))
             return ""

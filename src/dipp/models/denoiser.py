@@ -119,6 +119,9 @@ class Denoiser(ABC):
             raise DippError("prompt", "this model takes none", "leave it out, or name a latent model with --model")
         return self
 
+    def require_size(self, picture: Geometry) -> None:  # noqa: B027 - most take any size
+        """Raise if pictures of this size cannot be predicted: called before pictures are charged."""
+
     def prepare(self) -> None:  # noqa: B027 - most have nothing to load
         """Load what only predictions need, or raise if that fails: called before pictures are charged."""
 

@@ -52,10 +52,18 @@ def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: 
     return digest.hexdigest()
 
 
+def covered(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the identity covers of a config: all but the keys that start with an underscore.
+
+    Networks are made from that alone. Libraries give such keys a meaning: by `_use_default_values`, for instance,
+    diffusers ignores what a config says of others.
+    """
+    return {key: value for key, value in config.items() if not key.startswith("_")}
+
+
 def add_json(add: Add, config: Mapping[str, Any]) -> None:
-    """Add a config, less the keys that start with an underscore."""
-    public = {key: value for key, value in config.items() if not key.startswith("_")}
-    add(json.dumps(public, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
+    """Add what is covered of a config."""
+    add(json.dumps(covered(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
 
 
 def add_tensors(add: Add, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.models import hub, watch
 from dipp.models.denoiser import MAX_PICTURE, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
-from dipp.models.identity import identity
+from dipp.models.identity import covered, identity
 from dipp.models.running import NetworkDenoiser
 
 if TYPE_CHECKING:
@@ -103,9 +104,13 @@ class UNetDenoiser(NetworkDenoiser):
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         super()._check_shape(shape)
-        # Sides below the network's own are extended by mirroring (`windows.mirrored`), which takes memory.
-        if math.prod(map(max, shape[2:], self.sample_size)) > MAX_PICTURE:
-            raise DippError("image", f"{shape[2]}×{shape[3]} is too long and thin for a network of {self.sample_size}")
+        self.require_size(Geometry(shape[2], shape[3], shape[1]))
+
+    def require_size(self, picture: Geometry) -> None:
+        """Raise if a picture is too large once sides below the network's own are mirrored (`windows.mirrored`)."""
+        height, width = picture.height, picture.width
+        if math.prod(map(max, (height, width), self.sample_size)) > MAX_PICTURE:
+            raise DippError("image", f"{height}×{width} is too long and thin for a network of {self.sample_size}")
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         """x̂0 of images whose size the network can take."""
@@ -150,7 +155,7 @@ def _build(
 
     from dipp.models.engine import built
 
-    return built(name, lambda: UNet2DModel.from_config(config), renamed(tensors), device)  # type: ignore[no-untyped-call]
+    return built(name, lambda: UNet2DModel.from_config(covered(config)), renamed(tensors), device)  # type: ignore[no-untyped-call]
 
 
 def renamed(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
